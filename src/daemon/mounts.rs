@@ -19,7 +19,6 @@ use mio::{Interest, Registry};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::open_path::OpenError;
 use super::source::Source;
 use crate::config;
 use crate::time::Time;
@@ -251,29 +250,22 @@ impl Table {
         !self.by_id.values().any(|mount| mount.may_hang)
     }
 
-    /// Fails if a file system above `path`, or at it, may not answer.
-    pub(super) fn check_above(&self, path: &Path) -> Result<(), OpenError> {
-        let above = self.by_id.values().filter(|it| path.starts_with(&it.path));
-        above.map(Mount::check).collect()
+    /// Returns the type of a file system above `path`, or at it, that may not answer.
+    pub(super) fn hanging_above(&self, path: &Path) -> Option<&str> {
+        let mut mounts = self.by_id.values();
+        let above = mounts.find(|mount| mount.may_hang && path.starts_with(&mount.path));
+        above.map(|mount| &*mount.file_system)
     }
 
-    /// Fails if an open file is on a file system that may not answer. That is not accessed.
-    pub(super) fn check(&self, file: &File) -> Result<(), OpenError> {
+    /// Returns the type of the file system that an open file is on, if that may not answer. It is
+    /// not accessed. Fails with `EAGAIN` if the mount was added or removed a moment ago.
+    pub(super) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
         // proc_pid_fdinfo(5): "the ID of the mount containing this file" (Linux 3.15).
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
         let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
         let mount = id.and_then(|id| self.by_id.get(&id.trim().parse().ok()?));
-        // The mount may have been added or removed a moment ago.
-        mount.ok_or(Errno::EAGAIN)?.check()
-    }
-}
-
-impl Mount {
-    fn check(&self) -> Result<(), OpenError> {
-        if self.may_hang {
-            return Err(OpenError::MayNotAnswer(self.file_system.clone()));
-        }
-        Ok(())
+        let mount = mount.ok_or(Errno::EAGAIN)?;
+        Ok(mount.may_hang.then_some(&mount.file_system))
     }
 }
 
@@ -353,15 +345,6 @@ mod tests {
         Table::read(file, &named).unwrap()
     }
 
-    /// Returns the type of the file system above a path that may not answer.
-    fn hanging(table: &Table, path: &str) -> Option<String> {
-        match table.check_above(Path::new(path)) {
-            Ok(()) => None,
-            Err(OpenError::MayNotAnswer(file_system)) => Some(file_system),
-            Err(other) => panic!("{other}"),
-        }
-    }
-
     #[test]
     fn a_mount_is_parsed_with_any_number_of_optional_fields() {
         for optional in ["", " master:1", " shared:1 master:2"] {
@@ -419,7 +402,7 @@ mod tests {
             ("/mnt", None),
             ("/", None),
         ] {
-            assert_eq!(hanging(&table, path).as_deref(), expected, "{path}");
+            assert_eq!(table.hanging_above(Path::new(path)), expected, "{path}");
         }
         assert!(!table.all_answer());
     }
@@ -430,7 +413,8 @@ mod tests {
         let covering = "3 2 8:2 / /data rw - xfs /dev/sdb rw";
         let binfmt = "4 1 0:31 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw";
         let uncovered = table(&[], &[automount]);
-        assert_eq!(hanging(&uncovered, "/data/a.sock"), Some("autofs".into()));
+        let above = uncovered.hanging_above(Path::new("/data/a.sock"));
+        assert_eq!(above, Some("autofs"));
         assert!(table(&[], &[automount, covering, binfmt]).all_answer());
     }
 
@@ -441,9 +425,9 @@ mod tests {
             "3 2 0:31 / /data/registry/sub rw - fuse none rw",
         ];
         let table = table(&["/data/registry"], &lines);
-        assert_eq!(hanging(&table, "/data/registry/a.sock"), None);
-        let below = hanging(&table, "/data/registry/sub/a.sock");
-        assert_eq!(below.as_deref(), Some("fuse"));
+        let hanging = |path: &str| table.hanging_above(Path::new(path));
+        assert_eq!(hanging("/data/registry/a.sock"), None);
+        assert_eq!(hanging("/data/registry/sub/a.sock"), Some("fuse"));
     }
 
     #[test]
@@ -452,15 +436,14 @@ mod tests {
         let mounts = mounts(Path::new("/"));
         let mut table = mounts.table().unwrap();
         let table = table.as_mut().unwrap();
-        table.check(&root).unwrap();
+        assert_eq!(table.hanging_at(&root).unwrap(), None);
         for mount in table.by_id.values_mut() {
             mount.may_hang = mount.path == Path::new("/proc");
         }
-        table.check(&root).unwrap();
-        let refused = table.check(&proc);
-        assert!(matches!(refused, Err(OpenError::MayNotAnswer(it)) if it == "proc"));
+        assert_eq!(table.hanging_at(&root).unwrap(), None);
+        assert_eq!(table.hanging_at(&proc).unwrap(), Some("proc"));
         table.by_id.clear();
-        assert!(matches!(table.check(&root), Err(OpenError::System(_))));
+        assert!(table.hanging_at(&root).is_err());
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
             found => Ok(found?),
         };
     };
-    table.check_above(path)?;
+    check(table.hanging_above(path))?;
     match resolve(&start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
         Err(Errno::EXDEV) => resolve_across(&start, rest, flags, table),
         Err(Errno::ENOSYS | Errno::EPERM) => open_each(&start, rest, flags, table),
@@ -72,7 +72,7 @@ fn resolve_across(
     for known in rest.ancestors() {
         match resolve(start, known, flags, CACHED) {
             Ok(reached) => {
-                table.check(&reached)?;
+                check(table.hanging_at(&reached)?)?;
                 let left = rest.strip_prefix(known).unwrap_or(rest);
                 if left.as_os_str().is_empty() {
                     return Ok(reached);
@@ -102,7 +102,7 @@ fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<F
             return Err(OpenError::Link);
         }
         reached = openat(reached, name, PATH | OFlag::O_NOFOLLOW, Mode::empty())?.into();
-        table.check(&reached)?;
+        check(table.hanging_at(&reached)?)?;
     }
     match Stat::of(&reached)?.file_type {
         FileType::Symlink if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
@@ -117,6 +117,13 @@ fn resolve(start: &File, path: &Path, flags: OFlag, within: ResolveFlag) -> Resu
     };
     let how = OpenHow::new().flags(PATH | flags).resolve(links | within);
     openat2(start, path, how).map(File::from)
+}
+
+fn check(hanging: Option<&str>) -> Result<(), OpenError> {
+    match hanging {
+        Some(file_system) => Err(OpenError::MayNotAnswer(file_system.to_owned())),
+        None => Ok(()),
+    }
 }
 
 impl From<Errno> for OpenError {

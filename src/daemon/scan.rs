@@ -19,8 +19,8 @@ use super::stat::Stat;
 use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem, Rest};
 use crate::{config, escape};
 
-/// Prepares a directory for being watched and listed. A missing root is created. Returns a directory
-/// below a root as an open file, unless `/proc` is not mounted.
+/// Prepares a directory for being watched and listed. A missing root is created. A directory below
+/// a root is returned as an open file, unless `/proc` is not mounted.
 pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
@@ -188,7 +188,8 @@ impl Names {
         self.count
     }
 
-    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if `until` has passed, but at least one.
+    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if `until` has
+    /// passed, but at least one.
     pub(super) fn next_piece(
         &mut self,
         until: Option<Instant>,

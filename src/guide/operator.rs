@@ -26,8 +26,8 @@
 //! |---|---|---|
 //! | 6.5 | `SO_PEERPIDFD` | a connection to each registered plugin stays open to notice its end |
 //! | 5.18 | birth times on tmpfs | a socket on tmpfs is identified by inode and modification time |
-//! | 5.12 | `RESOLVE_CACHED` | beside a mount that may not answer, links to other mounts are refused |
-//! | 5.6 | `openat2` | beside a mount that may not answer, all symbolic links are refused |
+//! | 5.12 | `RESOLVE_CACHED` | beside a mount that may hang, links to other mounts are refused |
+//! | 5.6 | `openat2` | beside a mount that may hang, all symbolic links are refused |
 //! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
 //! | 4.11 | `statx` | as for 5.18, on every file system |
 //!
