@@ -92,7 +92,7 @@ impl ByName {
         let (dir, lock) = match take_lock(run_dir) {
             Ok(Ok(taken)) => taken,
             Ok(Err(lock)) => {
-                let holder = file_lock::holder(&lock, true);
+                let holder = file_lock::holder(&lock);
                 let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
                 let lock = escape::path(&lock);
                 log::info!("another plugind maintains the links by name lock={lock}{holder}");
@@ -502,7 +502,7 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Result<(PathBuf, FileLock), P
     };
     let run_dir = run_dir::open(run_dir).map_err(unusable)?;
     let path = lock::locks_dir_in(&run_dir).map_err(unusable)?.join(DIR);
-    let lock = FileLock::acquire(&path, true, Instant::now() + BRIEF_LOCK_TIMEOUT)?;
+    let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT)?;
     Ok(match lock {
         Some(lock) => Ok((run_dir.join(DIR), lock)),
         None => Err(path),

@@ -7,15 +7,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use nix::fcntl::OFlag;
-use nix::poll::ppoll;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::kill;
-use nix::sys::time::{TimeSpec, TimeValLike as _};
+use nix::sys::stat::{major, minor};
 use nix::unistd::Pid;
-use rustix::fs::{FlockOperation, flock, major, minor};
-use rustix::io::Errno;
 
 use crate::escape;
 
@@ -23,37 +22,29 @@ use crate::escape;
 #[derive(Debug)]
 pub(super) struct FileLock {
     path: PathBuf,
-    file: File,
-    is_exclusive: bool,
+    file: Flock<File>,
 }
 
 impl FileLock {
     /// Opens and locks a file, which is created if it is missing. Returns `None` if another process
     /// holds the lock until the deadline.
-    pub(super) fn acquire(
-        path: &Path,
-        is_exclusive: bool,
-        deadline: Instant,
-    ) -> io::Result<Option<Self>> {
+    pub(super) fn acquire(path: &Path, deadline: Instant) -> io::Result<Option<Self>> {
         loop {
             let mut options = File::options();
             let options = options.read(true).write(true).create(true).truncate(false);
             let options = options.custom_flags(OFlag::O_NOFOLLOW.bits());
             let file = options.mode(0o600).open(path)?;
-            match flock(&file, operation(is_exclusive)) {
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 // The last holder may have removed the file meanwhile: a lock on a removed file
                 // excludes nothing.
-                Ok(()) if is_at(&file, path) => {
-                    return Ok(Some(Self {
-                        path: path.to_owned(),
-                        file,
-                        is_exclusive,
-                    }));
+                Ok(file) if is_at(&file, path) => {
+                    let path = path.to_owned();
+                    return Ok(Some(Self { path, file }));
                 }
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => pause(),
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(errno) => return Err(errno.into()),
+                Ok(_) | Err((_, Errno::EINTR)) => {}
+                Err((_, Errno::EWOULDBLOCK)) if Instant::now() < deadline => pause(),
+                Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+                Err((_, errno)) => return Err(errno.into()),
             }
         }
     }
@@ -62,53 +53,22 @@ impl FileLock {
         &self.path
     }
 
+    /// Returns the locked file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Returns whether the file is still where it was created.
     pub(super) fn is_in_place(&self) -> bool {
         is_at(&self.file, &self.path)
     }
-
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.is_exclusive
-    }
-
-    /// Makes a shared lock exclusive. Returns whether that was possible: it stays shared if another
-    /// process shares it.
-    pub(super) fn make_exclusive(&mut self) -> bool {
-        self.is_exclusive = flock(&self.file, operation(true)).is_ok();
-        if !self.is_exclusive {
-            self.share(); // flock(2): the shared lock was released first.
-        }
-        self.is_exclusive
-    }
-
-    /// Makes an exclusive lock a shared one.
-    pub(super) fn share(&mut self) {
-        self.is_exclusive = false;
-        if let Err(errno) = flock(&self.file, operation(false)) {
-            let path = escape::path(&self.path);
-            log::warn!("{path}: cannot share a lock: {}", io::Error::from(errno));
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
 }
 
-fn operation(is_exclusive: bool) -> FlockOperation {
-    if is_exclusive {
-        FlockOperation::NonBlockingLockExclusive
-    } else {
-        FlockOperation::NonBlockingLockShared
-    }
-}
-
-/// Waits for [`RETRY`]. The kernel does not offer a wait for a lock with a timeout: only a signal
-/// would end such a wait, and signals belong to the caller.
-fn pause() {
-    let pause = TimeSpec::milliseconds(RETRY.as_millis().try_into().unwrap_or(1));
-    let _ = ppoll(&mut [], Some(pause), None);
+/// Waits between two attempts to take a lock that another process holds. The kernel does not offer
+/// a wait for a lock with a timeout: only a signal would end such a wait, and signals belong to the
+/// caller.
+pub(super) fn pause() {
+    let _ = poll(&mut [], PollTimeout::from(RETRY));
 }
 
 /// Returns whether a path still leads to this file.
@@ -120,41 +80,25 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
-/// (proc_locks(5)): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A lock that is shared
-/// (`READ`) counts only with `counts_shared`. A process that has ended is not returned, although
-/// the kernel still names it if its children have inherited the lock.
-pub(super) fn holder(path: &Path, counts_shared: bool) -> Option<u32> {
+/// (proc_locks(5)): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A process that has ended is
+/// not returned, although the kernel still names it if its children have inherited the lock.
+pub(super) fn holder(path: &Path) -> Option<u32> {
     let found = fs::metadata(path).ok()?;
-    let file = format!(
-        "{:02x}:{:02x}:{}",
-        major(found.dev()),
-        minor(found.dev()),
-        found.ino()
-    );
+    let (device, inode) = (found.dev(), found.ino());
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     let locks = fs::read_to_string("/proc/locks").ok()?;
-    let pids = locks.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip(3);
-        let (kind, pid) = (words.next()?, words.next()?);
-        let is_wanted = words.next()? == file && (counts_shared || kind == "WRITE");
-        is_wanted.then(|| pid.parse().ok())?
-    });
-    // A lock that several processes share may be shared by this one.
-    let pids = pids.filter(|pid| is_running(*pid));
-    pids.max_by_key(|pid| *pid != std::process::id())
+    let mut lines = locks.lines().map(str::split_whitespace);
+    let mut of_file = lines.find(|words| words.clone().nth(5) == Some(&file))?;
+    let pid = of_file.nth(4)?.parse().ok()?;
+    // Signal 0 only asks whether the process exists.
+    (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
 }
 
-/// Returns whether a process with this id exists.
-fn is_running(pid: u32) -> bool {
-    let pid = i32::try_from(pid).unwrap_or(0);
-    pid > 0 && kill(Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
-}
-
-/// Removes the lock file if no other process holds the lock. A process that has opened the file and
-/// not locked it yet notices the removal.
+/// Removes the lock file. A process that has opened the file and not locked it yet notices the
+/// removal.
 impl Drop for FileLock {
     fn drop(&mut self) {
-        let is_last = flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if is_last && is_at(&self.file, &self.path) {
+        if self.is_in_place() {
             if let Err(error) = fs::remove_file(&self.path) {
                 log::debug!(
                     "cannot remove a lock file: {error} lock={}",
@@ -165,15 +109,17 @@ impl Drop for FileLock {
     }
 }
 
-/// The pause between two attempts to take a lock that another process holds.
-const RETRY: Duration = Duration::from_millis(5);
+/// The pause between two attempts to take a lock that another process holds (ms).
+const RETRY: u8 = 5;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn lock(path: &Path, deadline: Instant) -> Option<FileLock> {
-        FileLock::acquire(path, true, deadline).unwrap()
+        FileLock::acquire(path, deadline).unwrap()
     }
 
     #[test]
@@ -201,17 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_of_a_shared_lock_counts_only_if_that_is_wanted() {
+    fn the_process_that_holds_a_lock_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let mut held = lock(&path, Instant::now()).expect("the lock is free");
-        let own = holder(&path, true);
-        if own.is_none() {
-            return crate::skip::skip("/proc does not show the locks of this process");
+        let held = lock(&path, Instant::now()).expect("the lock is free");
+        match holder(&path) {
+            Some(pid) => assert_eq!(pid, std::process::id()),
+            None => crate::skip::skip("/proc does not show the locks of this process"),
         }
-        assert_eq!(own, Some(std::process::id()));
-        assert_eq!(holder(&path, false), own);
-        held.share();
-        assert_eq!((holder(&path, false), holder(&path, true)), (None, own));
+        drop(held);
+        fs::write(&path, "").unwrap();
+        assert_eq!(holder(&path), None);
     }
 }

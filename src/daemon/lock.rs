@@ -4,218 +4,159 @@
 //! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
 //! cannot open; a lock on the directory itself could be taken by every process that can read the
 //! directory. The lock file is named after the directory's device, inode and birth time, so that
-//! all paths to the directory lead to the same lock. A daemon holds exclusive locks of its
-//! directories, and shared locks of the directories above them. A directory that is removed and
-//! created again is a different directory, which is not locked.
+//! all paths to the directory lead to the same lock, and contains its path, by which a directory
+//! above it or inside it is recognized. A directory that is removed and created again is a
+//! different directory, which is not locked.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Write as _};
+use std::iter;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-
-use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
+use std::time::{Duration, Instant};
 
 use super::file_lock::{self, FileLock};
-use super::{SetupError, run_dir, scan, stat};
-use crate::config;
+use super::run_dir::{self, RunDirProblem, Unusable};
+use super::stat::Stat;
+use super::{SetupError, scan};
+use crate::config::{LEFT_LOCK_TIMEOUT, LOCK_TIMEOUT};
+use crate::watch::Identity;
 
 /// The locks on directories, released on drop.
 #[derive(Debug)]
 pub(super) struct Locks {
     /// The run directory that the user named.
     run_dir: Option<PathBuf>,
-    /// The locks that each plugins directory needs.
-    needs: Vec<Need>,
-    held: Vec<Lock>,
+    /// The plugins directories, as the user named them, and their locks.
+    held: Vec<(PathBuf, FileLock)>,
 }
 
-/// A lock that a plugins directory needs.
-#[derive(Clone, Debug)]
-struct Need {
-    /// The directory to lock.
-    id: Id,
-    /// The plugins directory because of which it is locked, as the user named it.
-    dir: PathBuf,
-    /// Whether it is the plugins directory itself, not one above it.
-    is_root: bool,
-}
-
-/// A lock file that is locked.
-#[derive(Debug)]
-struct Lock {
-    id: Id,
-    file: FileLock,
-}
-
-/// The device, inode and birth time of a directory. Inodes of removed directories are reused; the
-/// birth time tells such directories apart, and is zero if the file system does not record it.
-type Id = (u64, u64, (i64, u32));
-
-/// Locks the directories. Missing directories are created. A directory that cannot be opened is
-/// left out: the scan reports what is wrong with it.
+/// Locks the directories. Missing directories are created. A directory that cannot be read is left
+/// out: the scan reports what is wrong with it.
 ///
-/// Waits only while another process holds a lock: for at most [`config::LOCK_TIMEOUT`], or
-/// [`config::LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
+/// Waits only while another process holds a lock: for at most [`LOCK_TIMEOUT`], or
+/// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
 pub(super) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
-    let mut locks = Locks {
-        run_dir: run_dir.map(Path::to_owned),
-        needs: dirs.iter().flat_map(|dir| needs_of(dir)).collect(),
-        held: Vec::new(),
-    };
     let start = Instant::now();
-    let mut acquired = locks.acquire_missing(start + config::LOCK_TIMEOUT);
-    if matches!(acquired, Err(SetupError::Taken { holder: None, .. })) {
-        acquired = locks.acquire_missing(start + config::LEFT_LOCK_TIMEOUT);
+    loop {
+        let mut locks = Locks {
+            run_dir: run_dir.map(Path::to_owned),
+            held: Vec::new(),
+        };
+        match dirs.iter().try_for_each(|dir| locks.add(dir)) {
+            Ok(()) => return Ok(locks),
+            Err(SetupError::Taken { holder, .. }) if start.elapsed() < timeout_of(holder) => {}
+            Err(error) => return Err(error),
+        }
+        drop(locks); // Another process that starts may wait for one of them.
+        file_lock::pause();
     }
-    acquired.map(|()| locks)
 }
 
 impl Locks {
     /// Locks one more directory, as [`take`] does, but without waiting. Without success, the locks
     /// stay as they are. A directory that is locked already is locked as what it is by now.
     pub(super) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
-        let before = self.needs.clone();
-        self.needs.retain(|need| need.dir != dir);
-        self.needs.extend(needs_of(dir));
-        let acquired = self.acquire_missing(Instant::now());
-        if acquired.is_err() {
-            self.needs = before;
-        }
-        self.release_unneeded();
-        acquired
-    }
-
-    /// Releases the locks of a directory, except for those that others need.
-    pub(super) fn remove(&mut self, dir: &Path) {
-        self.needs.retain(|need| need.dir != dir);
-        self.release_unneeded();
-    }
-
-    fn acquire_missing(&mut self, deadline: Instant) -> Result<(), SetupError> {
+        let created = scan::create(dir).ok();
+        let real = created.and_then(|()| fs::canonicalize(dir).ok());
+        // Only a directory that can be read can be watched.
+        let readable = real.filter(|real| fs::read_dir(real).is_ok());
+        let Some((real, name)) = readable.and_then(|real| Some((real.clone(), name(&real).ok()?)))
+        else {
+            return Ok(());
+        };
         let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
-        let mut locks_dir = None;
-        for Need { id, dir, is_root } in strongest(self.needs.clone()) {
-            let held = self.held.iter_mut().find(|lock| lock.id == id);
-            if let Some(lock) = held {
-                if !is_root || lock.file.is_exclusive() || lock.file.make_exclusive() {
-                    continue;
-                }
-                return Err(taken(dir, lock.file.path().to_owned()));
-            }
-            let locks_dir = match &mut locks_dir {
-                Some(locks_dir) => locks_dir,
-                missing => {
-                    let run_dir = run_dir::open(self.run_dir.as_deref()).map_err(unusable)?;
-                    missing.insert(locks_dir_in(&run_dir).map_err(unusable)?)
-                }
-            };
-            let path = locks_dir.join(name(id));
-            match FileLock::acquire(&path, is_root, deadline) {
-                Ok(Some(file)) => self.held.push(Lock { id, file }),
-                Ok(None) => return Err(taken(dir, path)),
-                Err(error) => {
-                    let problem = run_dir::RunDirProblem::Unusable(error);
-                    return Err(unusable((locks_dir.clone(), problem)));
-                }
+        let locks_dir = run_dir::open(self.run_dir.as_deref())
+            .and_then(|run_dir| locks_dir_in(&run_dir))
+            .map_err(unusable)?;
+        let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::Unusable(error)));
+        let path = locks_dir.join(name);
+        if self.is_held(&path) {
+            return Ok(());
+        }
+        let lock = acquire(&path).map_err(unusable)?;
+        let lock = lock.ok_or_else(|| taken(dir, path))?;
+        // In this order, one of two processes that start at the same time sees the other.
+        write(lock.file(), &real).map_err(unusable)?;
+        for other in related(&locks_dir, &real) {
+            let is_other = other != lock.path() && !self.is_held(&other);
+            if is_other && acquire(&other).map_err(unusable)?.is_none() {
+                return Err(taken(dir, other));
             }
         }
+        self.remove(dir);
+        self.held.push((dir.to_owned(), lock));
         Ok(())
     }
 
-    /// Releases the locks that are not needed, and shares those that need not be exclusive.
-    fn release_unneeded(&mut self) {
-        let needs = strongest(self.needs.clone());
-        self.held.retain_mut(|lock| {
-            let Some(need) = needs.iter().find(|need| need.id == lock.id) else {
-                return false;
-            };
-            if lock.file.is_exclusive() && !need.is_root {
-                lock.file.share();
-            }
-            true
-        });
+    /// Releases the lock of a directory.
+    pub(super) fn remove(&mut self, dir: &Path) {
+        self.held.retain(|(held, _)| held != dir);
+    }
+
+    fn is_held(&self, path: &Path) -> bool {
+        self.held.iter().any(|(_, lock)| lock.path() == path)
     }
 }
 
-fn taken(dir: PathBuf, lock: PathBuf) -> SetupError {
-    let holder = file_lock::holder(&lock, true);
+fn timeout_of(holder: Option<u32>) -> Duration {
+    holder.map_or(LEFT_LOCK_TIMEOUT, |_| LOCK_TIMEOUT)
+}
+
+fn acquire(path: &Path) -> io::Result<Option<FileLock>> {
+    FileLock::acquire(path, Instant::now())
+}
+
+fn write(mut file: &File, real: &Path) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(real.as_os_str().as_bytes())
+}
+
+fn taken(dir: &Path, lock: PathBuf) -> SetupError {
+    let holder = file_lock::holder(&lock);
+    let dir = dir.to_owned();
     SetupError::Taken { dir, lock, holder }
 }
 
-/// Returns the locks that a plugins directory needs: none if it cannot be opened. A missing
-/// directory is created.
-fn needs_of(dir: &Path) -> Vec<Need> {
-    let created = scan::create(dir).ok();
-    let real = created.and_then(|()| fs::canonicalize(dir).ok());
-    // Only a directory that can be read can be watched.
-    let Some(real) = real.filter(|real| File::open(real).is_ok_and(|it| is_dir(&it))) else {
-        return Vec::new();
-    };
-    let levels = real.ancestors().enumerate();
-    let needs = levels.filter_map(|(level, above)| {
-        Some(Need {
-            id: id(above).ok()?,
-            dir: dir.to_owned(),
-            is_root: level == 0,
-        })
-    });
-    needs.collect()
+/// Returns the lock files of a directory, of those above it and of those inside it.
+fn related(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(locks_dir).into_iter().flatten().flatten();
+    files.map(|entry| entry.path()).filter(move |file| {
+        let locked = PathBuf::from(OsString::from_vec(fs::read(file).unwrap_or_default()));
+        let is_related = locked.starts_with(real) || real.starts_with(&locked);
+        // Another directory may be at that path by now, or in this mount namespace.
+        is_related && name(&locked).is_ok_and(|name| file.ends_with(name))
+    })
 }
 
-/// Returns each lock once, exclusive if any of the plugins directories needs that. The order is the
-/// same in every process, so that two processes that start at the same time do not wait for each
-/// other.
-fn strongest(mut needs: Vec<Need>) -> Vec<Need> {
-    needs.sort_by_key(|need| (need.id, !need.is_root));
-    needs.dedup_by_key(|need| need.id);
-    needs
-}
-
-/// Returns the id of a directory. Without statx, or on a file system without birth times, the time
-/// in it is zero: the modification time changes.
-pub(super) fn id(dir: &Path) -> io::Result<Id> {
-    let wanted = StatxFlags::INO | StatxFlags::BTIME;
-    let found = match statx(CWD, dir, AtFlags::empty(), wanted) {
-        Err(errno) if stat::is_missing(errno) => {
-            let found = fs::metadata(dir)?;
-            return Ok((found.dev(), found.ino(), (0, 0)));
-        }
-        found => found?,
-    };
-    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    let btime = if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME) {
-        (found.stx_btime.tv_sec, found.stx_btime.tv_nsec)
-    } else {
-        (0, 0)
-    };
-    Ok((device, found.stx_ino, btime))
-}
-
-fn is_dir(file: &File) -> bool {
-    file.metadata().is_ok_and(|found| found.is_dir())
-}
-
-/// Returns the name of a directory's lock file: device and inode in the format of /proc/locks, and
-/// the birth time.
-fn name((device, inode, (seconds, nanoseconds)): Id) -> String {
-    let (major, minor) = (major(device), minor(device));
-    format!("{major:02x}:{minor:02x}:{inode}:{seconds}.{nanoseconds:09}")
+/// Returns the name of a directory's lock file: device, inode and birth time. Inodes of removed
+/// directories are reused; the birth time, if the file system has it, tells such directories apart.
+fn name(dir: &Path) -> io::Result<String> {
+    let found = Stat::follow(dir)?;
+    let Identity {
+        device,
+        inode,
+        btime,
+    } = found.identity;
+    Ok(match found.has_birth_time {
+        true => format!("{device:x}:{inode}:{}.{:09}", btime.0, btime.1),
+        false => format!("{device:x}:{inode}"),
+    })
 }
 
 /// Returns the id of a process that keeps others from taking a directory: it has locked that
 /// directory, one inside it or one above it. Takes and changes no lock.
 pub(super) fn holder_of(dir: &Path, run_dir: &Path) -> Option<u32> {
     let real = fs::canonicalize(dir).ok()?;
-    let mut levels = real.ancestors().enumerate();
-    levels.find_map(|(level, above)| {
-        let lock = run_dir.join(LOCKS).join(name(id(above).ok()?));
-        file_lock::holder(&lock, level == 0)
-    })
+    let locks_dir = run_dir.join(LOCKS);
+    let own = locks_dir.join(name(&real).ok()?);
+    let mut locks = iter::once(own).chain(related(&locks_dir, &real));
+    locks.find_map(|lock| file_lock::holder(&lock))
 }
 
 /// Creates the directory of the lock files in the run directory. Returns its path.
-pub(super) fn locks_dir_in(run_dir: &Path) -> Result<PathBuf, run_dir::Unusable> {
+pub(super) fn locks_dir_in(run_dir: &Path) -> Result<PathBuf, Unusable> {
     run_dir::private(run_dir, LOCKS)
 }
 
@@ -230,7 +171,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use rustix::fs::{FlockOperation, flock};
+    use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
 
     use super::*;
 
@@ -311,10 +252,9 @@ mod tests {
         for dir in [&theirs, &at("a")] {
             let start = Instant::now();
             assert!(matches!(locks.add(dir), Err(SetupError::Taken { .. })));
-            assert!(start.elapsed() < config::LOCK_TIMEOUT);
+            assert!(start.elapsed() < LOCK_TIMEOUT);
             assert_eq!(files(&run), count);
         }
-        // The one above is still shared by both, not free for a third one.
         assert!(lock(&[&at("a/third")], &run).is_ok());
         drop(other);
         assert!(matches!(
@@ -356,7 +296,7 @@ mod tests {
         let dir = at("dir");
         fs::create_dir(&dir).unwrap();
         let reader = File::open(&dir).unwrap();
-        flock(&reader, FlockOperation::LockExclusive).unwrap();
+        let _held = Flock::lock(reader, FlockArg::LockExclusive).unwrap();
         assert!(lock(&[&dir], &at("run")).is_ok());
     }
 
@@ -367,22 +307,11 @@ mod tests {
         let held = lock(&[&dir], &run).unwrap();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock(&[&dir], &run).is_ok());
-            // The second start is waiting when the lock file is open a second time.
-            let path = &held
-                .held
-                .iter()
-                .find(|it| it.file.path().ends_with(name_of(&dir)))
-                .unwrap()
-                .file
-                .path();
-            until(|| openings(path) > 1);
+            // The second start tries when the lock file is open a second time.
+            until(|| openings(held.held[0].1.path()) > 1);
             drop(held);
             assert!(waiting.join().unwrap());
         });
-    }
-
-    fn name_of(dir: &Path) -> String {
-        name(id(dir).unwrap())
     }
 
     /// Returns how often this process has a file open.
@@ -405,8 +334,8 @@ mod tests {
         let (_dir, at) = world();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
-        for lock in &held.held {
-            rustix::io::fcntl_setfd(lock.file.file(), rustix::io::FdFlags::empty()).unwrap();
+        for (_, lock) in &held.held {
+            fcntl(lock.file(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         }
         let mut child = Command::new("cat")
             .stdin(std::process::Stdio::piped())
@@ -415,7 +344,7 @@ mod tests {
         drop(held);
         let start = Instant::now();
         assert!(lock(&[&dir], &run).is_ok());
-        assert!(start.elapsed() < config::LOCK_TIMEOUT);
+        assert!(start.elapsed() < LOCK_TIMEOUT);
         drop(child.stdin.take());
         child.wait().unwrap();
     }

@@ -22,6 +22,8 @@ pub(super) struct Stat {
     pub(super) file_type: FileType,
     /// The identity of the file.
     pub(super) identity: Identity,
+    /// Whether the time in the identity is the birth time.
+    pub(super) has_birth_time: bool,
 }
 
 impl Stat {
@@ -90,6 +92,7 @@ impl From<&Statx> for Stat {
                 inode: found.stx_ino,
                 btime: (btime.tv_sec, btime.tv_nsec),
             },
+            has_birth_time,
         }
     }
 }
@@ -110,6 +113,7 @@ impl From<&fs::Metadata> for Stat {
                 inode: found.ino(),
                 btime: (found.mtime(), nanoseconds),
             },
+            has_birth_time: false,
         }
     }
 }

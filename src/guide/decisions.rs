@@ -154,7 +154,9 @@
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
-//!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed.
+//!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
+//!   shared locks on the directories above, by which one above or inside was recognized under every
+//!   path. Its lock file has the path now.
 //! - **The lock of a directory that is removed at run time is released with its last plugin.**
 //!   Given up: at once, because another plugin manager would register plugins that are about to be
 //!   deregistered.

@@ -319,8 +319,6 @@
 //!
 //! # Locks and links by name
 //!
-//! - `{file}: cannot share a lock: {error}` (warn): A daemon on a directory beside this one may be
-//!   refused. Check the file system of the run directory.
 //! - `another plugind maintains the links by name lock={lock}{pid}` (info): Two daemons have one
 //!   run directory, and the first makes the links. Name another one with `--run-dir` if this one
 //!   has to make them.

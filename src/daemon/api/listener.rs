@@ -149,8 +149,8 @@ impl Listener {
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
         let deadline = Instant::now() + timeout;
-        let Some(lock) = FileLock::acquire(&lock_path, true, deadline)? else {
-            return Err(ApiSocketProblem::InUse(file_lock::holder(&lock_path, true)));
+        let Some(lock) = FileLock::acquire(&lock_path, deadline)? else {
+            return Err(ApiSocketProblem::InUse(file_lock::holder(&lock_path)));
         };
         clear(&path)?;
         let listener = listen_at(&path, group)?;

@@ -7,7 +7,6 @@ use nix::unistd::{AccessFlags, access};
 use rustix::fs::FileType;
 
 use super::finding::{Findings, Level, MAX_SHOWN};
-use crate::daemon::lock;
 use crate::daemon::mounts::Mounts;
 use crate::daemon::open_path::{OpenError, open_path};
 use crate::daemon::permissions::{self, ProgramProblem};
@@ -73,7 +72,7 @@ pub(super) fn judge(place: &Place, mounts: &Mounts, found: &mut Findings) {
     let facts = Usable {
         others: permissions::trusted_file(&dir.join("any")).err(),
         unreported: mounts.unreported(dir),
-        has_birth_times: lock::id(dir).is_ok_and(|(.., btime)| btime != (0, 0)),
+        has_birth_times: Stat::follow(dir).is_ok_and(|found| found.has_birth_time),
     };
     judge_usable(dir, facts, found);
 }
