@@ -273,20 +273,19 @@ pub const MAX_SHARE: usize = MAX_STATE_FILE / MAX_SOCKETS;
 /// The part of a state file that is written in one turn (octets), in about a millisecond.
 pub const STATE_FILE_PIECE: usize = 64 * 1024;
 
-/// The time that passes before the link of a plugin name is changed again: a plugin that flaps
+/// The time that passes before links to plugins by name are changed again: a plugin that flaps
 /// costs one change per second.
 pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most plugin names whose links were changed within [`LINK_INTERVAL`], and the number of
-/// queued changes beyond which none is added: more are left to a comparison of all links.
-pub const MAX_CHANGED_LINKS: usize = 1024;
+/// The most plugin names that are remembered because their links have to be changed: more are left
+/// to a comparison of all links.
+pub const MAX_CHANGED_LINKS: usize = 2048;
 
-/// The number of links that are examined and changed in one turn, in a fraction of a millisecond.
-pub const LINKS_AT_ONCE: usize = 16;
+/// The number of links that are set in one turn, in some milliseconds.
+pub const LINKS_AT_ONCE: usize = 256;
 
-/// The longest pause between two tries to change links after a failure: the disk may be full for
-/// days.
-pub const LINK_RETRY: Duration = Duration::from_secs(60);
+/// The pause before links are changed again after two failures: the disk may be full for days.
+pub const LINK_RETRY: Duration = Duration::from_secs(10);
 
 /// The time after the first scan at which the daemon counts as ready although sockets that were
 /// found by it were not dialed yet: no plugin can hold it up.

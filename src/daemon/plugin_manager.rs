@@ -520,7 +520,7 @@ impl PluginManager {
                 }
                 manager::Output::Event(event) => {
                     if let Some(links) = &mut self.links {
-                        links.note(&event, now);
+                        links.note(&event);
                     }
                     self.keep(event.generation, Event::Plugin(event), now);
                 }

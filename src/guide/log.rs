@@ -328,5 +328,3 @@
 //!   full. Links may be missing or lead to plugins that have gone.
 //! - `{dir}: the links to plugins by name are maintained again` (info): The problem that was logged
 //!   before is solved.
-//! - `{path}: not replaced, because plugind did not create it; remove it` (warn): A file that is
-//!   not a link has the name of a link. Remove it.

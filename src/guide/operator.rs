@@ -213,17 +213,17 @@
 //!
 //! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link to the endpoint of the newest
 //! registered plugin of that name, as dialed by the daemon (`--map-path`): a script needs no
-//! parser, and a `.path` unit of systemd can wait for a plugin. A link is replaced atomically, and
-//! at most once per second. It goes with the last plugin of its name, and stays when the daemon
-//! stops. Two seconds after the first scan, links of plugins that did not return are removed; with
-//! a state file, a plugin whose socket still exists keeps its link until it answers. Endpoints in
-//! the abstract namespace have no link.
+//! parser, and a `.path` unit of systemd can wait for a plugin. A link is replaced atomically; it
+//! goes with the last plugin of its name, and stays when the daemon stops. Links are changed at most
+//! once per second. Two seconds after the first scan, links of plugins that did not return are
+//! removed; with a state file, a plugin whose socket still exists keeps its link until it answers.
+//! Endpoints in the abstract namespace have no link.
 //!
 //! Letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves; every other octet, and a
 //! dot at the beginning, is `%` and two hexadecimal digits: `DevicePlugin/example.com%2Fgpu.sock`.
 //! A name that is longer than 255 octets then has no link. Files that are not links are not
-//! replaced, with one warning. If links cannot be changed, for example on a full disk, one warning
-//! is logged, and plugind retries after 1 s to 60 s. Of several daemons with one run directory, the
+//! replaced. If links cannot be changed, for example on a full disk, one warning is logged, and
+//! plugind retries after 1 s, and then every 10 s. Of several daemons with one run directory, the
 //! first maintains the links; a dry run makes none.
 //!
 //! # The API socket
