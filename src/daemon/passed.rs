@@ -10,12 +10,11 @@
 
 use std::env;
 use std::fmt;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
-use nix::libc::{F_GETFD, FD_CLOEXEC, fcntl};
-use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
-use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::libc;
+use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 
 use super::SetupError;
 use super::environment::{number, own_id};
@@ -75,12 +74,13 @@ impl Passed {
             unit if unit.ends_with(".socket") => &mut self.api,
             _ => return Err(PassedProblem::UnknownName),
         };
-        let is_stream = socket_type(&socket) == Ok(SocketType::STREAM);
-        let is_listening = socket_acceptconn(&socket) == Ok(true);
-        if !is_stream || !is_listening || ioctl_fionbio(&socket, true).is_err() {
+        let is_stream = getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
+        let is_listening = getsockopt(&socket, sockopt::AcceptConn) == Ok(true);
+        let unblocked = fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+        if !is_stream || !is_listening || unblocked.is_err() {
             return Err(PassedProblem::NotListening);
         }
-        if name != "metrics" && socket_domain(&socket) != Ok(AddressFamily::UNIX) {
+        if name != "metrics" && getsockname::<UnixAddr>(socket.as_raw_fd()).is_err() {
             return Err(PassedProblem::NotUnix);
         }
         if place.replace(socket).is_some() {
@@ -94,14 +94,15 @@ impl Passed {
 /// process has inherited it.
 fn adopt(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: this call reads a flag of a descriptor, which need not be open.
-    let flags = unsafe { fcntl(fd, F_GETFD) };
-    if flags < 0 || flags & FD_CLOEXEC != 0 {
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
         return None;
     }
     // SAFETY: the descriptor is open. Nothing in this process owns it, because whatever this
     // process opens is closed on exec, as the descriptor itself will be from now on.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    fcntl_setfd(&fd, FdFlags::CLOEXEC).is_ok().then_some(fd)
+    let marked = fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    marked.is_ok().then_some(fd)
 }
 
 impl fmt::Display for PassedProblem {

@@ -1,10 +1,10 @@
 //! The processes of registered plugins, watched by descriptors (pidfds) and without calls to the
 //! plugins.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
-use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -21,7 +21,7 @@ use crate::manager::ConnectionId;
 /// process that called `listen` may have ended and left the socket to another one.
 #[derive(Debug, Default)]
 pub(super) struct PeerProcesses {
-    by_id: LiteMap<ConnectionId, OwnedFd>,
+    by_id: BTreeMap<ConnectionId, OwnedFd>,
 }
 
 impl PeerProcesses {

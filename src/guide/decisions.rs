@@ -153,6 +153,7 @@
 //!   fail.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
+//! - **`rustix` only where `nix` lacks the call**: statx, and accept4 with an owned descriptor.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every

@@ -37,8 +37,8 @@
 //!
 //! Without inotify, or when its limits are used up, plugins directories and the directory of
 //! `kubelet.sock` are examined every second. Without `/proc`, sockets with paths of more than 107
-//! bytes cannot be dialed, `--state-file` is not used, mounts are neither watched nor
-//! distinguished, and the process that holds a lock is not named.
+//! bytes cannot be dialed, endpoints of device plugins cannot be links, `--state-file` is not used,
+//! mounts are neither watched nor distinguished, and the process that holds a lock is not named.
 //!
 //! Rust's standard library requires Linux 3.2. Tested on Linux 6.18, also with each of these
 //! features taken away; the numbers of the versions are from the kernel's manual pages.
@@ -214,10 +214,10 @@
 //! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link to the endpoint of the newest
 //! registered plugin of that name, as dialed by the daemon (`--map-path`): a script needs no
 //! parser, and a `.path` unit of systemd can wait for a plugin. A link is replaced atomically; it
-//! goes with the last plugin of its name, and stays when the daemon stops. Links are changed at most
-//! once per second. Two seconds after the first scan, links of plugins that did not return are
-//! removed; with a state file, a plugin whose socket still exists keeps its link until it answers.
-//! Endpoints in the abstract namespace have no link.
+//! goes with the last plugin of its name, and stays when the daemon stops. Links are changed once
+//! per second. Two seconds after the first scan, links of plugins that did not return are removed;
+//! with a state file, a plugin whose socket still exists keeps its link until it answers. Endpoints
+//! in the abstract namespace have no link.
 //!
 //! Letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves; every other octet, and a
 //! dot at the beginning, is `%` and two hexadecimal digits: `DevicePlugin/example.com%2Fgpu.sock`.

@@ -66,6 +66,8 @@ older_kernels! {
             "plugind simulate --legacy watches kubelet.sock by inotify",
     ];
     without_proc: Proc [
+        "endpoints::a_link_to_a_socket_in_the_directory_is_an_endpoint":
+            "where a link leads is read from /proc",
         "crowds::a_client_that_calls_without_end_and_never_reads_is_held_back_or_closed":
             "memory is read from /proc",
         "crowds::clients_that_say_nothing_or_half_a_preface_keep_no_plugin_out":
