@@ -139,10 +139,8 @@ fn name(dir: &Path) -> io::Result<String> {
         inode,
         btime,
     } = found.identity;
-    Ok(match found.has_birth_time {
-        true => format!("{device:x}:{inode}:{}.{:09}", btime.0, btime.1),
-        false => format!("{device:x}:{inode}"),
-    })
+    let (seconds, nanoseconds) = if found.has_birth_time { btime } else { (0, 0) };
+    Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
 }
 
 /// Returns the id of a process that keeps others from taking a directory: it has locked that

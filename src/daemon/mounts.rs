@@ -95,7 +95,7 @@ impl Mounts {
 
     /// Replaces the roots.
     pub(super) fn set_roots(&mut self, roots: &[PathBuf]) {
-        self.roots = roots.to_owned();
+        self.roots = roots.into();
         self.table.take();
         self.near = roots.iter().map(|root| self.near(root)).collect();
     }

@@ -29,26 +29,26 @@ impl Stat {
     /// Examines the file at `path`, following symbolic links.
     pub(super) fn follow(path: &Path) -> io::Result<Self> {
         let found = statx(CWD, path, AtFlags::empty(), WANTED);
-        Self::or(found, || fs::metadata(path))
+        Self::or(&found, || fs::metadata(path))
     }
 
     /// Examines an open file.
     pub(super) fn of(file: &fs::File) -> io::Result<Self> {
         let found = statx(file, c"", AtFlags::EMPTY_PATH, WANTED);
-        Self::or(found, || file.metadata())
+        Self::or(&found, || file.metadata())
     }
 
     /// Returns what statx has found. If statx is unavailable, examines the file by `other`: the
     /// kernel is older than Linux 4.11, or a system call filter that predates statx denies the
     /// call.
     fn or(
-        found: Result<Statx, Errno>,
+        found: &Result<Statx, Errno>,
         other: impl FnOnce() -> io::Result<fs::Metadata>,
     ) -> io::Result<Self> {
         match found {
-            Ok(found) => Ok(Self::from(&found)),
+            Ok(found) => Ok(Self::from(found)),
             Err(Errno::NOSYS | Errno::PERM) => other().map(|found| Self::from(&found)),
-            Err(errno) => Err(errno.into()),
+            Err(errno) => Err((*errno).into()),
         }
     }
 
