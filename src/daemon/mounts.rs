@@ -6,7 +6,7 @@
 //! one wakeup per interval, and a node that does not mount causes none. Another file is polled
 //! directly whenever the table is used, so the table is never older than the last mount.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -39,7 +39,7 @@ pub(super) struct Mounts {
     /// The file that wakes the loop; `None` after a change, and without `/proc`.
     waking: Option<File>,
     /// Whether the roots are compared with the table at `compare_at`.
-    is_changed: bool,
+    is_changed: Cell<bool>,
     compare_at: Time,
 }
 
@@ -77,7 +77,7 @@ impl Mounts {
     ) -> Self {
         let mut mounts = Self {
             registry: Some(registry),
-            is_changed: true,
+            is_changed: Cell::new(true),
             compare_at: now,
             ..Self::default()
         };
@@ -102,34 +102,30 @@ impl Mounts {
 
     /// Records that the kernel has reported a change.
     pub(super) fn report(&mut self) {
-        self.is_changed = true;
+        self.is_changed.set(true);
         self.waking = None;
     }
 
     /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.is_changed.then_some(self.compare_at)
+        self.is_changed.get().then_some(self.compare_at)
     }
 
     /// Compares the roots with the table if a change is reported and the comparison is due. Returns
     /// the roots to scan again, because a mount above, at or below them was added or removed.
     pub(super) fn advance(&mut self, now: Time) -> Option<Vec<PathBuf>> {
-        if self
-            .table
-            .get_mut()
-            .as_ref()
-            .is_some_and(Table::is_outdated)
-        {
-            self.table.take();
+        let table = self.table.get_mut();
+        if table.as_ref().is_some_and(Table::is_outdated) {
+            *table = None;
             self.report();
         }
-        if !self.is_changed || now < self.compare_at {
+        if !self.is_changed.get() || now < self.compare_at {
             return None;
         }
         self.compare_at = now + config::MOUNTS_INTERVAL;
         // In this order, no change is missed.
         let read = self.wake().and_then(|()| self.table().map(drop));
-        self.is_changed = read.is_err();
+        self.is_changed.set(read.is_err());
         if let Err(error) = read {
             log::debug!("cannot read {MOUNTINFO}: {error}");
         }
@@ -176,9 +172,10 @@ impl Mounts {
             let named = self.roots.iter().chain(&self.mapped);
             let named: Vec<PathBuf> = named.map(|dir| real(dir)).collect();
             *table = None;
-            *table = open_mountinfo()?
-                .map(|file| Table::read(file, &named))
-                .transpose()?;
+            if let Some(file) = open_mountinfo()? {
+                *table = Some(Table::read(file, &named)?);
+                self.is_changed.set(true);
+            }
         }
         Ok(table)
     }
@@ -227,10 +224,8 @@ impl Table {
         for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
             // A mount on the root of another mount covers all of it, as one does on an automount.
-            if by_id
-                .get(&mount.parent)
-                .is_some_and(|it| it.path == mount.path)
-            {
+            let above = by_id.get(&mount.parent);
+            if above.is_some_and(|it| it.path == mount.path) {
                 by_id.remove(&mount.parent);
             }
             by_id.insert(mount.id, mount);
@@ -283,16 +278,8 @@ fn parse(line: &str) -> Option<Mount> {
     let mut fields = fields.split(' ');
     let mut next = || fields.next();
     let [id, parent, device, root, path] = [next()?, next()?, next()?, next()?, next()?];
-    let path = [
-        (r"\040", " "),
-        (r"\011", "\t"),
-        (r"\012", "\n"),
-        (r"\134", r"\"),
-    ]
-    .iter()
-    .fold(path.to_owned(), |path, (code, text)| {
-        path.replace(code, text)
-    });
+    let path = path.replace(r"\040", " ").replace(r"\011", "\t");
+    let path = path.replace(r"\012", "\n").replace(r"\134", r"\");
     // Most nodes have an automount below /proc.
     let is_pseudo = path.starts_with("/proc/") || path.starts_with("/sys/");
     let file_system = after.split(' ').next()?.to_owned();
