@@ -284,8 +284,8 @@ pub const MAX_CHANGED_LINKS: usize = 2048;
 /// The number of links that are set in one turn, in some milliseconds.
 pub const LINKS_AT_ONCE: usize = 256;
 
-/// The pause before links are changed again after two failures: the disk may be full for days.
-pub const LINK_RETRY: Duration = Duration::from_secs(10);
+/// The pause before links are compared after a failure: the disk may be full for days.
+pub const LINK_RETRY: Duration = Duration::from_secs(5);
 
 /// The time after the first scan at which the daemon counts as ready although sockets that were
 /// found by it were not dialed yet: no plugin can hold it up.

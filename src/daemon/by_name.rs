@@ -127,30 +127,18 @@ impl ByName {
     fn set_links(&mut self, manager: &Manager, most: usize, now: Time) {
         let result = self.try_set_links(manager, most, now);
         let was_failing = mem::replace(&mut self.is_failing, result.is_err());
-        let pause = if was_failing {
-            LINK_RETRY
-        } else {
-            LINK_INTERVAL
-        };
         let dir = escape::path(&self.dir);
-        match result {
-            Ok(()) if was_failing => {
-                log::info!("{dir}: the links to plugins by name are maintained again");
-            }
-            Err(error) if !was_failing => {
+        if let Err(error) = result {
+            if !was_failing {
                 log::warn!("{dir}: cannot update the links to plugins by name, retrying: {error}");
             }
-            _ => {}
-        }
-        if self.is_failing {
             self.changed.clear();
-            self.compare_at = Some(now + pause);
+            self.compare_at = Some(now + LINK_RETRY);
+        } else if was_failing {
+            log::info!("{dir}: the links to plugins by name are maintained again");
         }
-        self.set_at = if self.changed.is_empty() {
-            now + pause
-        } else {
-            now
-        };
+        let is_done = self.changed.is_empty();
+        self.set_at = if is_done { now + LINK_INTERVAL } else { now };
     }
 
     fn try_set_links(&mut self, manager: &Manager, most: usize, now: Time) -> io::Result<()> {
@@ -177,7 +165,7 @@ impl ByName {
             (self.dir, self.lock) = taken.ok_or(io::ErrorKind::WouldBlock)?;
         }
         create_dir(&self.dir)?;
-        remove(&self.dir.join(NEW))?;
+        let _ = fs::remove_file(self.dir.join(NEW));
         let registered = manager.registered();
         self.changed
             .extend(registered.map(|it| name_of(&it.plugin)));
@@ -201,7 +189,7 @@ impl ByName {
         let current = current(manager, kind, name);
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
         let target = target.filter(|target| target.is_absolute());
-        let changed = change(&path, target.as_deref(), &self.dir.join(NEW));
+        let changed = self.change(&path, target.as_deref());
         changed.or_else(
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.
@@ -213,29 +201,28 @@ impl ByName {
             },
         )
     }
-}
 
-/// Has a link lead to `target`, or removes it and, if it was the last one there, its directory.
-/// Fails if a file at the path is not a link. `new` is the path of the link before it is renamed.
-fn change(path: &Path, target: Option<&Path>, new: &Path) -> io::Result<()> {
-    let found = match fs::read_link(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        found => Some(found?),
-    };
-    let dir = path.parent().unwrap_or(path);
-    match target {
-        _ if found.as_deref() == target => Ok(()),
-        Some(target) => {
-            create_dir(dir)?;
-            remove(new)?;
-            symlink(target, new)?;
-            fs::rename(new, path)
+    /// Has a link lead to `target`, or removes it and, if it was the last one there, its directory.
+    /// Fails if a file at the path is not a link.
+    fn change(&self, path: &Path, target: Option<&Path>) -> io::Result<()> {
+        let found = match fs::read_link(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            found => Some(found?),
+        };
+        let dir = path.parent().unwrap_or(path);
+        if found.as_deref() == target {
+            return Ok(());
         }
-        None => {
-            remove(path)?;
+        let Some(target) = target else {
+            fs::remove_file(path)?;
             let _ = fs::remove_dir(dir); // Fails if it holds other links.
-            Ok(())
-        }
+            return Ok(());
+        };
+        let new = self.dir.join(NEW);
+        let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
+        create_dir(dir)?;
+        symlink(target, &new)?;
+        fs::rename(&new, path)
     }
 }
 
@@ -282,18 +269,7 @@ fn entries(dir: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
 }
 
 fn create_dir(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(MODE).create(dir) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
-    }
-}
-
-/// Removes a file, if it exists.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    DirBuilder::new().recursive(true).mode(MODE).create(dir)
 }
 
 /// The name of the directory of the links, and of its lock file.

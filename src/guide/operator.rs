@@ -223,8 +223,8 @@
 //! dot at the beginning, is `%` and two hexadecimal digits: `DevicePlugin/example.com%2Fgpu.sock`.
 //! A name that is longer than 255 octets then has no link. Files that are not links are not
 //! replaced. If links cannot be changed, for example on a full disk, one warning is logged, and
-//! plugind retries after 1 s, and then every 10 s. Of several daemons with one run directory, the
-//! first maintains the links; a dry run makes none.
+//! plugind retries every 5 s. Of several daemons with one run directory, the first maintains the
+//! links; a dry run makes none.
 //!
 //! # The API socket
 //!
