@@ -208,12 +208,13 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
         | Problem::NotExamined
         | Problem::NotReported(_)
         | Problem::MayNotAnswer(_)
-        | Problem::SameAs(_) => return None,
+        | Problem::SameAs(_)
+        | Problem::Nested(_) => return None,
     })
 }
 
 /// The limits that are counted, whether or not they were hit.
-const LIMITS: [&str; 13] = [
+const LIMITS: [&str; 12] = [
     "operations",
     "descriptors",
     "programs",
@@ -221,7 +222,6 @@ const LIMITS: [&str; 13] = [
     CLIENTS,
     "sockets",
     "directory_sockets",
-    "links",
     "directories",
     "names",
     "depth",

@@ -258,7 +258,7 @@ pub const MAX_CONFIG_PROBLEMS: usize = 20;
 
 /// The longest state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is several
 /// times the usual need. A plugin with a longer entry is left out if the file is full.
-pub const MAX_STATE_FILE: usize = 64 * 1024 * 1024;
+pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 
 /// The longest file of the journal beside the state file (octets): many times what programs need in
 /// [`STATE_FILE_DELAY`]. When half of it is used, the next version of the state file is written at
@@ -489,20 +489,12 @@ pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
 /// (kubelet: every path is a plugin).
 pub const RENAME_TIME: Duration = Duration::from_secs(1);
 
-/// The number of names of a directory that are listed at once, in a fraction of a millisecond:
-/// plugins do not wait for a large directory.
-pub const LISTED_AT_ONCE: usize = 64;
-
-/// The most directories with more names than that that are listed at a time: each costs a
-/// descriptor, or two while a mount may hang.
-pub const MAX_OPEN_LISTINGS: usize = 4;
-
 /// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
 
 /// The most plugin sockets that are remembered (kubelet: no limit). A node has tens; any process
 /// that may write to the directory can create more.
-pub const MAX_SOCKETS: usize = 16_384;
+pub const MAX_SOCKETS: usize = 2048;
 
 /// The longest pause between two scans of a directory that holds more than a limit allows; the
 /// first is [`WATCH_RETRY`], and the pause doubles.
@@ -510,10 +502,15 @@ pub const MAX_WATCH_RETRY: Duration = Duration::from_secs(60);
 
 /// The most directories that are watched, each with a watch of its own (kubelet: no limit). The
 /// kernel's own limit per user is often 8,192.
-pub const MAX_DIRECTORIES: usize = 4_096;
+pub const MAX_DIRECTORIES: usize = 1024;
 
-/// The most names of one directory that are examined (kubelet: no limit).
-pub const MAX_NAMES: usize = 65_536;
+/// The most names of one directory that are read, which takes some milliseconds (kubelet: no
+/// limit).
+pub const MAX_NAMES: usize = 16_384;
+
+/// The most names of one directory that are examined, because they may be plugin sockets: those of
+/// sockets and symbolic links (kubelet: no limit). A directory is read in one turn of the loop.
+pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times
 /// (kubelet: does not notice).

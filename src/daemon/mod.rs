@@ -40,7 +40,6 @@ mod event;
 mod file_lock;
 mod inotify;
 mod journal;
-mod listings;
 mod lock;
 mod logger;
 mod mounts;

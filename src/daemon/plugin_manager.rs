@@ -28,7 +28,6 @@ use super::connections::Connections;
 use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::inotify::Inotify;
-use super::listings::Listings;
 use super::lock::{self, Locks};
 use super::mounts::Mounts;
 use super::passed::Passed;
@@ -47,7 +46,7 @@ use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
 use self::directories::Leaving;
-use self::watching::{START_BUDGET, WATCH_BUDGET};
+use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 
 /// A plugin manager that can be embedded in another poll loop.
 ///
@@ -65,7 +64,6 @@ pub struct PluginManager {
     watch: Watch,
     inotify: Inotify,
     mounts: Mounts,
-    listings: Listings,
     /// Whether inotify may have unread events.
     is_inotify_ready: bool,
     manager: Manager,
@@ -110,7 +108,7 @@ impl PluginManager {
     ) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
-        let dirs = roots::resolve(&config.plugins_dirs);
+        let dirs = roots::resolve(&config.plugins_dirs)?;
         let device_plugins_dir = registrations::dir(config, &dirs)?;
         let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
         let locks = match config.mode {
@@ -147,7 +145,6 @@ impl PluginManager {
             watch,
             inotify: Inotify::new(registry, Source::Inotify.token()),
             mounts,
-            listings: Listings::default(),
             is_inotify_ready: false,
             manager: Manager::new(handlers),
             connections: Connections::default(),
@@ -186,7 +183,7 @@ impl PluginManager {
         }
         let now = plugins.clock.now();
         plugins.manager.handle_timeout(now);
-        for report in plugins.drain_watch(START_BUDGET, now) {
+        for report in plugins.drain_watch(WATCH_TIME_AT_START, now) {
             match report {
                 Report::Trouble { dir, problem }
                     if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
@@ -246,7 +243,7 @@ impl PluginManager {
             }
         }
         self.read_inotify(now)?;
-        for report in self.drain_watch(WATCH_BUDGET, now) {
+        for report in self.drain_watch(WATCH_TIME, now) {
             self.emit(report, now);
         }
         self.serve_ready(now);

@@ -3,23 +3,28 @@
 
 use std::path::{self, Path, PathBuf};
 
+use super::SetupError;
 use super::scan;
 use super::stat::Stat;
 use crate::escape;
+use crate::watch::Problem;
 
 /// Returns the directories as absolute paths, each directory once even if several of the paths lead
 /// to it. Missing directories are created, because only directories that exist can be compared.
-pub(super) fn resolve(dirs: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn resolve(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, SetupError> {
     let mut resolved = Vec::new();
     for dir in dirs {
-        resolved.extend(resolve_another(dir, &resolved));
+        resolved.extend(resolve_another(dir, &resolved)?);
     }
-    resolved
+    Ok(resolved)
 }
 
 /// Returns the absolute path of a directory, which is created if it is missing, or `None` if it is
-/// one of those that were resolved before.
-pub(super) fn resolve_another(dir: &Path, resolved: &[PathBuf]) -> Option<PathBuf> {
+/// one of those that were resolved before. Fails if it is inside one of those, or around it.
+pub(super) fn resolve_another(
+    dir: &Path,
+    resolved: &[PathBuf],
+) -> Result<Option<PathBuf>, SetupError> {
     let dir = absolute(dir);
     // If the directory cannot be created, the watch reports why.
     let _ = scan::create(&dir);
@@ -29,9 +34,23 @@ pub(super) fn resolve_another(dir: &Path, resolved: &[PathBuf]) -> Option<PathBu
             escape::path(&dir),
             escape::path(other)
         );
-        return None;
+        return Ok(None);
     }
-    Some(dir)
+    match resolved.iter().find(|other| overlap(&dir, other)) {
+        Some(other) => Err(SetupError::Directory {
+            problem: Problem::Nested(other.as_path().into()),
+            dir: dir.into(),
+        }),
+        None => Ok(Some(dir)),
+    }
+}
+
+/// Returns whether one of two directories is the other one, or inside it, by their paths or with
+/// all symbolic links resolved.
+pub(super) fn overlap(one: &Path, other: &Path) -> bool {
+    let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let is_inside = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+    is_inside(one, other) || is_inside(&real(one), &real(other))
 }
 
 /// Returns whether two paths lead to one directory.
@@ -67,7 +86,18 @@ mod tests {
         let dots = dir.path().join("real/../real");
         let other = dir.path().join("other");
         let named = [real.clone(), link, dots, other.clone(), real.clone()];
-        assert_eq!(resolve(&named), [real, other]);
+        assert_eq!(resolve(&named).unwrap(), [real.clone(), other.clone()]);
+        let inside = real.join("inside");
+        for named in [[inside.clone(), real.clone()], [real, inside]] {
+            let refused = resolve(&named);
+            assert!(matches!(
+                refused,
+                Err(SetupError::Directory {
+                    problem: Problem::Nested(_),
+                    ..
+                })
+            ));
+        }
     }
 
     #[test]
@@ -76,5 +106,16 @@ mod tests {
         assert_eq!(absolute(Path::new("a/b")), here.join("a/b"));
         assert_eq!(absolute(Path::new("/a")), Path::new("/a"));
         assert_eq!(absolute(Path::new("")), Path::new(""));
+    }
+
+    #[test]
+    fn directories_overlap_if_one_is_inside_the_other() {
+        let root = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| root.path().join(name));
+        for dir in [&a, &b] {
+            std::fs::create_dir(dir).unwrap();
+        }
+        assert!(overlap(&a, &a) && overlap(&a, root.path()) && overlap(root.path(), &b));
+        assert!(!overlap(&a, &b));
     }
 }

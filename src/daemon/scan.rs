@@ -2,12 +2,11 @@
 //!
 //! Does not judge what is found: [`crate::watch`] decides which names count.
 
-use std::fs::{self, DirBuilder, DirEntry, File, ReadDir};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -16,7 +15,7 @@ use rustix::fs::FileType;
 use super::mounts::Mounts;
 use super::open_path::{OpenError, open_path};
 use super::stat::Stat;
-use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem, Rest};
+use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. A directory below
@@ -128,120 +127,53 @@ pub(super) fn within(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
-/// Lists an existing directory to the end, or until the budget of `names` is used up: the number of
-/// names that may still be opened, one more piece included. The listing then has a rest that is
-/// ignored.
+/// Lists an existing directory, through `held` if the directory is open already. Reads at most
+/// [`config::MAX_NAMES`] names and at most `names`, from which it subtracts those that were read,
+/// and examines at most [`config::MAX_EXAMINED_NAMES`].
 pub(super) fn list(
     dir: &Path,
-    place: Place,
+    held: Option<File>,
     mounts: &Mounts,
     names: &mut usize,
 ) -> Result<Listing, Problem> {
-    let held = prepare(dir, place, mounts)?;
-    let mut open = Names::open(dir, held)?;
-    let mut listed = open.next_piece(None, mounts)?;
-    while listed.rest == Rest::Follows && open.cost() < *names {
-        let piece = open.next_piece(None, mounts)?;
-        listed.entries.extend(piece.entries);
-        listed.rest = piece.rest;
-    }
-    *names = names.saturating_sub(open.cost());
-    if listed.rest == Rest::Follows {
-        listed.rest = Rest::Ignored;
-    }
-    Ok(listed)
-}
-
-/// The names in a directory, read piece by piece.
-#[derive(Debug)]
-pub(super) struct Names {
-    /// The path of the directory; `listed` may have been opened by a path on /proc.
-    dir: PathBuf,
-    /// The path of the name that is being examined, in `dir`.
-    path: PathBuf,
-    listed: ReadDir,
-    /// Keeps the path on /proc valid: for some file systems, the standard library uses it to find
-    /// the type of an entry.
-    _held: Option<File>,
-    /// The number of names that were read.
-    count: usize,
-}
-
-impl Names {
-    /// Opens a directory, through `held` if the directory is open already.
-    pub(super) fn open(dir: &Path, held: Option<File>) -> Result<Self, Problem> {
-        let opened = match &held {
-            Some(held) => fs::read_dir(within(held)),
-            None => fs::read_dir(dir),
-        };
-        Ok(Self {
-            dir: dir.into(),
-            path: PathBuf::new(),
-            listed: opened.map_err(|error| cannot_read(&error))?,
-            _held: held,
-            count: 0,
-        })
-    }
-
-    /// Returns how many names were read.
-    pub(super) fn cost(&self) -> usize {
-        self.count
-    }
-
-    /// Reads and examines the next names: up to [`config::LISTED_AT_ONCE`], fewer if `until` has
-    /// passed, but at least one.
-    pub(super) fn next_piece(
-        &mut self,
-        until: Option<Instant>,
-        mounts: &Mounts,
-    ) -> Result<Listing, Problem> {
-        let mut entries = Vec::new();
-        let start = self.cost();
-        while self.cost() < start + config::LISTED_AT_ONCE {
-            // A single name may take as long as other processes hold the lock of the directory.
-            let is_over = until.is_some_and(|until| until <= Instant::now());
-            if is_over && self.cost() > start {
-                break;
-            }
-            let Some(entry) = self.listed.next() else {
-                return Ok(piece(entries, Rest::None));
-            };
-            if self.count == config::MAX_NAMES {
-                return Ok(piece(entries, Rest::Ignored));
-            }
-            self.count += 1;
-            let entry = entry.map_err(|error| cannot_read(&error))?;
-            let name = entry.file_name();
-            self.path.clone_from(&self.dir);
-            self.path.push(&name);
-            let kind = kind_of(&entry, &self.path, mounts);
-            // Files that do not count matter only to the log.
-            if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
-                entries.push(Entry { name, kind });
-            }
-        }
-        Ok(piece(entries, Rest::Follows))
-    }
-}
-
-/// Returns a piece of a listing.
-pub(super) fn piece(entries: Vec<Entry>, rest: Rest) -> Listing {
-    Listing {
-        entries,
-        rest,
+    let opened = match &held {
+        Some(held) => fs::read_dir(within(held)),
+        None => fs::read_dir(dir),
+    };
+    let mut listing = Listing {
+        entries: Vec::new(),
+        is_cut: false,
         unreported: None,
+    };
+    let (mut path, mut examined) = (PathBuf::new(), 0);
+    let mut left = config::MAX_NAMES.min(*names);
+    for entry in opened.map_err(|error| cannot_read(&error))? {
+        if left == 0 || examined == config::MAX_EXAMINED_NAMES {
+            listing.is_cut = true;
+            break;
+        }
+        (left, *names) = (left - 1, *names - 1);
+        let entry = entry.map_err(|error| cannot_read(&error))?;
+        let name = entry.file_name();
+        path.clear();
+        path.push(dir);
+        path.push(&name);
+        let kind = match entry.file_type() {
+            // The directory itself contains the type of each entry.
+            Ok(found) if found.is_dir() => EntryKind::Directory,
+            Ok(found) if found.is_socket() || found.is_symlink() => {
+                examined += 1;
+                examine_path(&path, mounts)
+            }
+            Ok(_) => EntryKind::Other,
+            Err(error) => unexamined(&path, &error),
+        };
+        // Files that do not count matter only to the log.
+        if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
+            listing.entries.push(Entry { name, kind });
+        }
     }
-}
-
-/// Returns the kind of a directory entry. The file system is asked only about possible sockets: the
-/// directory itself contains the type of each entry.
-fn kind_of(entry: &DirEntry, path: &Path, mounts: &Mounts) -> EntryKind {
-    match entry.file_type() {
-        Ok(found) if found.is_dir() => EntryKind::Directory,
-        Ok(found) if found.is_socket() || found.is_symlink() => examine_path(path, mounts),
-        Ok(_) => EntryKind::Other,
-        Err(error) => unexamined(path, &error),
-    }
+    Ok(listing)
 }
 
 fn cannot_read(error: &io::Error) -> Problem {
@@ -264,12 +196,7 @@ mod tests {
 
     /// Lists a whole directory.
     fn list(dir: &Path) -> Result<Listing, Problem> {
-        super::list(
-            dir,
-            Place::Root,
-            &Mounts::default(),
-            &mut usize::MAX.clone(),
-        )
+        super::list(dir, None, &Mounts::default(), &mut usize::MAX.clone())
     }
 
     #[test]
@@ -301,7 +228,7 @@ mod tests {
                 entry("socket", socket)
             ]
         );
-        assert_eq!(listing.rest, Rest::None);
+        assert!(!listing.is_cut);
         for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
             assert_eq!(
                 examine_path(&at(nothing), &Mounts::default()),
@@ -322,45 +249,26 @@ mod tests {
     }
 
     #[test]
-    fn a_large_directory_is_listed_in_pieces_that_hold_each_name_once() {
+    fn a_directory_is_listed_up_to_the_limits_on_its_names_and_on_those_that_are_examined() {
         let dir = tempfile::tempdir().unwrap();
-        let names: Vec<String> = (0..600).map(|n| format!("{n:03}")).collect();
-        for name in &names {
-            symlink("/", dir.path().join(name)).unwrap();
-            fs::create_dir(dir.path().join(format!("d{name}"))).unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let sub = at("sub");
+        fs::create_dir(&sub).unwrap();
+        for n in 0..config::MAX_EXAMINED_NAMES {
+            symlink("/", sub.join(n.to_string())).unwrap();
         }
-        let mut open = Names::open(dir.path(), None).unwrap();
-        let (mut seen, mut lengths) = (Vec::new(), Vec::new());
-        loop {
-            let before = open.count;
-            let piece = open.next_piece(None, &Mounts::default()).unwrap();
-            lengths.push(open.count - before);
-            seen.extend(
-                piece
-                    .entries
-                    .into_iter()
-                    .filter(|it| it.kind == EntryKind::Directory),
-            );
-            if piece.rest == Rest::None {
-                break;
-            }
-            assert_eq!(piece.rest, Rest::Follows);
+        assert!(!list(&sub).unwrap().is_cut);
+        symlink("/", sub.join("more")).unwrap();
+        assert!(list(&sub).unwrap().is_cut);
+
+        for n in 0..10 {
+            fs::create_dir(at(&n.to_string())).unwrap();
         }
-        seen.sort_by(|a, b| a.name.cmp(&b.name));
-        let expected = names.iter().map(|name| format!("d{name}"));
-        assert!(seen.iter().map(|it| it.name.to_str().unwrap()).eq(expected));
-        let (last, others) = lengths.split_last().unwrap();
-        assert!(others.iter().all(|it| *it == config::LISTED_AT_ONCE));
-        assert_eq!(*last, 1200 % config::LISTED_AT_ONCE);
-        let mut hurried = Names::open(dir.path(), None).unwrap();
-        let rest = hurried
-            .next_piece(Some(Instant::now()), &Mounts::default())
-            .unwrap()
-            .rest;
-        assert_eq!((hurried.count, rest), (1, Rest::Follows));
-        let mut whole = list(dir.path()).unwrap();
-        whole.entries.retain(|it| it.kind == EntryKind::Directory);
-        assert_eq!((whole.entries.len(), whole.rest), (600, Rest::None));
+        let mut names = 12;
+        let whole = super::list(dir.path(), None, &Mounts::default(), &mut names).unwrap();
+        assert_eq!((whole.entries.len(), whole.is_cut, names), (11, false, 1));
+        let cut = super::list(dir.path(), None, &Mounts::default(), &mut 10).unwrap();
+        assert_eq!((cut.entries.len(), cut.is_cut), (10, true));
     }
 
     #[test]

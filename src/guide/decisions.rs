@@ -78,11 +78,11 @@
 //!   lost events, moves and directories without a watch.
 //! - **A name that vanished is examined before that is believed.** Two directories that change
 //!   places lost their plugins for 300 s otherwise. It costs one `statx` for each removal.
-//! - **Large directories are listed in pieces**, and what changes all the time is examined after
-//!   pauses that double. One attack kept the loop busy for 95 s before.
-//! - **A plugins directory inside another one has a tree of its own**, cut out of the outer one, so
-//!   that either can be added and removed while the other's plugins stay registered. Given up: the
-//!   outer one covers the inner one, which was then not followed through a symbolic link.
+//! - **A directory is read at once**, up to limits that keep a turn of the loop short, and what
+//!   changes all the time is examined after pauses that double. Given up: larger directories, which
+//!   were listed in pieces, a few at a time, each with a place to continue at.
+//! - **No plugins directory is inside another one.** Given up: a tree of its own for each, cut out
+//!   of the outer one.
 //! - **What a plugin chooses never leads to a mount that may not answer.** A system call on such a
 //!   mount does not return. The kernel resolves the path, on one mount or from its cache. Given up:
 //!   a resolver of our own, which followed links across mounts on every kernel, and refused a link
@@ -149,7 +149,7 @@
 //! - **What is held of all plugins together has a budget**, because the sum of those limits is not
 //!   one: 32 plugins with 60,000 devices each took 303 MiB, and take 21 since. The one that grows
 //!   is cut, but none is deregistered, and a small one has another cut instead. Given up: a share
-//!   for each plugin, of which there may be 16,384; and to deregister plugins, whose pods would
+//!   for each plugin, of which there may be 2,048; and to deregister plugins, whose pods would
 //!   fail.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.

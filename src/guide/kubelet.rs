@@ -32,7 +32,7 @@
 //! | **C17** | reply of a CSI driver | 4 MiB | 64 KiB: [`MAX_CSI_REPLY`] |
 //! | **C18** | any other reply to a handler | 4 MiB | 4 MiB: [`MAX_REPLY`] |
 //! | **C19** | header list of a reply | 16 MiB | 64 KiB: [`MAX_HEADER_LIST`] |
-//! | **C20** | sockets | unlimited | 16,384: [`MAX_SOCKETS`] |
+//! | **C20** | sockets | unlimited | 2,048: [`MAX_SOCKETS`] |
 //! | **C21** | levels of subdirectories | unlimited | 16: [`MAX_TREE_DEPTH`] |
 //!
 //! ```
@@ -56,7 +56,7 @@
 //! assert_eq!(config::MAX_CSI_REPLY, 64 << 10); // C17
 //! assert_eq!(config::MAX_REPLY, 4 << 20); // C18
 //! assert_eq!(config::MAX_HEADER_LIST, 64 << 10); // C19
-//! assert_eq!(config::MAX_SOCKETS, 16_384); // C20
+//! assert_eq!(config::MAX_SOCKETS, 2048); // C20
 //! assert_eq!(config::MAX_TREE_DEPTH, 16); // C21
 //! ```
 //!

@@ -121,6 +121,8 @@
 //!   `--plugins-dir` if that is intended.
 //! - `it is already watched as {dir}` (warn, DirectoryLost): A mount or link makes one directory
 //!   appear twice. Its plugins are found once; nothing is lost.
+//! - `it overlaps with the plugins directory {dir}, and none may be inside another` (exit status
+//!   1): Two options name directories of which one is inside the other. Name the outer one alone.
 //! - `it contains directories more than {depth} levels deep, which are ignored` (warn,
 //!   DirectoryLimited): Sockets below that depth are not found. Move them up.
 //! - `there are more than {count} plugin sockets; the rest are ignored` (warn, DirectoryLimited):
@@ -135,8 +137,8 @@
 //!
 //! # Sockets and registration
 //!
-//! - `ignored, because it leads to the socket known as {path}` (info): One socket is one plugin,
-//!   whatever links lead to it. This path is used when the other one is removed.
+//! - `{path}: ignored, because it leads to the socket known as {path}` (info): One socket is one
+//!   plugin, whatever links lead to it. This path is used when the other one is removed.
 //! - `found a socket` (debug, SocketFound): A socket was found, and its plugin is asked next.
 //! - `another socket has replaced the one before` (debug, SocketReplaced): The plugin has
 //!   restarted. It is registered again.

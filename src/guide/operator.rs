@@ -14,7 +14,7 @@
 //! problem. It needs no daemon, and should run as the daemon's user, whose permissions and limits
 //! it examines. It changes nothing: it reads files, tries whether the kernel has a feature and one
 //! more watch of inotify, and connects to each socket without sending anything. A file system that
-//! may not answer is not entered, and at most 65,536 names are read.
+//! may not answer is not entered, and at most 16,384 names are read.
 //!
 //! A kubelet is recognized by the name of its process, if root or this user runs it: `kubelet`,
 //! `kubelite` (MicroK8s), `k3s-server` or `k3s-agent`. Its `--root-dir` is taken from the command
@@ -47,8 +47,8 @@
 //!
 //! `--root-dir /data/kubelet` is spelled like kubelet's own option and watches
 //! `/data/kubelet/plugins_registry`; `--plugins-dir` names the directory itself. Both can be
-//! repeated and combined. A directory that is named twice is watched once. One may be inside
-//! another: then each has limits of its own.
+//! repeated and combined. A directory that is named twice is watched once. One that is inside
+//! another, by its path or through a symbolic link, is refused.
 //!
 //! A socket is one plugin, however many hard or symbolic links lead to it. It is known by the path
 //! that was seen first, or by its own path rather than by a symbolic link. Other paths are logged
@@ -57,9 +57,12 @@
 //!
 //! | limit | value |
 //! |---|---|
-//! | sockets in total | 16,384 |
-//! | sockets in a plugins directory itself | 12,288 |
-//! | sockets in one of its subdirectories, with everything below it | 4,096 |
+//! | sockets in total | 2,048 |
+//! | sockets in a plugins directory itself | 1,536 |
+//! | sockets in one of its subdirectories, with everything below it | 512 |
+//! | names of one directory that are read | 16,384 |
+//! | names of sockets and symbolic links among them | 2,048 |
+//! | directories | 1,024 |
 //! | levels of subdirectories | 16 |
 //!
 //! What exceeds a limit is ignored and logged, and looked for again after 1 s to 60 s; what was
@@ -102,8 +105,8 @@
 //!
 //! | not counted | limit |
 //! |---|---|
-//! | sockets and names of the watch | 16,384 sockets, 4,096 directories, 65,536 names of each |
-//! | descriptions of at most 1 KiB | counted, but always accepted: 16,384 |
+//! | sockets and names of the watch | 2,048 sockets, 1,024 directories, 16,384 names of each |
+//! | descriptions of at most 1 KiB | counted, but always accepted: 2,048 |
 //! | clients of the API | 16, with 24 KiB each |
 //! | events | 64 KiB for readers, and 256 until an embedder reads them |
 //! | the log | 64 KiB while its reader does not read |
@@ -386,7 +389,7 @@
 //! With `--state-file FILE`, the daemon records the registered plugins, and at its next start
 //! deregisters those whose sockets have been removed. Plugins below a directory that cannot be read
 //! stay registered until it can be. The file is written one second after a change and when the
-//! daemon stops. It has at most 64 MiB, which is 4 KiB for each of 16,384 sockets and several times
+//! daemon stops. It has at most 8 MiB, which is 4 KiB for each of 2,048 sockets and several times
 //! what a plugin needs; plugins with larger entries are left out when the file is full, with a
 //! warning. A file that is incomplete, from before a reboot, or writable by other users is reported
 //! and not used. A file that can never be written prevents the start; so does a directory above it

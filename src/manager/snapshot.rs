@@ -335,7 +335,7 @@ mod tests {
 
     /// The length of the text of a plugin of which only few fit into such a file (octets). It grows
     /// sixfold when it is encoded.
-    const LARGE: usize = 200 * 1024;
+    const LARGE: usize = 25 * 1024;
 
     #[test]
     fn a_plugin_with_the_longest_paths_and_a_usual_name_has_its_share() {

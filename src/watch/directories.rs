@@ -77,7 +77,8 @@ impl Problem {
             | Self::NotCreated(_)
             | Self::NotRead(_)
             | Self::MayNotAnswer(_)
-            | Self::SameAs(_) => DirectoryState::Lost,
+            | Self::SameAs(_)
+            | Self::Nested(_) => DirectoryState::Lost,
             Self::TooDeep
             | Self::TooManySockets
             | Self::TooManySocketsBelow(_)

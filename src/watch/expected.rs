@@ -5,10 +5,9 @@
 //! of the sockets below it is unknown: they stay expected, and the directory is reported with their
 //! number.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-use litemap::LiteMap;
 
 /// The expected sockets that have been neither found nor lost yet.
 #[derive(Debug, Default)]
@@ -16,7 +15,7 @@ pub(super) struct Expected {
     /// Sorted as `Path` is, so that all paths below one directory are adjacent.
     paths: Vec<Arc<Path>>,
     /// The number of sockets that each directory was last reported with.
-    reported: LiteMap<Arc<Path>, usize>,
+    reported: BTreeMap<Arc<Path>, usize>,
 }
 
 impl Expected {
@@ -25,12 +24,8 @@ impl Expected {
         paths.sort_unstable();
         Self {
             paths,
-            reported: LiteMap::new(),
+            reported: BTreeMap::new(),
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.paths.is_empty()
     }
 
     /// Stops expecting the socket. Returns whether it was expected.

@@ -67,25 +67,15 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// The entries of a directory, or the next piece of them.
+/// The entries of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// The entries that were read. Those that are [`EntryKind::Other`] may be left out.
     pub entries: Vec<Entry>,
-    /// Whether the directory holds more entries than these.
-    pub rest: Rest,
+    /// Whether the directory holds more entries than a limit allows; these are not among the
+    /// others.
+    pub is_cut: bool,
     /// The type of the directory's file system if it does not report all changes: the directory is
     /// then scanned on the tick, too.
     pub unreported: Option<String>,
-}
-
-/// Whether a directory holds entries beyond those that were listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// Nothing: the listing is complete.
-    None,
-    /// Entries that are listed in further pieces.
-    Follows,
-    /// Entries that are not listed because there are too many.
-    Ignored,
 }

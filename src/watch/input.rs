@@ -21,18 +21,6 @@ pub enum Input {
         /// Its entries.
         entries: Result<Listing, Problem>,
     },
-    /// The answer to [`super::Output::List`].
-    Listed {
-        /// The directory of the request.
-        dir: Arc<Path>,
-        /// Its next entries.
-        entries: Result<Listing, Problem>,
-    },
-    /// The answer to [`super::Output::List`] if the shell has no open listing of the directory.
-    Unlisted {
-        /// The directory of the request.
-        dir: Arc<Path>,
-    },
     /// The answer to [`super::Output::Examine`].
     Examined {
         /// The path of the request.

@@ -5,9 +5,8 @@
 //!
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
-//!            Input::Scanned    ->           -> Output::List    (the next piece, please)
-//!            Input::Listed     ->           -> Output::Examine (what is at this path?)
-//!            Input::Examined   ->           -> Output::Unwatch / Close
+//!            Input::Scanned    ->           -> Output::Examine (what is at this path?)
+//!            Input::Examined   ->           -> Output::Unwatch
 //!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
 //! ```
 //!
@@ -16,13 +15,13 @@
 //!   [`config::MAX_TREE_DEPTH`].
 //! - A name that starts with a dot is ignored, file or directory, whether it existed at the start
 //!   or was added later.
-//! - Roots can be added and removed at any time (`roots`). One inside another has a tree of its
-//!   own, which the outer one leaves out.
+//! - Roots can be added and removed at any time (`roots`). None is inside another.
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
 //!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
-//! - One socket has one path, whatever links lead to it: the first that is seen, or the socket's own
-//!   rather than a symbolic link. Others are ignored, and examined when that one goes (`sockets`).
+//! - One socket has one path, whatever links lead to it: the first that is seen, or the socket's
+//!   own rather than a symbolic link. Others are ignored, and examined when that one goes
+//!   (`sockets`).
 //! - Seeing the same identity twice changes nothing. Another identity under a known path is found
 //!   again: for the manager it is a new generation. A path whose identity is doubted is examined
 //!   again, and a path that cannot be examined keeps its last known state.
@@ -35,9 +34,9 @@
 //!   there by then, or the same one again (`RENAME_EXCHANGE`).
 //! - The work is bounded, however often something changes: one scan of a directory is wanted at a
 //!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`). What
-//!   concerns all directories is done in rounds, after a pause that stays short (`rounds`). A large
-//!   directory is listed in pieces, a few directories at a time; pieces are requested in between
-//!   other outputs (`listed`). The shell decides how many outputs it carries out in one turn.
+//!   concerns all directories is done in rounds, after a pause that stays short (`rounds`). The
+//!   shell reads a directory at once, up to a limit, and decides how many outputs it carries out in
+//!   one turn.
 //! - A directory with a problem is reported once. If time can help, it is tried again: on the tick,
 //!   or, if a limit is exceeded, after a pause that doubles. The rest of the tree is still
 //!   followed. If no directory can be watched at all, all of them are followed by scans, and only
@@ -45,23 +44,21 @@
 //! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: the kernel does not report some
 //!   changes, such as a symbolic link whose target becomes a socket.
 
-mod children;
 mod directories;
 mod event;
 mod expected;
 mod identity;
 mod input;
-mod listed;
 mod output;
 mod path;
 mod pauses;
 mod problem;
-mod rescans;
+mod requests;
 mod roots;
 mod rounds;
+mod scanned;
 mod sockets;
 mod tree;
-mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -75,23 +72,19 @@ use std::sync::Arc;
 use crate::time::Time;
 use crate::{config, escape};
 
-use self::children::{Child, Children};
 pub use self::directories::{Directory, DirectoryState, MAX_TROUBLED};
 pub use self::event::{Event, WatchId};
 use self::expected::Expected;
-pub use self::identity::{Entry, EntryKind, Identity, Listing, Rest};
+pub use self::identity::{Entry, EntryKind, Identity, Listing};
 pub use self::input::Input;
-use self::listed::Listings;
 pub use self::output::{Output, Place, Report};
 use self::path::{PathScratch, split};
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
-pub use self::rescans::Rescanned;
-use self::rescans::Rescans;
-pub use self::rounds::RoundReason;
+use self::requests::{DOUBTS, EXAMINATIONS, SCANS};
 use self::rounds::Rounds;
-use self::tree::{Removed, Tree};
-use self::wanted::{AT_ONCE, DOUBTS, EXAMINATIONS, SCANS};
+pub use self::rounds::{Rescanned, RoundReason};
+use self::tree::{Child, Removed, Tree};
 
 /// The known plugin sockets below a set of directories.
 #[derive(Debug)]
@@ -106,9 +99,7 @@ pub struct Watch {
     scans: Pauses,
     /// The known names that were examined because of a change, and their pauses.
     examinations: Pauses,
-    listings: Listings,
     rounds: Rounds,
-    rescans: Rescans,
     /// The next time at which directories with a problem are tried again.
     retry_at: Option<Time>,
     /// The next time at which everything is scanned without an event; `None` before the first scan.
@@ -116,8 +107,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch on the directories that the user named, whether or not one is inside
-    /// another. More can follow with [`Watch::add_root`].
+    /// Creates a watch on the directories that the user named, none of which is inside another.
+    /// More can follow with [`Watch::add_root`].
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
@@ -127,9 +118,7 @@ impl Watch {
             doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
             examinations: Pauses::new(EXAMINATIONS),
-            listings: Listings::default(),
             rounds: Rounds::default(),
-            rescans: Rescans::default(),
             retry_at: None,
             resync_at: None,
         };
@@ -140,7 +129,7 @@ impl Watch {
                 watch.want_scan(root, Place::MissingRoot);
             }
         }
-        watch.begin_first_rescan();
+        watch.rounds = Rounds::at_start(watch.outputs.len());
         watch
     }
 
@@ -160,9 +149,10 @@ impl Watch {
                 dir,
                 watch,
                 entries,
-            } => self.on_scanned(&dir, watch, entries, now),
-            Input::Listed { dir, entries } => self.on_listed(&dir, entries, now),
-            Input::Unlisted { dir } => self.on_unlisted(dir, now),
+            } => {
+                self.rounds.count_answer();
+                self.on_scanned(&dir, watch, entries, now);
+            }
             Input::Examined { path, kind } => {
                 self.on_examined(&path, kind, now);
             }
@@ -172,7 +162,7 @@ impl Watch {
                     self.examine(path);
                 }
             }
-            Input::Remounted { dir } => self.rescan_below(&dir, now),
+            Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
         }
         self.check_invariants();
     }
@@ -186,25 +176,23 @@ impl Watch {
             self.examinations.forget_calm(now);
             self.rescan_all(RoundReason::Resync, now);
         }
-        self.go_on_with_round(now);
+        self.begin_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
-            for (dir, place) in self.tree.take_retries(now, AT_ONCE) {
+            for (dir, place) in self.tree.take_retries(now) {
                 self.want_scan(dir, place);
             }
             self.retry_at = self.tree.next_retry();
         }
-        for dir in self.scans.take_due(now, AT_ONCE) {
-            let place = self.place(&dir);
-            if self.listings.is_open(&dir) {
-                self.listings.repeat(&dir);
-            } else if self.tree.contains(&dir) {
+        for dir in self.scans.take_due(now) {
+            if self.tree.contains(&dir) {
+                let place = self.place(&dir);
                 self.want_scan(dir, place);
             }
         }
-        for path in self.examinations.take_due(now, AT_ONCE) {
+        for path in self.examinations.take_due(now) {
             self.examine(path);
         }
-        for path in self.doubts.take_due(now, AT_ONCE) {
+        for path in self.doubts.take_due(now) {
             self.examine(path);
         }
         self.check_invariants();
@@ -221,7 +209,7 @@ impl Watch {
 
     /// Returns whether [`Watch::poll_output`] may return an output.
     pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty() || self.listings.is_any_to_go_on()
+        !self.outputs.is_empty()
     }
 
     /// Returns the least number of pending outputs. While it is high, events should stay in the
@@ -230,31 +218,26 @@ impl Watch {
         self.outputs.len()
     }
 
-    /// Returns the next output, or `None` if there is none or if many in a row have become
-    /// obsolete.
+    /// Returns the next output, or `None` if there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
-        if self.outputs.is_empty() {
-            self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
-        }
-        self.advance_rescan();
-        for _ in 0..AT_ONCE {
-            if self.outputs.is_empty() || self.listings.is_turn() {
-                if let Some(dir) = self.listings.next_listing() {
-                    return Some(Output::List { dir });
-                }
-            }
-            self.listings.count_output();
-            self.rescans.count_output();
-            match self.outputs.pop_front()? {
+        loop {
+            self.rounds.check_end(self.outputs.len());
+            let Some(output) = self.outputs.pop_front() else {
+                self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
+                return None;
+            };
+            match &output {
                 // The watch has moved with its directory, and serves that directory under another
                 // path.
-                Output::Unwatch { watch } if self.tree.watched_by(watch).is_some() => {}
+                Output::Unwatch { watch } if self.tree.watched_by(*watch).is_some() => {}
                 // The directory has been given up meanwhile.
-                Output::Scan { dir, .. } if !self.tree.contains(&dir) => self.admit_next(),
-                output => return Some(output),
+                Output::Scan { dir, .. } if !self.tree.contains(dir) => {}
+                _ => {
+                    self.rounds.count_output(&output);
+                    return Some(output);
+                }
             }
         }
-        None
     }
 
     fn on_event(&mut self, event: Event, now: Time) {
@@ -314,42 +297,34 @@ impl Watch {
     }
 
     fn is_known(&self, dir: &Path, name: &OsStr) -> bool {
-        let children = self.tree.children(dir);
-        children.is_some_and(|children| children.get(name).is_some())
+        self.tree.child(dir, name).is_some()
     }
 
     fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
-        let (dir, name) = split(path);
         match kind {
-            EntryKind::Socket(_) | EntryKind::Link(_) => self.see_and_report(path, kind, now),
             // It may be a different directory than before.
             EntryKind::Directory if self.tree.contains(path) => {
-                if self.tree.is_root(path) {
-                    // The directory above knows no more than a socket there.
-                    self.leave(dir, name, now);
-                }
                 self.rescan(Arc::clone(path), now);
             }
-            EntryKind::Directory => self.see_and_report(path, kind, now),
+            EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory => {
+                self.see_and_report(path, kind, now);
+            }
             EntryKind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
-                self.leave(dir, name, now);
+                self.leave(path, now);
             }
             // The scan reports the name, and is repeated until the name can be examined.
             EntryKind::Unknown => {
-                if let Some(dir) = self.tree.known(dir) {
+                if let Some(dir) = self.tree.known(split(path).0) {
                     self.rescan(dir, now);
                 }
             }
         }
     }
 
-    /// Reports the expected sockets at and below a path as lost: nothing exists there. Those to
-    /// which a root inside leads are left to the scan of that root, which may be a symbolic link.
+    /// Reports the expected sockets at and below a path as lost: nothing exists there.
     fn lose_expected(&mut self, path: &Path) {
-        let lost = self.expected.below(path).iter();
-        let lost = lost.filter(|it| !self.is_in_root_inside(path, it));
-        for path in lost.cloned().collect::<Vec<_>>() {
+        for path in self.expected.below(path).to_vec() {
             self.report_lost(path);
         }
     }
@@ -362,86 +337,56 @@ impl Watch {
 
     /// Applies what is at a path, and reports a limit that it exceeds.
     fn see_and_report(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
-        let (dir, name) = split(path);
-        if let Err(problem) = self.see(dir, name, path, kind, now) {
+        if let Err(problem) = self.see(path, kind, now) {
+            let dir = split(path).0;
             if self.tree.problem(dir).is_none() {
                 self.set_problem(dir, Some(problem), now);
             }
         }
     }
 
-    /// Applies what is at a name; the same identity as before changes nothing.
-    fn see(
-        &mut self,
-        dir: &Path,
-        name: &OsStr,
-        path: &Arc<Path>,
-        kind: EntryKind,
-        now: Time,
-    ) -> Result<(), Problem> {
-        let Some(children) = self.tree.children(dir) else {
+    /// Applies what is at a path; the same identity as before changes nothing.
+    fn see(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
+        let (dir, name) = split(path);
+        if !self.tree.contains(dir) {
             return Ok(()); // The directory has been given up meanwhile.
-        };
-        match (children.get(name), kind) {
+        }
+        match (self.tree.child(dir, name), kind) {
             (
-                Some(Child::Socket { identity, .. }),
+                Some(Child::Socket { path, identity }),
                 EntryKind::Socket(seen) | EntryKind::Link(seen),
-            ) if *identity == seen => {
-                self.tree.set_listed(dir, name);
-                Ok(())
-            }
-            (
-                Some(Child::Socket { path, .. }),
-                EntryKind::Socket(identity) | EntryKind::Link(identity),
             ) => {
+                if *identity == seen {
+                    return Ok(());
+                }
                 let path = Arc::clone(path);
+                if self.tree.known_socket(seen).is_some() {
+                    self.leave(&path, now);
+                    return self.add(path, kind, now);
+                }
                 let is_link = matches!(kind, EntryKind::Link(_));
-                self.renew(dir, name, (path, identity, is_link), now)
+                let second_paths = self.tree.renew_socket(&path, seen, is_link);
+                self.push_found(path, seen, is_link);
+                self.examine_each(second_paths);
+                Ok(())
             }
             (known, kind) => {
                 if known.is_some() {
-                    self.leave(dir, name, now);
+                    self.leave(path, now);
                 }
-                self.add(dir, Arc::clone(path), kind, now)
+                self.add(Arc::clone(path), kind, now)
             }
         }
     }
 
-    /// Replaces the socket at a path with another one.
-    fn renew(
-        &mut self,
-        dir: &Path,
-        name: &OsStr,
-        (path, identity, is_link): (Arc<Path>, Identity, bool),
-        now: Time,
-    ) -> Result<(), Problem> {
-        if self.tree.known_socket(identity).is_some() {
-            self.leave(dir, name, now);
-            return self.add_socket(dir, path, identity, is_link, now);
-        }
-        let second_paths = self.tree.renew_socket(dir, name, identity, is_link);
-        self.push_found(path, identity, is_link);
-        self.examine_all(second_paths);
-        Ok(())
-    }
-
     /// Adds what is at a path that is not taken yet.
-    fn add(
-        &mut self,
-        dir: &Path,
-        path: Arc<Path>,
-        kind: EntryKind,
-        now: Time,
-    ) -> Result<(), Problem> {
+    fn add(&mut self, path: Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
         match kind {
-            EntryKind::Socket(identity) => self.add_socket(dir, path, identity, false, now)?,
-            EntryKind::Link(identity) => self.add_socket(dir, path, identity, true, now)?,
-            // Each root has a tree of its own.
-            EntryKind::Directory if self.tree.is_root(&path) => {}
+            EntryKind::Socket(identity) => self.add_socket(path, identity, false, now)?,
+            EntryKind::Link(identity) => self.add_socket(path, identity, true, now)?,
             EntryKind::Directory => {
-                self.tree.add_directory(dir, Arc::clone(&path))?;
-                self.rescans.add(&path);
-                self.scan(path, Place::Below, now);
+                self.tree.add_directory(&path)?;
+                self.rescan(path, now);
             }
             EntryKind::Other | EntryKind::Unknown => {}
         }
@@ -453,7 +398,6 @@ impl Watch {
     /// for the link that the socket is replaced.
     fn add_socket(
         &mut self,
-        dir: &Path,
         path: Arc<Path>,
         identity: Identity,
         is_link: bool,
@@ -473,37 +417,21 @@ impl Watch {
                 }
                 return Ok(());
             }
-            let (dir, name) = split(&known.path);
-            self.leave(dir, name, now);
-            self.examine(Arc::clone(&known.path));
+            self.leave(&known.path, now);
+            self.examine(known.path);
         }
-        self.tree
-            .add_socket(dir, Arc::clone(&path), identity, is_link)?;
+        self.tree.add_socket(&path, identity, is_link)?;
         self.expected.remove(&path);
         self.lose_expected(&path); // Nothing is below a socket.
         self.push_found(path, identity, is_link);
         Ok(())
     }
 
-    /// Examines the paths whose directories are known.
-    fn examine_all(&mut self, paths: Vec<Arc<Path>>) {
-        for path in paths {
-            if self.tree.contains(split(&path).0) {
-                self.examine(path);
-            }
-        }
-    }
-
-    /// Removes a name, and everything below it if it is a directory.
-    fn leave(&mut self, dir: &Path, name: &OsStr, now: Time) {
-        let removed = self.tree.remove_child(dir, name);
+    /// Removes a path, and everything below it if it is a directory.
+    fn leave(&mut self, path: &Path, now: Time) {
+        let removed = self.tree.remove(path);
         self.announce(removed, now);
-        if !self.expected.is_empty() {
-            let path = dir.join(name);
-            if !self.tree.is_root(&path) {
-                self.lose_expected(&path);
-            }
-        }
+        self.lose_expected(path);
     }
 
     fn announce(&mut self, removed: Removed, now: Time) {
@@ -511,15 +439,13 @@ impl Watch {
             self.drop_scans();
         }
         for dir in &removed.dirs {
-            self.rescans.drop_directory(dir);
-            self.close_listing(dir);
-            self.rescan_same_as(dir, now);
+            self.rescan_each(self.tree.same_as(dir), now);
         }
         for path in removed.sockets {
             self.doubts.forget(&path);
             self.push_lost(path);
         }
-        self.examine_all(removed.second_paths);
+        self.examine_each(removed.second_paths);
         let unwatch = removed.watches.into_iter();
         self.outputs
             .extend(unwatch.map(|watch| Output::Unwatch { watch }));
@@ -529,9 +455,7 @@ impl Watch {
         if self.tree.is_root(dir) {
             self.give_up_children(dir, problem, now);
         } else {
-            let removed = self.tree.remove_at(dir);
-            self.announce(removed, now);
-            self.lose_expected(dir);
+            self.leave(dir, now);
         }
     }
 
@@ -539,7 +463,7 @@ impl Watch {
     fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
         let removed = self.tree.clear(dir);
         self.announce(removed, now);
-        self.rescan_same_as(dir, now);
+        self.rescan_each(self.tree.same_as(dir), now);
         self.lose_expected(dir);
         self.set_problem(dir, Some(problem), now);
     }
@@ -577,10 +501,6 @@ impl Watch {
         #[cfg(test)]
         {
             self.tree.check_invariants();
-            self.listings.check_invariants();
-            // Directories that wait are admitted when another scan or listing ends.
-            let is_idle = self.listings.is_idle() && !self.tree.is_any_scan_wanted();
-            assert!(!is_idle || !self.listings.is_any_waiting());
         }
     }
 }

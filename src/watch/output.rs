@@ -10,24 +10,12 @@ use crate::escape;
 /// A request or a report of the watch. They are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Watch this directory first, then list it or its first piece, and answer with
-    /// [`super::Input::Scanned`].
+    /// Watch this directory first, then list it, and answer with [`super::Input::Scanned`].
     Scan {
         /// The directory.
         dir: Arc<Path>,
         /// The position of the directory in the tree, which determines how to open it.
         place: Place,
-    },
-    /// List the next piece of this directory, whose listing has more, and answer with
-    /// [`super::Input::Listed`].
-    List {
-        /// The directory.
-        dir: Arc<Path>,
-    },
-    /// Close the listing of this directory.
-    Close {
-        /// The directory.
-        dir: Arc<Path>,
     },
     /// Examine this path and answer with [`super::Input::Examined`].
     Examine {
@@ -154,7 +142,7 @@ impl fmt::Display for Message<'_> {
 impl Watch {
     /// Reports a socket.
     pub(super) fn push_found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool) {
-        self.rescans.count_found();
+        self.rounds.count_found();
         self.outputs.push_back(Output::Found {
             path,
             identity,
@@ -164,7 +152,7 @@ impl Watch {
 
     /// Reports that a socket does not exist any more.
     pub(super) fn push_lost(&mut self, path: Arc<Path>) {
-        self.rescans.count_lost();
+        self.rounds.count_lost();
         self.outputs.push_back(Output::Lost { path });
     }
 }

@@ -4,11 +4,10 @@
 //! together when the pause ends, and the next pause is twice as long. A path without requests for a
 //! while starts with the shortest pause again.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-use litemap::LiteMap;
 
 use crate::time::Time;
 
@@ -16,7 +15,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Pauses {
     rule: Rule,
-    by_path: LiteMap<Arc<Path>, Pause>,
+    by_path: BTreeMap<Arc<Path>, Pause>,
     /// The number of paths with a request during their pause.
     pending: usize,
 }
@@ -50,7 +49,7 @@ impl Pauses {
     pub(super) fn new(rule: Rule) -> Self {
         Self {
             rule,
-            by_path: LiteMap::new(),
+            by_path: BTreeMap::new(),
             pending: 0,
         }
     }
@@ -134,12 +133,12 @@ impl Pauses {
         pending.map(|pause| pause.end).min()
     }
 
-    /// Removes and returns at most `most` paths that are due by `now`.
-    pub(super) fn take_due(&mut self, now: Time, most: usize) -> Vec<Arc<Path>> {
+    /// Removes and returns the paths that are due by `now`.
+    pub(super) fn take_due(&mut self, now: Time) -> Vec<Arc<Path>> {
         let mut due = Vec::new();
         if self.pending > 0 {
-            for (path, pause) in self.by_path.iter_mut() {
-                if pause.is_pending && pause.end <= now && due.len() < most {
+            for (path, pause) in &mut self.by_path {
+                if pause.is_pending && pause.end <= now {
                     *pause = pause.after(now, self.rule.most);
                     due.push(path.clone());
                 }
@@ -185,7 +184,7 @@ mod tests {
         let mut served = Vec::new();
         for ms in begin..end {
             let now = Time::from_millis(ms);
-            let is_due = pauses.take_due(now, 3).iter().any(|due| due == path);
+            let is_due = pauses.take_due(now).iter().any(|due| due == path);
             if is_due || pauses.ask(path, now) {
                 served.push(ms);
             }
@@ -229,8 +228,7 @@ mod tests {
         assert!(!pauses.ask(&path, Time::from_millis(1050)));
         assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(1100)));
         let due = Time::from_millis(1100);
-        assert_eq!(pauses.take_due(due, 0), []);
-        assert_eq!(pauses.take_due(due, 1), std::slice::from_ref(&path));
+        assert_eq!(pauses.take_due(due), std::slice::from_ref(&path));
         assert_eq!(pauses.poll_timeout(), None);
     }
 

@@ -27,6 +27,8 @@ pub enum Problem {
     MayNotAnswer(String),
     /// It is a directory that is already watched under this other path.
     SameAs(Arc<Path>),
+    /// It is inside this plugins directory, or around it.
+    Nested(Arc<Path>),
     /// It holds directories that are nested too deep; those are ignored.
     TooDeep,
     /// There are too many plugin sockets in total; the latest ones in it are ignored.
@@ -62,7 +64,7 @@ impl Problem {
     pub(super) fn is_worth_retrying(&self) -> bool {
         !matches!(
             self,
-            Self::SameAs(_) | Self::TooDeep | Self::MayNotAnswer(_)
+            Self::SameAs(_) | Self::Nested(_) | Self::TooDeep | Self::MayNotAnswer(_)
         )
     }
 
@@ -103,7 +105,8 @@ impl Problem {
             | Self::NotADirectory
             | Self::NotCreated(_)
             | Self::NotRead(_)
-            | Self::SameAs(_) => true,
+            | Self::SameAs(_)
+            | Self::Nested(_) => true,
             Self::NotWatched(_)
             | Self::NotExamined
             | Self::NotReported(_)
@@ -130,6 +133,7 @@ impl Problem {
                 "use a local file system, or name the directory with --plugins-dir"
             }
             Self::SameAs(_) => "name each directory once",
+            Self::Nested(_) => "name directories beside each other, or the outer one alone",
             Self::TooDeep => "move the sockets up to a higher directory",
             Self::TooManySockets
             | Self::TooManySocketsBelow(_)
@@ -182,6 +186,11 @@ impl fmt::Display for Problem {
                 escape::text(file_system)
             ),
             Self::SameAs(other) => write!(f, "it is already watched as {}", escape::path(other)),
+            Self::Nested(other) => write!(
+                f,
+                "it overlaps with the plugins directory {}, and none may be inside another",
+                escape::path(other)
+            ),
             Self::TooDeep => write!(
                 f,
                 "it contains directories more than {} levels deep, which are ignored",

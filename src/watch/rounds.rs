@@ -1,32 +1,61 @@
-//! Rounds that scan every directory: after events were lost, and at long intervals.
+//! Rounds that scan every directory: at the start, after events were lost, at long intervals, and
+//! on request.
 //!
 //! Pure. Lost events are not evidence of a change in any one directory: one busy directory fills
-//! the queue for all. So a round does not count as a change of a directory, and does not affect the
-//! directory's own pauses (`pauses`). Rounds follow each other after a short pause that does not
-//! grow, and begin with the directories that the user named, because most plugins have their
-//! sockets there.
+//! the queue for all. So a round does not affect the pauses of directories (`pauses`). Rounds
+//! follow each other after a short pause that does not grow, and begin with the directories that
+//! the user named, because most plugins have their sockets there.
+//!
+//! The round of the start and those on request have an end: when all outputs have been carried out,
+//! and those that they have caused. Directories that appear meanwhile are waited for, unless that
+//! does not end.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use super::Watch;
-use super::wanted::AT_ONCE;
+use super::{Output, Watch};
 use crate::config;
 use crate::time::Time;
 
-/// The current round, and whether another one follows.
+/// The rounds that are wanted, and the one whose end is waited for.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The directories that remain to be scanned, the next one last.
-    left: Vec<Arc<Path>>,
-    /// Whether another round is wanted.
-    is_again: bool,
-    /// The directories that were being listed when the round reached them.
-    late: Vec<Arc<Path>>,
+    is_wanted: bool,
     /// The end of the pause after the last round.
     pause_end: Time,
     /// The number of requests for each reason.
     requested: [u64; RoundReason::ALL.len()],
+    /// The number of the last rescan that was requested; that of the start is 0.
+    last_rescan: u64,
+    /// Whether that rescan begins with the next round.
+    is_rescan_wanted: bool,
+    running: Option<Running>,
+    /// The number of scans that were requested from the shell and not answered yet.
+    unanswered: usize,
+    is_first_over: bool,
+    finished: Option<Rescanned>,
+}
+
+/// A round whose end is waited for.
+#[derive(Debug, Default)]
+struct Running {
+    result: Rescanned,
+    /// The number of outputs to be carried out before the next check. Those that become obsolete
+    /// are not counted, so it may be too high.
+    outputs: usize,
+    /// Whether any of them has examined anything, and so may have caused others.
+    is_busy: bool,
+    checks: usize,
+}
+
+/// The result of a rescan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rescanned {
+    /// The number that [`Watch::request_rescan`] has returned.
+    pub number: u64,
+    /// The number of directories that were listed.
+    pub directories: usize,
+    /// The number of paths at which a socket was found that was not known, or is another one.
+    pub found: usize,
+    /// The number of known paths at which the socket does not exist any more.
+    pub lost: usize,
 }
 
 /// The reason for a round.
@@ -55,27 +84,74 @@ impl RoundReason {
 }
 
 impl Rounds {
-    /// Adds a directory whose listing was in progress when the round reached it, to be scanned
-    /// soon.
-    pub(super) fn add_late(&mut self, dir: Arc<Path>, now: Time) {
-        self.late.push(dir);
-        self.pause_end = self.pause_end.max(now + config::ROUND_PAUSE);
-    }
-
-    /// Requests a round, which begins with the next call of [`Watch::go_on_with_round`] after the
-    /// pause.
-    pub(super) fn request(&mut self, reason: RoundReason) {
-        self.is_again = true;
-        self.requested[reason as usize] += 1;
-    }
-
-    /// Returns when to call [`Watch::go_on_with_round`]; `None` if there is nothing to do.
-    pub(super) fn poll_timeout(&self) -> Option<Time> {
-        if !self.left.is_empty() {
-            return Some(Time::ZERO);
+    /// Creates the round of the start, for which this many scans are requested already.
+    pub(super) fn at_start(scans: usize) -> Self {
+        Self {
+            running: Some(Running {
+                outputs: scans,
+                ..Running::default()
+            }),
+            ..Self::default()
         }
-        let is_any_wanted = self.is_again || !self.late.is_empty();
-        is_any_wanted.then_some(self.pause_end)
+    }
+
+    /// Returns when to call [`Watch::begin_round`]; `None` if no round is wanted.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.is_wanted.then_some(self.pause_end)
+    }
+
+    fn result(&mut self) -> Option<&mut Rescanned> {
+        self.running.as_mut().map(|running| &mut running.result)
+    }
+
+    /// Counts a directory that was listed.
+    pub(super) fn count_directory(&mut self) {
+        self.result().into_iter().for_each(|it| it.directories += 1);
+    }
+
+    /// Counts a path at which a socket was found.
+    pub(super) fn count_found(&mut self) {
+        self.result().into_iter().for_each(|it| it.found += 1);
+    }
+
+    /// Counts a path at which a socket was lost.
+    pub(super) fn count_lost(&mut self) {
+        self.result().into_iter().for_each(|it| it.lost += 1);
+    }
+
+    /// Counts a scan that was answered.
+    pub(super) fn count_answer(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    /// Counts an output that is carried out.
+    pub(super) fn count_output(&mut self, output: &Output) {
+        self.unanswered += usize::from(matches!(output, Output::Scan { .. }));
+        if let Some(running) = &mut self.running {
+            running.outputs = running.outputs.saturating_sub(1);
+            running.is_busy |= matches!(output, Output::Scan { .. } | Output::Examine { .. });
+        }
+    }
+
+    /// Ends the round if nothing is left to be done for it. `pending` is the number of outputs that
+    /// were not carried out yet.
+    pub(super) fn check_end(&mut self, pending: usize) {
+        while let Some(running) = &mut self.running {
+            if self.unanswered > 0 || running.outputs > 0 && pending > 0 {
+                return;
+            }
+            if running.is_busy && running.checks < MAX_CHECKS {
+                (running.outputs, running.is_busy) = (pending, false);
+                running.checks += 1;
+                continue;
+            }
+            if running.result.number > 0 {
+                self.finished = Some(running.result);
+            }
+            self.running = None;
+            self.is_first_over = true;
+            self.is_wanted |= self.is_rescan_wanted;
+        }
     }
 }
 
@@ -85,40 +161,61 @@ impl Watch {
         self.rounds.requested[reason as usize]
     }
 
-    /// Schedules a scan of every directory: some now and the others soon, or all after a pause if
-    /// the last round has just ended.
-    pub(super) fn rescan_all(&mut self, reason: RoundReason, now: Time) {
-        self.rounds.request(reason);
-        self.go_on_with_round(now);
+    /// Requests that every directory is read again, and returns the number of the rescan. A rescan
+    /// that has begun before does not count, but all requests until the next one begins share that.
+    /// The result is returned by [`Watch::take_rescanned`].
+    pub fn request_rescan(&mut self) -> u64 {
+        let rounds = &mut self.rounds;
+        rounds.requested[RoundReason::Request as usize] += 1;
+        rounds.last_rescan += u64::from(!rounds.is_rescan_wanted);
+        rounds.is_rescan_wanted = true;
+        rounds.is_wanted |= rounds.running.is_none();
+        rounds.last_rescan
     }
 
-    /// Scans some more directories of the current round, or starts the next round if it is due.
-    pub(super) fn go_on_with_round(&mut self, now: Time) {
-        let rounds = &mut self.rounds;
-        if rounds.left.is_empty() && rounds.pause_end <= now {
-            let late = std::mem::take(&mut rounds.late);
-            if std::mem::take(&mut rounds.is_again) {
-                rounds.left = self.tree.paths_from_roots();
-                rounds.left.reverse();
-            } else {
-                rounds.left = late;
-            }
-        }
-        if rounds.left.is_empty() {
+    /// Removes and returns the result of the last rescan that was requested, once it is over.
+    pub fn take_rescanned(&mut self) -> Option<Rescanned> {
+        self.rounds.finished.take()
+    }
+
+    /// Returns whether every directory that existed at the start has been read, or could not be.
+    pub fn is_scanned(&self) -> bool {
+        self.rounds.is_first_over
+    }
+
+    /// Requests a scan of every directory: now, or after a pause if the last one was a moment ago.
+    pub(super) fn rescan_all(&mut self, reason: RoundReason, now: Time) {
+        self.rounds.requested[reason as usize] += 1;
+        self.rounds.is_wanted = true;
+        self.begin_round(now);
+    }
+
+    /// Requests the scans of a round, if one is due.
+    pub(super) fn begin_round(&mut self, now: Time) {
+        if self.rounds.poll_timeout().is_none_or(|at| now < at) {
             return;
         }
-        let rest = rounds.left.len().saturating_sub(AT_ONCE);
-        let next = rounds.left.split_off(rest);
-        if rounds.left.is_empty() {
-            rounds.pause_end = now + config::ROUND_PAUSE;
+        self.rounds.is_wanted = false;
+        self.rounds.pause_end = now + config::ROUND_PAUSE;
+        for dir in self.tree.paths_from_roots() {
+            let place = self.place(&dir);
+            self.want_scan(dir, place);
         }
-        for dir in next.into_iter().rev() {
-            if self.listings.is_open(&dir) {
-                self.listings.set_late(&dir);
-            } else if self.tree.contains(&dir) {
-                let place = self.place(&dir);
-                self.want_scan(dir, place);
-            }
+        let rounds = &mut self.rounds;
+        if rounds.is_rescan_wanted && rounds.running.is_none() {
+            rounds.is_rescan_wanted = false;
+            rounds.running = Some(Running {
+                result: Rescanned {
+                    number: rounds.last_rescan,
+                    ..Rescanned::default()
+                },
+                outputs: self.outputs.len(),
+                ..Running::default()
+            });
         }
     }
 }
+
+/// The most times that the end of a round is put off because there is more to do: enough for a
+/// directory of the deepest level that appears meanwhile, and for what is in it.
+const MAX_CHECKS: usize = 2 * config::MAX_TREE_DEPTH;

@@ -84,17 +84,6 @@ impl Sockets {
         self.take_second_paths(before)
     }
 
-    /// Moves a socket from one part to another. A limit of the other part does not matter.
-    pub(super) fn relocate(&mut self, from: &Path, to: &Arc<Path>) {
-        if let Some(count) = self.parts.get_mut(from) {
-            *count -= 1;
-            if *count == 0 {
-                self.parts.remove(from);
-            }
-        }
-        *self.parts.entry(Arc::clone(to)).or_default() += 1;
-    }
-
     /// Remembers another path to a known socket. Returns whether it was not remembered before.
     pub(super) fn add_second_path(&mut self, identity: Identity, path: &Arc<Path>) -> bool {
         self.second_paths.len() < config::MAX_SOCKETS

@@ -4,10 +4,10 @@ mod exchange;
 mod limits;
 mod model;
 mod paths;
-mod pieces;
 mod rescans;
 mod restart;
 mod roots;
+mod scans;
 mod trouble;
 
 use super::*;
@@ -149,8 +149,6 @@ fn describe(output: &Output) -> String {
             format!("{how} {}", dir.display())
         }
         Output::Examine { path } => format!("examine {}", path.display()),
-        Output::List { dir } => format!("list {}", dir.display()),
-        Output::Close { dir } => format!("close {}", dir.display()),
         Output::Unwatch { watch } => format!("unwatch {}", watch.0),
         Output::Found { path, identity, .. } => {
             format!("found {} #{}", path.display(), identity.inode)
@@ -188,7 +186,7 @@ fn listing(entries: &[(&str, EntryKind)]) -> Listing {
     };
     Listing {
         entries: entries.iter().map(entry).collect(),
-        rest: Rest::None,
+        is_cut: false,
         unreported: None,
     }
 }

@@ -4,32 +4,26 @@
 //! The tree keeps its paths, watches, counts and limits consistent and decides nothing:
 //! [`super::Watch`] decides what a change means.
 
-mod roots;
-
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use litemap::LiteMap;
-
-use self::roots::InnerRoots;
-use super::children::{Child, Children};
+use super::path::split;
 use super::sockets::{Known, Sockets};
-use super::{Identity, Place, Problem, WatchId, is_hidden};
+use super::{Identity, Place, Problem, WatchId};
 use crate::config;
 use crate::time::Time;
 
 /// The directories by path, and the watches by number.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Boxed, because inserting a directory moves those behind it.
-    dirs: LiteMap<Arc<Path>, Box<Dir>>,
+    /// Sorted as [`Path`] is: a directory is followed by those below it.
+    dirs: BTreeMap<Arc<Path>, Dir>,
     roots: Vec<Arc<Path>>,
-    watched: LiteMap<WatchId, Arc<Path>>,
+    watched: BTreeMap<WatchId, Arc<Path>>,
     sockets: Sockets,
-    /// The number of directories that were found to be another one under another path.
-    same: usize,
 }
 
 /// A directory, whether or not it could be watched and listed.
@@ -54,7 +48,16 @@ struct Dir {
     is_scan_wanted: bool,
     /// The number of times in a row that its watch was found to be that of another path.
     disputes: u8,
-    children: Children,
+    children: BTreeMap<OsString, Child>,
+}
+
+/// A known entry of a directory.
+#[derive(Debug)]
+pub(super) enum Child {
+    /// A plugin socket, with its path, which is shared with all consumers of the reports.
+    Socket { path: Arc<Path>, identity: Identity },
+    /// A subdirectory.
+    Directory { path: Arc<Path> },
 }
 
 /// The contents of what was removed, a directory before those below it.
@@ -72,7 +75,7 @@ pub(super) struct Removed {
 
 impl Dir {
     /// Creates a directory that was neither watched nor listed yet.
-    fn new(path: &Path, depth: usize, top: Arc<Path>) -> Self {
+    fn new(depth: usize, top: Arc<Path>) -> Self {
         Self {
             depth,
             top,
@@ -84,31 +87,50 @@ impl Dir {
             is_listed: false,
             is_scan_wanted: false,
             disputes: 0,
-            children: Children::of(path),
+            children: BTreeMap::new(),
         }
     }
 }
 
 impl Tree {
+    /// Adds a root that is not known.
+    pub(super) fn add_root(&mut self, path: &Arc<Path>) {
+        self.roots.push(Arc::clone(path));
+        let dir = Dir::new(0, Arc::clone(path));
+        self.dirs.insert(Arc::clone(path), dir);
+    }
+
+    /// Removes a root and everything below it.
+    pub(super) fn remove_root(&mut self, path: &Path) -> Removed {
+        let mut removed = Removed::default();
+        self.roots.retain(|root| **root != *path);
+        self.take(path, false, &mut removed);
+        removed
+    }
+
+    /// Returns the roots in the order in which they were added.
+    pub(super) fn roots(&self) -> &[Arc<Path>] {
+        &self.roots
+    }
+
     pub(super) fn contains(&self, dir: &Path) -> bool {
         self.dirs.contains_key(dir)
     }
 
     /// Returns the tree's own copy of a directory's path, or `None` if the directory is not known.
     pub(super) fn known(&self, dir: &Path) -> Option<Arc<Path>> {
-        let place = self.dirs.find_index(dir).ok()?;
-        self.dirs
-            .get_indexed(place)
-            .map(|(path, _)| Arc::clone(path))
+        let (path, _) = self.dirs.get_key_value(dir)?;
+        Some(Arc::clone(path))
     }
 
     pub(super) fn is_root(&self, dir: &Path) -> bool {
         self.dirs.get(dir).is_some_and(|dir| dir.depth == 0)
     }
 
-    /// Returns all directories, a directory before those below it.
-    pub(super) fn paths(&self) -> Vec<Arc<Path>> {
-        self.dirs.keys().map(Arc::clone).collect()
+    /// Returns all directories at and below a path, a directory before those below it.
+    pub(super) fn paths_below(&self, top: &Path) -> Vec<Arc<Path>> {
+        let below = self.dirs.keys().filter(|path| path.starts_with(top));
+        below.cloned().collect()
     }
 
     /// Returns all directories, the roots before all others.
@@ -118,13 +140,12 @@ impl Tree {
         roots.chain(others).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Returns at most `most` directories that are to be tried again by `now`, each with its
-    /// position, and clears their retry times.
-    pub(super) fn take_retries(&mut self, now: Time, most: usize) -> Vec<(Arc<Path>, Place)> {
+    /// Returns the directories that are to be tried again by `now`, each with its position, and
+    /// clears their retry times.
+    pub(super) fn take_retries(&mut self, now: Time) -> Vec<(Arc<Path>, Place)> {
         let mut due = Vec::new();
-        for (path, dir) in self.dirs.iter_mut() {
-            if dir.retry_at.is_some_and(|at| at <= now) && due.len() < most {
-                dir.retry_at = None;
+        for (path, dir) in &mut self.dirs {
+            if dir.retry_at.take_if(|at| *at <= now).is_some() {
                 let place = match dir.depth {
                     0 => Place::MissingRoot,
                     _ => Place::Below,
@@ -177,6 +198,12 @@ impl Tree {
         self.dirs.get(dir).is_some_and(|dir| dir.is_listed)
     }
 
+    /// Records that a directory is listed. Returns whether it is the first time.
+    pub(super) fn set_listed(&mut self, dir: &Path) -> bool {
+        let dir = self.dirs.get_mut(dir);
+        dir.is_some_and(|dir| !std::mem::replace(&mut dir.is_listed, true))
+    }
+
     /// Sets or clears the problem of a directory. Returns whether that has to be reported: a
     /// problem that the directory above has, too, is reported only there, and so is its end.
     pub(super) fn set_problem(&mut self, path: &Path, problem: Option<Problem>) -> bool {
@@ -185,9 +212,6 @@ impl Tree {
         let Some(dir) = self.dirs.get_mut(path) else {
             return false;
         };
-        let is_same = |problem: &Option<Problem>| matches!(problem, Some(Problem::SameAs(_)));
-        self.same += usize::from(is_same(&problem));
-        self.same -= usize::from(is_same(&dir.problem));
         let was_told = dir.is_problem_told;
         dir.is_problem_told = problem.is_some() && !is_shared;
         dir.problem = problem;
@@ -196,9 +220,6 @@ impl Tree {
 
     /// Returns the directories that were found to be this one under another path.
     pub(super) fn same_as(&self, dir: &Path) -> Vec<Arc<Path>> {
-        if self.same == 0 {
-            return Vec::new();
-        }
         let is_same =
             |found: &Dir| matches!(&found.problem, Some(Problem::SameAs(it)) if **it == *dir);
         let same = self.dirs.iter().filter(|(_, found)| is_same(found));
@@ -231,18 +252,13 @@ impl Tree {
 
     /// Sets or clears the watch of a directory. Returns the previous one.
     pub(super) fn set_watch(&mut self, dir: &Path, watch: Option<WatchId>) -> Option<WatchId> {
-        let place = self.dirs.find_index(dir).ok()?;
-        let (path, _) = self.dirs.get_indexed(place)?;
-        let path = Arc::clone(path);
-        let old = self.dirs.get_mut(dir).and_then(|dir| dir.watch.take());
+        let path = self.known(dir)?;
+        let old = std::mem::replace(&mut self.dirs.get_mut(dir)?.watch, watch);
         if let Some(old) = old {
             self.watched.remove(&old);
         }
         if let Some(watch) = watch {
             self.watched.insert(watch, path);
-        }
-        if let Some(dir) = self.dirs.get_mut(dir) {
-            dir.watch = watch;
         }
         old
     }
@@ -253,36 +269,26 @@ impl Tree {
         dir.is_some_and(|dir| std::mem::replace(&mut dir.is_scan_wanted, is_wanted))
     }
 
-    /// Starts a listing of a directory, in which none of the known names has been seen yet. Returns
-    /// whether it is the first listing.
-    pub(super) fn begin_listing(&mut self, dir: &Path) -> bool {
-        let Some(dir) = self.dirs.get_mut(dir) else {
-            return false;
-        };
-        for child in dir.children.iter_mut() {
-            child.set_listed(false);
-        }
-        !std::mem::replace(&mut dir.is_listed, true)
+    /// Returns what is known of a name in a directory.
+    pub(super) fn child(&self, dir: &Path, name: &OsStr) -> Option<&Child> {
+        self.dirs.get(dir)?.children.get(name)
     }
 
-    /// Records that the listing of a directory holds a known name.
-    pub(super) fn set_listed(&mut self, dir: &Path, name: &OsStr) {
-        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        if let Some(child) = children.and_then(|children| children.get_mut(name)) {
-            child.set_listed(true);
-        }
+    /// Returns the known names in a directory.
+    pub(super) fn names(&self, dir: &Path) -> BTreeSet<OsString> {
+        let dir = self.dirs.get(dir).into_iter();
+        dir.flat_map(|dir| dir.children.keys().cloned()).collect()
     }
 
-    /// Returns the known paths in a directory that its listing does not hold.
-    pub(super) fn unlisted(&self, dir: &Path) -> Vec<Arc<Path>> {
-        let children = self.dirs.get(dir).map(|dir| dir.children.iter());
-        let unlisted = children.into_iter().flatten().filter(|it| !it.is_listed());
-        unlisted.map(|child| Arc::clone(child.path())).collect()
-    }
-
-    /// Returns the children of a directory, or `None` if the directory is not known.
-    pub(super) fn children(&self, dir: &Path) -> Option<&Children> {
-        self.dirs.get(dir).map(|dir| &dir.children)
+    /// Returns the known directories right below a directory.
+    pub(super) fn subdirectories(&self, dir: &Path) -> Vec<Arc<Path>> {
+        let children = self.dirs.get(dir).into_iter();
+        let children = children.flat_map(|dir| dir.children.values());
+        let directories = children.filter_map(|child| match child {
+            Child::Directory { path } => Some(Arc::clone(path)),
+            Child::Socket { .. } => None,
+        });
+        directories.collect()
     }
 
     /// Returns the path under which a socket is known.
@@ -298,23 +304,23 @@ impl Tree {
     /// Adds a socket that is not known, at a path that is not taken yet.
     pub(super) fn add_socket(
         &mut self,
-        dir: &Path,
-        path: Arc<Path>,
+        path: &Arc<Path>,
         identity: Identity,
         is_link: bool,
     ) -> Result<(), Problem> {
+        let (dir, name) = split(path);
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let path = Arc::clone(path);
         let known = Known {
             path: Arc::clone(&path),
             is_link,
         };
         let is_root = parent.depth == 0;
         self.sockets.add(&parent.top, is_root, identity, known)?;
-        parent.children.insert(Child::Socket {
-            path,
-            identity,
-            is_listed: true,
-        });
+        let name = name.to_owned();
+        parent
+            .children
+            .insert(name, Child::Socket { path, identity });
         Ok(())
     }
 
@@ -322,69 +328,58 @@ impl Tree {
     /// first one.
     pub(super) fn renew_socket(
         &mut self,
-        dir: &Path,
-        name: &OsStr,
+        path: &Arc<Path>,
         seen: Identity,
         is_link: bool,
     ) -> Vec<Arc<Path>> {
+        let (dir, name) = split(path);
         let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        let Some(Child::Socket {
-            path,
-            identity,
-            is_listed,
-        }) = children.and_then(|children| children.get_mut(name))
-        else {
+        let child = children.and_then(|children| children.get_mut(name));
+        let Some(Child::Socket { path, identity }) = child else {
             return Vec::new();
         };
         let path = Arc::clone(path);
         let before = std::mem::replace(identity, seen);
-        *is_listed = true;
         self.sockets.renew(before, seen, Known { path, is_link })
     }
 
     /// Adds an empty directory at a path that is not taken yet.
-    pub(super) fn add_directory(&mut self, dir: &Path, path: Arc<Path>) -> Result<(), Problem> {
+    pub(super) fn add_directory(&mut self, path: &Arc<Path>) -> Result<(), Problem> {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
         }
+        let (dir, name) = split(path);
         let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
         let depth = parent.depth + 1;
         if depth > config::MAX_TREE_DEPTH {
             return Err(Problem::TooDeep);
         }
-        parent.children.insert(Child::Directory {
+        let path = Arc::clone(path);
+        let top = Arc::clone(if depth == 1 { &path } else { &parent.top });
+        let child = Child::Directory {
             path: Arc::clone(&path),
-            is_listed: true,
-        });
-        let top = if depth == 1 { &path } else { &parent.top };
-        let dir = Dir::new(&path, depth, Arc::clone(top));
-        self.dirs.insert(path, Box::new(dir));
+        };
+        parent.children.insert(name.to_owned(), child);
+        self.dirs.insert(path, Dir::new(depth, top));
         Ok(())
     }
 
-    /// Removes a name and everything below it.
-    pub(super) fn remove_child(&mut self, dir: &Path, name: &OsStr) -> Removed {
+    /// Removes what is known of a path, and everything below it, unless it is a root.
+    pub(super) fn remove(&mut self, path: &Path) -> Removed {
         let mut removed = Removed::default();
-        let children = self.dirs.get_mut(dir).map(|dir| &mut dir.children);
-        match children.and_then(|children| children.remove(name)) {
-            Some(Child::Socket { path, identity, .. }) => {
-                if let Some(dir) = self.dirs.get(dir) {
-                    removed.second_paths = self.sockets.remove(&dir.top, identity);
-                }
+        let (dir, name) = split(path);
+        let Some(dir) = self.dirs.get_mut(dir) else {
+            return removed;
+        };
+        match dir.children.remove(name) {
+            Some(Child::Socket { path, identity }) => {
+                removed.second_paths = self.sockets.remove(&dir.top, identity);
                 removed.sockets.push(path);
             }
-            Some(Child::Directory { path, .. }) => self.take(&path, false, &mut removed),
+            Some(Child::Directory { path }) => self.take(&path, false, &mut removed),
             None => {}
         }
         removed
-    }
-
-    /// Removes a directory by its path, and everything below it, unless it is a root.
-    pub(super) fn remove_at(&mut self, path: &Path) -> Removed {
-        match (path.parent(), path.file_name()) {
-            (Some(dir), Some(name)) if !self.is_root(path) => self.remove_child(dir, name),
-            _ => Removed::default(),
-        }
     }
 
     /// Removes a directory's watch and everything below the directory, but not the directory.
@@ -394,61 +389,29 @@ impl Tree {
         removed
     }
 
-    /// Removes the directories at and below a path in one pass: there may be thousands.
+    /// Removes a directory and those below it.
     fn take(&mut self, top: &Path, is_top_kept: bool, removed: &mut Removed) {
-        let Ok(start) = self.dirs.find_index(top) else {
-            return;
-        };
-        let from_top = self.dirs.keys().skip(start);
-        let end = start + from_top.take_while(|it| it.starts_with(top)).count();
-        let mut taken = vec![false; end - start];
-        let mut inner = InnerRoots::default();
-        let dirs = self.dirs.iter_mut().skip(start);
-        for (place, (path, dir)) in dirs.take(end - start).enumerate() {
-            if place > 0 && inner.holds(path, dir.depth) {
+        for path in self.paths_below(top) {
+            let Some(dir) = self.dirs.get_mut(&path) else {
                 continue;
+            };
+            if let Some(watch) = dir.watch.take() {
+                self.watched.remove(&watch);
+                removed.watches.push(watch);
             }
-            removed.watches.extend(dir.watch.take());
-            for (socket, identity) in dir.children.take().filter_map(Child::into_socket) {
-                let second_paths = self.sockets.remove(&dir.top, identity);
-                removed.second_paths.extend(second_paths);
-                removed.sockets.push(socket);
+            for child in std::mem::take(&mut dir.children).into_values() {
+                if let Child::Socket { path, identity } = child {
+                    let second_paths = self.sockets.remove(&dir.top, identity);
+                    removed.second_paths.extend(second_paths);
+                    removed.sockets.push(path);
+                }
             }
-            if place > 0 || !is_top_kept {
-                let is_same = matches!(dir.problem, Some(Problem::SameAs(_)));
-                self.same -= usize::from(is_same);
-                removed.dirs.push(Arc::clone(path));
+            if !is_top_kept || *path != *top {
                 removed.is_scan_wanted |= dir.is_scan_wanted;
-                taken[place] = true;
+                self.dirs.remove(&path);
+                removed.dirs.push(path);
             }
         }
-        let mut place = 0;
-        self.dirs.retain(|_, _| {
-            place += 1;
-            let below = (place - 1usize).checked_sub(start);
-            !below
-                .and_then(|below| taken.get(below))
-                .is_some_and(|&it| it)
-        });
-        self.forget_watches(&removed.watches);
-    }
-
-    fn forget_watches(&mut self, watches: &[WatchId]) {
-        if watches.len() <= FEW {
-            for watch in watches {
-                self.watched.remove(watch);
-            }
-            return;
-        }
-        let mut sorted = watches.to_vec();
-        sorted.sort_unstable();
-        self.watched
-            .retain(|watch, _| sorted.binary_search(watch).is_err());
-    }
-
-    #[cfg(test)]
-    pub(super) fn is_any_scan_wanted(&self) -> bool {
-        self.dirs.values().any(|dir| dir.is_scan_wanted)
     }
 
     #[cfg(test)]
@@ -463,19 +426,17 @@ impl Tree {
             if let Some(watch) = dir.watch {
                 assert_eq!(self.watched.get(&watch), Some(path));
             }
-            for child in dir.children.iter() {
-                let name = dir.children.name(child);
+            for (name, child) in &dir.children {
                 match child {
                     Child::Socket {
                         path: socket,
                         identity,
-                        ..
                     } => {
                         sockets += 1;
-                        assert_eq!(self.sockets.get(*identity).map(|it| &it.path), Some(socket));
                         assert_eq!(**socket, path.join(name));
+                        assert_eq!(self.sockets.get(*identity).map(|it| &it.path), Some(socket));
                     }
-                    Child::Directory { path: below, .. } => {
+                    Child::Directory { path: below } => {
                         assert_eq!(**below, path.join(name));
                         assert_eq!(self.dirs[below].depth, dir.depth + 1);
                     }
@@ -489,12 +450,5 @@ impl Tree {
         assert!(roots.map(|(path, _)| path).eq(&known));
         let watched = self.dirs.values().filter(|dir| dir.watch.is_some());
         assert_eq!(watched.count(), self.watched.len());
-        let problems = self.dirs.values().map(|dir| &dir.problem);
-        let same = problems.filter(|it| matches!(it, Some(Problem::SameAs(_))));
-        assert_eq!(same.count(), self.same);
     }
 }
-
-/// The most watches that are removed one by one: for more it is cheaper to go through all watches
-/// once.
-const FEW: usize = 16;

@@ -185,27 +185,6 @@ fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
 }
 
 #[test]
-fn the_lock_of_a_link_inside_a_directory_is_released_when_the_plugins_are_deregistered() {
-    let mut node = node();
-    let (asked, tickets) = mpsc::channel();
-    node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
-    let (real, link) = (node.path("apart"), node.path("first/link"));
-    fs::create_dir(&real).unwrap();
-    symlink(&real, &link).unwrap();
-    assert!(node.plugins.add_directory(&link).unwrap());
-    let plugin = Plugin::serve(&real.join("reg.sock"), "linked");
-    node.until_registered(&plugin);
-    assert!(start_another(&node, &real).is_err());
-    node.plugins.remove_directory(&link);
-    assert!(start_another(&node, &real).is_err());
-    let ticket = node.until("deregister is called", |_| tickets.try_recv().ok());
-    assert!(start_another(&node, &real).is_err());
-    node.plugins.answer(ticket, Ok(()));
-    assert!(start_another(&node, &real).is_ok());
-    plugin.stop();
-}
-
-#[test]
 fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was() {
     let mut node = node();
     let file = node.path("file");
@@ -238,7 +217,7 @@ fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was(
         };
         assert_eq!(*dir, *bad);
         assert_eq!(
-            problem == Problem::SameAs(sub.as_path().into()),
+            problem == Problem::Nested(node.path("first").into()),
             bad.ends_with("sub")
         );
         assert_eq!(locks(), before);
@@ -250,39 +229,26 @@ fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was(
 }
 
 #[test]
-fn directories_inside_each_other_come_and_go_and_their_plugins_stay_registered() {
+fn a_directory_inside_another_one_is_refused_at_the_start_and_later() {
     let mut node = node();
-    let inner = node.path("first/inner");
-    let deep = node.path("first/inner/deep");
-    fs::create_dir_all(&deep).unwrap();
-    let plugin = Plugin::serve(&deep.join("reg.sock"), "deep");
-    node.until_registered(&plugin);
-    let register = "register deep".to_owned();
-    assert_eq!(
-        node.until_handler_is_told("register deep").pop(),
-        Some(register)
-    );
-    // Of each pair, one leads to the plugin all the time.
     let first = node.path("first");
-    for (added, removed) in [(&deep, &first), (&first, &deep), (&inner, &first)] {
-        node.plugins.add_directory(added).unwrap();
-        node.until_quiet();
-        node.plugins.remove_directory(removed);
-        node.until_quiet();
-        assert!(start_another(&node, added).is_err());
+    let inner = first.join("inner");
+    let link = first.join("link");
+    fs::create_dir(node.path("apart")).unwrap();
+    symlink(node.path("apart"), &link).unwrap();
+    let is_nested = |refused| {
+        let problem = Problem::Nested(first.as_path().into());
+        matches!(refused, Err(SetupError::Directory { problem: it, .. }) if it == problem)
+    };
+    for added in [&inner, &link, &node.dir.path().to_owned()] {
+        assert!(is_nested(node.plugins.add_directory(added).map(drop)));
+        let mut config = watching(&first);
+        config.plugins_dirs.push(added.clone());
+        assert!(is_nested(
+            PluginManager::new(&config, HandlerTable::new()).map(drop)
+        ));
     }
-    assert_eq!(node.plugins.directories(), std::slice::from_ref(&inner));
-    until_released(&mut node, &first.join("other"));
-    // It is still watched, at each level.
-    fs::create_dir(deep.join("new")).unwrap();
-    let another = Plugin::serve(&deep.join("new/reg.sock"), "new");
-    node.until_registered(&another);
-    assert_eq!(notified(&node), ["validate new", "register new"]);
-    node.plugins.remove_directory(&inner);
-    node.until("both are deregistered", |node| {
-        (node.registered() == 0).then_some(())
-    });
-    until_released(&mut node, &first);
+    assert_eq!(node.plugins.directories(), [first]);
 }
 
 #[test]

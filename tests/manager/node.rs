@@ -217,7 +217,13 @@ impl Node {
             self.roots.remove(place);
             self.watch.remove_root(&path, now);
             self.restored.uncovered(|path| self.watch.covers(path));
+        } else if self.roots.iter().any(|root| path.starts_with(root)) {
+            return; // It is refused.
         } else if self.world.answers(&path) {
+            let inside = self.roots.iter().find(|root| root.starts_with(&path));
+            if let Some(inside) = inside.and_then(|root| root.to_str()).map(str::to_owned) {
+                self.toggle_root(&inside);
+            }
             let (watch, entries) = self.tree.scan(&path, Place::MissingRoot);
             self.restored.scanned(&path, &entries);
             let added = self.watch.add_root(&path, watch, entries, now);
@@ -336,19 +342,6 @@ impl Node {
                 };
                 self.watch.handle_input(scanned, now);
             }
-            Output::List { dir } => {
-                let entries = if self.world.answers(&dir) {
-                    let listing = self.tree.list(&dir);
-                    self.restored.listed(&dir, &listing);
-                    Ok(listing)
-                } else {
-                    self.tree.close(&dir);
-                    Err(hung())
-                };
-                let listed = watch::Input::Listed { dir, entries };
-                self.watch.handle_input(listed, now);
-            }
-            Output::Close { dir } => self.tree.close(&dir),
             Output::Examine { path } => {
                 let kind = if self.world.answers(&path) {
                     self.tree.examine(&path)

@@ -2,12 +2,12 @@
 //! what may be asked of handlers because of that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use plugind::handler::Plugin;
-use plugind::watch::{EntryKind, Identity, Listing, Output, Problem, Rest};
+use plugind::watch::{EntryKind, Identity, Listing, Output, Problem};
 
 /// The restored plugins; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +19,6 @@ struct State {
     plugins: BTreeMap<Arc<Path>, Entry>,
     /// The socket to which each reported path leads.
     reported: BTreeMap<Arc<Path>, Identity>,
-    /// The names in the pieces of each unfinished listing.
-    listed: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// The sockets whose plugins have changed their descriptions, in any process.
     changed: BTreeSet<Identity>,
 }
@@ -142,10 +140,9 @@ impl Restored {
 
     // --- What the watch does ---
 
-    /// Records what a scan of a directory has shown: the first piece of the listing.
+    /// Records what a scan of a directory has shown.
     pub(crate) fn scanned(&self, dir: &Path, listing: &Result<Listing, Problem>) {
         let mut state = self.lock();
-        state.listed.remove(dir);
         match listing {
             Ok(listing) => {
                 state.see(dir, &EntryKind::Directory);
@@ -153,11 +150,6 @@ impl Restored {
             }
             Err(_) => state.see_below(dir),
         }
-    }
-
-    /// Records the next piece of the listing of a directory.
-    pub(crate) fn listed(&self, dir: &Path, listing: &Listing) {
-        self.lock().list(dir, listing);
     }
 
     /// Records which paths no watched directory leads to: nothing there is awaited.
@@ -267,17 +259,13 @@ pub(crate) fn is_twin(a: &Plugin, b: &Plugin) -> bool {
 impl State {
     fn list(&mut self, dir: &Path, listing: &Listing) {
         for entry in &listing.entries {
-            let names = self.listed.entry(dir.to_owned()).or_default();
-            names.insert(entry.name.clone());
             self.see(&dir.join(&entry.name), &entry.kind);
         }
-        if listing.rest != Rest::Follows {
-            let names = self.listed.remove(dir).unwrap_or_default();
-            self.see_all(|path| {
-                let first = path.strip_prefix(dir).ok().and_then(|it| it.iter().next());
-                first.is_some_and(|first| !names.contains(first))
-            });
-        }
+        self.see_all(|path| {
+            let first = path.strip_prefix(dir).ok().and_then(|it| it.iter().next());
+            let is_first = |first: &OsStr| listing.entries.iter().any(|entry| entry.name == first);
+            first.is_some_and(|first| !is_first(first))
+        });
     }
 
     /// Records what is at a path: if that is not a directory, nothing is below it.

@@ -4,9 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-use plugind::watch::{
-    Cause, Entry, EntryKind, Event, Identity, Listing, Place, Problem, Rest, WatchId,
-};
+use plugind::watch::{Cause, Entry, EntryKind, Event, Identity, Listing, Place, Problem, WatchId};
 
 /// The tree, the watches and the queue.
 #[derive(Debug)]
@@ -15,8 +13,6 @@ pub(crate) struct Tree {
     /// The directory of each watch.
     watches: BTreeMap<WatchId, u64>,
     queue: VecDeque<Event>,
-    /// The last path that each unfinished listing has returned.
-    passed: BTreeMap<PathBuf, PathBuf>,
     last_directory: u64,
     last_watch: i32,
     /// Whether new watches fail, because all are used up.
@@ -34,9 +30,6 @@ enum Node {
 /// The capacity of the event queue (the kernel's default: 16,384).
 const QUEUE: usize = 12;
 
-/// The number of names in one piece of a listing.
-const PIECE: usize = 2;
-
 impl Tree {
     /// Creates a tree of one empty directory.
     pub(crate) fn new(root: &str) -> Self {
@@ -44,7 +37,6 @@ impl Tree {
             nodes: BTreeMap::new(),
             watches: BTreeMap::new(),
             queue: VecDeque::new(),
-            passed: BTreeMap::new(),
             last_directory: 0,
             last_watch: 0,
             is_used_up: false,
@@ -217,37 +209,22 @@ impl Tree {
             }
             None => return (Err(Problem::Missing), Err(Problem::Missing)),
         };
-        self.passed.remove(dir);
         (self.add_watch(id), Ok(self.list(dir)))
     }
 
-    /// Lists the next piece of a directory, in the order of the names.
-    pub(crate) fn list(&mut self, dir: &Path) -> Listing {
-        let passed = self.passed.remove(dir);
-        let is_next = |path: &Path| path.parent() == Some(dir) && Some(path) > passed.as_deref();
-        let next = self.nodes.iter().filter(|(path, _)| is_next(path));
-        let next: Vec<_> = next.take(PIECE).collect();
-        let rest = match next.last() {
-            Some((last, _)) if next.len() == PIECE => {
-                self.passed.insert(dir.to_owned(), (*last).clone());
-                Rest::Follows
-            }
-            _ => Rest::None,
-        };
-        let entries = next.into_iter().map(|(path, node)| Entry {
+    /// Lists a directory.
+    fn list(&self, dir: &Path) -> Listing {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.filter(|(path, _)| path.parent() == Some(dir));
+        let entries = nodes.map(|(path, node)| Entry {
             name: path.file_name().expect("a child has a name").to_owned(),
             kind: self.kind(path, node),
         });
         Listing {
             entries: entries.collect(),
-            rest,
+            is_cut: false,
             unreported: None,
         }
-    }
-
-    /// Gives up the listing of a directory.
-    pub(crate) fn close(&mut self, dir: &Path) {
-        self.passed.remove(dir);
     }
 
     /// Returns what is at the path.
@@ -265,11 +242,10 @@ impl Tree {
         }
     }
 
-    /// Drops all watches, their events and the listings, because the daemon ends.
+    /// Drops all watches, and their events, because the daemon ends.
     pub(crate) fn forget_watches(&mut self) {
         self.watches.clear();
         self.queue.clear();
-        self.passed.clear();
     }
 
     /// Removes a watch.

@@ -441,7 +441,7 @@ fn the_status_counts_records_and_names_limits() {
     let sockets = named("sockets").expect("sockets are limited");
     assert_eq!(
         (&sockets["used"], &sockets["limit"]),
-        (&2.into(), &16_384.into())
+        (&2.into(), &2048.into())
     );
     let operations = named("operations").expect("operations are limited");
     assert_eq!(operations["used"], 1);

@@ -215,7 +215,7 @@ mod tests {
         let lines = found.take_lines();
         assert!(lines[0].starts_with("problem /r: it cannot be read: permission denied; "));
         assert!(lines[1].starts_with("warning /r/a: it cannot be read: permission denied; "));
-        assert!(lines[2].starts_with("warning /r/b: it contains more than 65536 names; "));
+        assert!(lines[2].starts_with("warning /r/b: it contains more than 16384 names; "));
         unread.resize(1000, ("/r/c".into(), None));
         judge_unread(Path::new("/r"), &unread, &mut found);
         assert_eq!(found.0.len(), MAX_SHOWN);

@@ -14,20 +14,16 @@ use crate::watch::Place;
 #[derive(Debug)]
 pub(super) struct Leaving {
     dir: PathBuf,
-    /// Whether it was not followed as part of another one when it was removed: it was inside none,
-    /// or there was a symbolic link on the way.
-    is_apart: bool,
     /// One of its sockets, if the last search has found one.
     socket: Option<Arc<Path>>,
 }
 
 impl PluginManager {
     /// Starts to watch one more directory, as [`PluginManager::new`] does for those of the
-    /// configuration: it is created if it is missing, and it may be inside another one. Returns
-    /// `false` if the directory is watched already, under this path or another one.
+    /// configuration: it is created if it is missing. Returns `false` if the directory is watched
+    /// already, under this path or another one.
     ///
-    /// The call reads the mount table, and up to [`LISTED_AT_ONCE`](crate::config::LISTED_AT_ONCE)
-    /// names of the directory. Plugins are found and registered in the next turns.
+    /// The call reads the mount table and the directory. Plugins are registered in the next turns.
     ///
     /// # Errors
     ///
@@ -38,9 +34,8 @@ impl PluginManager {
     /// - [`SetupError::DevicePlugins`] if it overlaps with the directory of device plugins that
     ///   announce themselves.
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
-    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is watched as part of
-    ///   another one, to which a symbolic link on its path leads
-    ///   ([`Problem::SameAs`](crate::watch::Problem::SameAs)).
+    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is inside another one
+    ///   or around it ([`Problem::Nested`](crate::watch::Problem::Nested)).
     ///
     /// # Plugins from before a restart
     ///
@@ -48,7 +43,7 @@ impl PluginManager {
     /// sockets are below none of the directories of the configuration are deregistered then. If
     /// their directory is added later, they are registered anew.
     pub fn add_directory(&mut self, dir: &Path) -> Result<bool, SetupError> {
-        let Some(dir) = roots::resolve_another(dir, &self.dirs) else {
+        let Some(dir) = roots::resolve_another(dir, &self.dirs)? else {
             return Ok(false);
         };
         let device_plugins = self.device_plugins.as_ref();
@@ -61,7 +56,6 @@ impl PluginManager {
         self.dirs.push(dir.clone());
         self.mounts.set_roots(&self.dirs);
         let path = Arc::from(dir.as_path());
-        self.listings.set_until(None);
         let (watch, entries) = self.scan(&path, Place::MissingRoot);
         if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
             self.dirs.pop();
@@ -83,9 +77,7 @@ impl PluginManager {
     /// Its sockets count as removed: a running registration is cancelled without notifying its
     /// plugin, and undone by its handler if that was already asked to register the plugin;
     /// registered plugins are deregistered by their handlers in the next turns, restored ones
-    /// included; the state file follows. Plugins stay that are reached through another watched
-    /// directory: one inside it, one around it if no symbolic link is on the way, or any one with a
-    /// link to the socket.
+    /// included; the state file follows.
     ///
     /// The directory can be added again at any time. Its lock is released when no plugin is known
     /// by a path in it any more, so that another plugin manager does not register one that is about
@@ -110,14 +102,9 @@ impl PluginManager {
     /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
     fn leave(&mut self, dir: PathBuf) {
         self.inotify.unwatch_name_of(&dir);
-        let real = self.mounts.real_path(&dir);
         self.mounts.set_roots(&self.dirs);
         self.leaving.retain(|leaving| leaving.dir != dir);
-        self.leaving.push(Leaving {
-            is_apart: self.mounts.real_path(&dir) != real,
-            dir,
-            socket: None,
-        });
+        self.leaving.push(Leaving { dir, socket: None });
         self.release_locks();
     }
 
@@ -130,12 +117,8 @@ impl PluginManager {
             locks,
             ..
         } = self;
-        leaving.retain_mut(|leaving| {
-            let is_apart = leaving.is_apart;
-            let Leaving { dir, socket, .. } = leaving;
-            let leads = |root: &Path| !is_apart || root.starts_with(&*dir);
-            let is_left =
-                |path: &Arc<Path>| path.starts_with(&*dir) && !watch.is_covered_by(path, leads);
+        leaving.retain_mut(|Leaving { dir, socket }| {
+            let is_left = |path: &Arc<Path>| path.starts_with(&*dir) && !watch.covers(path);
             let known = socket.take_if(|it| manager.socket(it).is_some() && is_left(it));
             let mut sockets = manager.sockets().map(Socket::path);
             *socket = known.or_else(|| sockets.find(|path| is_left(path)).cloned());

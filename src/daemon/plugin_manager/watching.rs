@@ -31,21 +31,14 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Carries out the outputs of the watch until the budget is used up. Returns the reports among
-    /// them.
-    pub(super) fn drain_watch(&mut self, budget: Budget, now: Time) -> Vec<Report> {
-        let until = budget.time.map(|time| Instant::now() + time);
-        self.listings.set_until(until);
-        let (mut reports, mut used) = (Vec::new(), 0);
-        while used < budget.names && until.is_none_or(|until| Instant::now() < until) {
-            let Some(output) = self.watch.poll_output() else {
-                break;
-            };
-            used += 1;
+    /// Carries out the outputs of the watch, for this long. Returns the reports among them.
+    pub(super) fn drain_watch(&mut self, time: Duration, now: Time) -> Vec<Report> {
+        let until = Instant::now() + time;
+        let mut reports = Vec::new();
+        while let Some(output) = self.watch.poll_output() {
             match output {
                 watch::Output::Scan { dir, place } => {
                     let (watch, entries) = self.scan(&dir, place);
-                    used += SCAN_COST + self.listings.take_cost();
                     let scanned = watch::Input::Scanned {
                         dir,
                         watch,
@@ -53,16 +46,6 @@ impl PluginManager {
                     };
                     self.watch.handle_input(scanned, now);
                 }
-                watch::Output::List { dir } => {
-                    let entries = self.listings.read_next(&dir, &self.mounts);
-                    used += self.listings.take_cost();
-                    let input = match entries {
-                        Some(entries) => watch::Input::Listed { dir, entries },
-                        None => watch::Input::Unlisted { dir },
-                    };
-                    self.watch.handle_input(input, now);
-                }
-                watch::Output::Close { dir } => self.listings.close(&dir),
                 watch::Output::Examine { path } => {
                     let kind = scan::examine_path(&path, &self.mounts);
                     self.watch
@@ -87,11 +70,14 @@ impl PluginManager {
                 }
                 watch::Output::Report(report) => reports.push(report),
             }
+            if until <= Instant::now() {
+                break;
+            }
         }
         reports
     }
 
-    /// Watches a directory and then lists it, or its first piece. In this order nothing is missed:
+    /// Watches a directory and then lists it. In this order nothing is missed:
     /// a file that is created in between is found twice.
     pub(super) fn scan(
         &mut self,
@@ -105,7 +91,8 @@ impl PluginManager {
                     None => self.inotify.watch(dir, place),
                 };
                 let unreported = self.mounts.unreported(dir);
-                let listing = self.listings.begin(dir, held, &self.mounts);
+                let mut names = config::MAX_NAMES;
+                let listing = scan::list(dir, held, &self.mounts, &mut names);
                 let listing = listing.map(|listing| Listing {
                     unreported,
                     ..listing
@@ -117,31 +104,13 @@ impl PluginManager {
     }
 }
 
-/// An amount of work that may be done at once.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    /// The number of names that are examined or opened to follow symbolic links, of sockets that
-    /// are found or lost, and the like.
-    names: usize,
-    /// The time limit: a file system may be slow, or locked by the processes that change it.
-    time: Option<Duration>,
-}
+/// The time for the outputs of the watch in one turn. The last of them may take longer: a directory
+/// is read at once, up to its limits.
+pub(super) const WATCH_TIME: Duration = Duration::from_millis(2);
 
-/// The budget of one turn: some pieces of a listing, which usually take a millisecond.
-pub(super) const WATCH_BUDGET: Budget = Budget {
-    names: 8 * config::LISTED_AT_ONCE,
-    time: Some(Duration::from_millis(2)),
-};
+/// The same before the first turn, in which signals are read for the first time: enough for the
+/// largest number of sockets.
+pub(super) const WATCH_TIME_AT_START: Duration = Duration::from_secs(1);
 
-/// The budget before the first turn, in which signals are read for the first time: enough for the
-/// largest number of sockets, which takes some ten milliseconds.
-pub(super) const START_BUDGET: Budget = Budget {
-    names: config::MAX_SOCKETS,
-    time: None,
-};
-
-/// The cost of a scan besides its names: a few system calls.
-const SCAN_COST: usize = 7;
-
-/// The backlog above which events are not read: the work of two turns.
-const MAX_BACKLOG: usize = 2 * WATCH_BUDGET.names;
+/// The backlog above which events are not read: the work of a few turns.
+const MAX_BACKLOG: usize = 1024;

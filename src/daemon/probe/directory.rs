@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::config::MAX_TREE_DEPTH;
 use crate::daemon::mounts::Mounts;
 use crate::daemon::scan;
-use crate::watch::{EntryKind, Place, Problem, Rest, is_hidden};
+use crate::watch::{EntryKind, Place, Problem, is_hidden};
 
 /// The sockets in a directory and below it.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub fn sockets_in(dir: &Path) -> Option<Sockets> {
 }
 
 /// Returns the sockets that the daemon would find in a directory that exists. Reads at most as many
-/// names as `names` allows, in pieces, and does not enter file systems that may not answer.
+/// names as `names` allows, and does not enter file systems that may not answer.
 pub(in crate::daemon) fn sockets_below(dir: &Path, mounts: &Mounts, names: &mut usize) -> Sockets {
     let mut sockets = Sockets::default();
     sockets.add_from(dir, 0, mounts, names);
@@ -51,11 +51,12 @@ impl Sockets {
         } else {
             Place::Below
         };
-        let listing = match scan::list(dir, place, mounts, names) {
+        let held = scan::prepare(dir, place, mounts);
+        let listing = match held.and_then(|held| scan::list(dir, held, mounts, names)) {
             Ok(listing) => listing,
             Err(problem) => return self.unread.push((dir.to_owned(), Some(problem))),
         };
-        if listing.rest != Rest::None {
+        if listing.is_cut {
             self.unread.push((dir.to_owned(), None));
         }
         for entry in listing.entries {
@@ -80,14 +81,13 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::config::LISTED_AT_ONCE;
 
     #[test]
     fn a_tree_is_read_until_the_budget_of_names_is_used_up() {
         let dir = tempfile::tempdir().unwrap();
         for sub in ["a", "b"] {
             fs::create_dir(dir.path().join(sub)).unwrap();
-            for n in 0..2 * LISTED_AT_ONCE {
+            for n in 0..128 {
                 fs::write(dir.path().join(sub).join(n.to_string()), "").unwrap();
             }
         }
@@ -97,9 +97,9 @@ mod tests {
             assert_eq!((found.directories, found.paths.len()), (3, 1));
             (found.unread.len(), names)
         };
-        let all = 3 + 4 * LISTED_AT_ONCE;
+        let all = 3 + 256;
         assert_eq!(read(all + 1), (0, 1));
-        assert_eq!(read(3 + 3 * LISTED_AT_ONCE).0, 1);
+        assert_eq!(read(3 + 192).0, 1);
         assert_eq!(read(3), (2, 0));
     }
 }

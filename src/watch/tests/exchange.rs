@@ -1,7 +1,7 @@
 //! Names that are exchanged, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
 
 use super::*;
-use crate::watch::listed::MAX_DISPUTES;
+use crate::watch::scanned::MAX_DISPUTES;
 
 /// Creates a watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b`
 /// (watch 3) holds `y`.

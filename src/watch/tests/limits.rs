@@ -46,7 +46,7 @@ fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
     t.examine("/p/sub/more", socket(100_001));
     t.examine("/p/sub/still-more", socket(100_002));
     t.expect(&[
-        "/p/sub: there are more than 4096 plugin sockets in this part of the tree; the rest are \
+        "/p/sub: there are more than 512 plugin sockets in this part of the tree; the rest are \
          ignored",
     ]);
     t.examine("/p/beside", socket(100_003));
@@ -103,7 +103,7 @@ fn a_directory_with_too_much_in_it_is_scanned_after_pauses_that_double_to_a_minu
     let mut t = Timeline::scanned(&[]);
     t.event(Event::Moved { watch: WatchId(1) });
     let too_many = || Listing {
-        rest: Rest::Ignored,
+        is_cut: true,
         ..listing(&[])
     };
     let mut pauses = Vec::new();

@@ -1,12 +1,10 @@
-//! A model of a directory that changes while it is listed in pieces.
+//! A model of a directory that changes while it is followed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::pieces::piece;
 use super::*;
 
-/// A directory `/p` as the kernel has it: names are added and removed while it is listed one name
-/// at a time, and events are reported later.
+/// A directory `/p` as the kernel has it: events are reported later than changes.
 struct World {
     entries: BTreeMap<&'static str, EntryKind>,
     /// The watch of each directory in it, by the directory's inode number.
@@ -14,9 +12,6 @@ struct World {
     /// The inode numbers of the directories.
     directories: BTreeMap<&'static str, u64>,
     events: VecDeque<Event>,
-    /// The rest of the listing: the kernel returns many names at once, with their types, and the
-    /// returned names become outdated.
-    buffer: VecDeque<(&'static str, bool)>,
     last_inode: u64,
     last_watch: i32,
     random: u64,
@@ -33,7 +28,6 @@ impl World {
             watches: BTreeMap::new(),
             directories: BTreeMap::new(),
             events: VecDeque::new(),
-            buffer: VecDeque::new(),
             last_inode: 0,
             last_watch: 1,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
@@ -140,33 +134,14 @@ impl World {
         }
     }
 
-    /// Returns one listed name, with its type as it was when the buffer was filled.
-    fn next_piece(&mut self) -> Listing {
-        let next = self.buffer.pop_front();
-        let kind = |name, was_directory| match self.entries.get(name) {
-            _ if was_directory => EntryKind::Directory,
-            found => found.copied().unwrap_or(EntryKind::Other),
-        };
-        let entries: Vec<_> = next
-            .map(|(name, was)| (name, kind(name, was)))
-            .into_iter()
-            .collect();
-        if self.buffer.is_empty() {
-            listing(&entries)
-        } else {
-            piece(&entries)
-        }
-    }
-
     fn scan(&mut self, t: &mut Timeline, dir: &str) {
         if dir == "/p" {
-            let directories = &self.directories;
-            let names = self.entries.keys();
-            self.buffer = names
-                .map(|it| (*it, directories.contains_key(it)))
+            let entries: Vec<_> = self
+                .entries
+                .iter()
+                .map(|(name, kind)| (*name, *kind))
                 .collect();
-            let first = self.next_piece();
-            return t.scan(dir, Ok(WatchId(1)), Ok(first));
+            return t.scan_ok(dir, 1, &entries);
         }
         let name = dir.trim_start_matches("/p/");
         let Some(inode) = self.directories.get(name) else {
@@ -199,10 +174,6 @@ impl World {
         };
         match output {
             Output::Scan { dir, .. } => self.scan(t, dir.to_str().unwrap()),
-            Output::List { dir } => {
-                let next = self.next_piece();
-                t.list(dir.to_str().unwrap(), next);
-            }
             Output::Examine { path } => {
                 let path = path.to_str().unwrap();
                 t.examine(path, self.examine(path));
@@ -221,7 +192,7 @@ impl World {
             Output::Lost { path } => {
                 self.found.remove(path.to_str().unwrap());
             }
-            Output::Close { .. } | Output::Report(_) => {}
+            Output::Report(_) => {}
         }
         true
     }
@@ -239,7 +210,7 @@ impl World {
 }
 
 #[test]
-fn whatever_happens_between_the_pieces_and_whenever_it_is_reported_all_is_found_in_the_end() {
+fn whatever_happens_and_whenever_it_is_reported_all_is_found_in_the_end() {
     for seed in 1..=1000 {
         let mut world = World::new(seed);
         for _ in 0..6 {

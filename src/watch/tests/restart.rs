@@ -95,7 +95,7 @@ fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_b
 fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
     let mut timeline = expecting(&["/p/perhaps"]);
     let cut = Listing {
-        rest: Rest::Ignored,
+        is_cut: true,
         ..listing(&[])
     };
     timeline.scan("/p", Ok(WatchId(1)), Ok(cut));

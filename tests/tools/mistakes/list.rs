@@ -150,8 +150,8 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "a directory that is moved leaves its sockets behind",
         file: "src/watch/mod.rs",
-        right: "let removed = self.tree.remove_child(dir, name);\n        self.announce(removed, now);",
-        wrong: "drop(self.tree.remove_child(dir, name));",
+        right: "let removed = self.tree.remove(path);\n        self.announce(removed, now);",
+        wrong: "drop(self.tree.remove(path));",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
@@ -269,7 +269,7 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "a file system that answers again is not scanned",
         file: "src/watch/mod.rs",
-        right: "Input::Remounted { dir } => self.rescan_below(&dir, now),",
+        right: "Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),",
         wrong: "Input::Remounted { .. } => {}",
         finder: Finder::Simulation { seed: 74 },
     },

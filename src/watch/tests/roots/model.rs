@@ -76,6 +76,11 @@ impl World {
         if self.roots.remove(dir) {
             t.remove(dir);
         } else {
+            let is_inside = |one: &str, other: &str| Path::new(one).starts_with(other);
+            let is_nested = |root: &&str| is_inside(root, dir) || is_inside(dir, root);
+            if self.roots.iter().any(is_nested) {
+                return; // It is refused before it is scanned.
+            }
             self.roots.insert(dir);
             let watch = self.watch(dir);
             let added = t.try_add(dir, Ok(watch), Ok(self.entries(dir)));

@@ -1,7 +1,6 @@
 //! Requests for scans and examinations of paths, each made once and not too often.
 //!
-//! Pure. Repeated changes of the same path wait for pauses that double ([`super::pauses`]), and
-//! what concerns all directories is done for some of them at a time.
+//! Pure. Repeated changes of the same path wait for pauses that double ([`super::pauses`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,17 +11,18 @@ use crate::config;
 use crate::time::Time;
 
 impl Watch {
+    /// Scans a directory that has changed: now, or after a pause if that was done a moment ago.
     pub(super) fn rescan(&mut self, dir: Arc<Path>, now: Time) {
-        let place = self.place(&dir);
-        self.scan(dir, place, now);
+        if self.scans.ask(&dir, now) {
+            let place = self.place(&dir);
+            self.want_scan(dir, place);
+        }
     }
 
-    /// Scans a directory and all those below it that are known.
-    pub(super) fn rescan_below(&mut self, dir: &Path, now: Time) {
-        for below in self.tree.paths() {
-            if below.starts_with(dir) {
-                self.rescan(below, now);
-            }
+    /// Scans these directories.
+    pub(super) fn rescan_each(&mut self, dirs: Vec<Arc<Path>>, now: Time) {
+        for dir in dirs {
+            self.rescan(dir, now);
         }
     }
 
@@ -34,44 +34,9 @@ impl Watch {
         }
     }
 
-    /// Examines a known path that has changed: now, or after a pause if that was done a moment ago.
-    pub(super) fn examine_again(&mut self, path: Arc<Path>, now: Time) {
-        if self.examinations.ask(&path, now) {
-            self.examine(path);
-        }
-    }
-
-    /// Examines a path. A request that is still pending also covers all changes before it.
-    pub(super) fn examine(&mut self, path: Arc<Path>) {
-        let octets = path.as_os_str();
-        let is_this = |output: &Output| {
-            // Comparing `Path`s takes ten times as long.
-            matches!(output, Output::Examine { path } if path.as_os_str() == octets)
-        };
-        if !self
-            .outputs
-            .iter()
-            .rev()
-            .take(LAST_EXAMINATIONS)
-            .any(is_this)
-        {
-            self.outputs.push_back(Output::Examine { path });
-        }
-    }
-
-    /// Scans a directory that has changed: now, after a pause if that was done a moment ago, or
-    /// again after its listing in progress.
-    pub(super) fn scan(&mut self, dir: Arc<Path>, place: Place, now: Time) {
-        if self.listings.is_open(&dir) {
-            self.listings.repeat(&dir);
-        } else if self.scans.ask(&dir, now) {
-            self.want_scan(dir, place);
-        }
-    }
-
-    /// Scans a directory, unless a scan is pending or its listing is in progress.
+    /// Scans a directory, unless a scan is pending.
     pub(super) fn want_scan(&mut self, dir: Arc<Path>, place: Place) {
-        if !self.listings.is_open(&dir) && !self.tree.set_scan_wanted(&dir, true) {
+        if !self.tree.set_scan_wanted(&dir, true) {
             self.outputs.push_back(Output::Scan { dir, place });
         }
     }
@@ -83,7 +48,35 @@ impl Watch {
         let is_needed =
             |it: &Output| !matches!(it, Output::Scan { dir, .. } if !tree.contains(dir));
         self.outputs.retain(is_needed);
-        self.admit_next();
+    }
+
+    /// Examines a known path that has changed: now, or after a pause if that was done a moment ago.
+    pub(super) fn examine_again(&mut self, path: Arc<Path>, now: Time) {
+        if self.examinations.ask(&path, now) {
+            self.examine(path);
+        }
+    }
+
+    /// Examines the paths whose directories are known.
+    pub(super) fn examine_each(&mut self, paths: Vec<Arc<Path>>) {
+        for path in paths {
+            if self.tree.contains(super::path::split(&path).0) {
+                self.examine(path);
+            }
+        }
+    }
+
+    /// Examines a path. A request that is still pending also covers all changes before it.
+    pub(super) fn examine(&mut self, path: Arc<Path>) {
+        let octets = path.as_os_str();
+        let is_this = |output: &Output| {
+            // Comparing `Path`s takes ten times as long.
+            matches!(output, Output::Examine { path } if path.as_os_str() == octets)
+        };
+        let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);
+        if !last.any(is_this) {
+            self.outputs.push_back(Output::Examine { path });
+        }
     }
 }
 
@@ -111,12 +104,8 @@ pub(super) const EXAMINATIONS: Rule = Rule {
     least: config::EXAMINE_PAUSE,
     most: config::MAX_EXAMINE_PAUSE,
     calm: config::EXAMINE_CALM,
-    paths: config::MAX_DIRECTORIES,
+    paths: config::MAX_SOCKETS,
 };
-
-/// The number of directories handled at once when something concerns all: the others follow in the
-/// next turns.
-pub(super) const AT_ONCE: usize = config::LISTED_AT_ONCE;
 
 /// The number of latest outputs that are searched for the same path: enough for a few names that
 /// are added and removed repeatedly.

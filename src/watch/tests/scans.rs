@@ -1,0 +1,146 @@
+//! How often directories are scanned, and in which order.
+
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_that_double() {
+    let mut t = Timeline::scanned(&[]);
+    let mut scans = Vec::new();
+    for ms in 0..30_000 {
+        t.now = Time::from_millis(ms);
+        t.watch.handle_timeout(t.now);
+        t.event(Event::Moved { watch: WatchId(1) });
+        while let Some(output) = t.watch.poll_output() {
+            assert_eq!(describe(&output), "scan root /p");
+            scans.push(ms);
+            t.scan_ok("/p", 1, &[]);
+        }
+    }
+    assert_eq!(
+        scans,
+        [
+            0, 10, 30, 70, 150, 310, 630, 1270, 2550, 5110, 10_110, 15_110, 20_110, 25_110
+        ]
+    );
+    t.tick();
+    t.expect(&["scan root /p"]);
+    t.scan_ok("/p", 1, &[]);
+    t.expect_rest();
+    t.now += 2 * config::SCAN_CALM;
+    for _ in 0..2 {
+        t.event(Event::Moved { watch: WatchId(1) });
+        t.expect(&["scan root /p"]);
+        t.scan_ok("/p", 1, &[]);
+        t.now += config::SCAN_PAUSE;
+    }
+}
+
+#[test]
+fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
+    let mut t = Timeline::on(&["/p", "/q"]);
+    let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let dirs: Vec<_> = names
+        .iter()
+        .map(|it| (it.as_str(), EntryKind::Directory))
+        .collect();
+    t.scan_ok("/p", 1, &dirs);
+    t.scan_ok("/q", 2, &[]);
+    for (name, watch) in names.iter().zip(3..) {
+        t.scan_ok(&format!("/p/{name}"), watch, &[]);
+    }
+    while t.watch.poll_output().is_some() {}
+    assert_eq!(t.watch.tree.paths_from_roots().len(), 2 + names.len());
+    t.event(Event::Overflowed);
+    for root in ["/p", "/q"] {
+        let output = t.watch.poll_output().expect("a scan");
+        assert_eq!(describe(&output), format!("scan root {root}"));
+    }
+}
+
+#[test]
+fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() {
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
+    t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
+    t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
+    t.later();
+    t.vanished(1, "sub");
+    t.event(Event::Moved { watch: WatchId(2) });
+    // The examination is answered, and the scan is still pending.
+    let examine = t.watch.poll_output().expect("an output");
+    assert_eq!(describe(&examine), "examine /p/sub");
+    t.examine_gone("/p/sub");
+    t.later();
+    t.dir_appeared(1, "sub");
+    t.expect(&["lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
+    t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
+    t.expect(&["found /p/sub/a #2"]);
+    t.expect_rest();
+}
+
+#[test]
+fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_too() {
+    let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2)), ("c", socket(3))]);
+    t.expect(&["found /p/a #1", "found /p/b #2", "found /p/c #3"]);
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+    t.scan_ok(
+        "/p",
+        1,
+        &[
+            ("a", EntryKind::Directory),
+            ("c", socket(5)),
+            ("d", socket(4)),
+        ],
+    );
+    t.expect(&[
+        "examine /p/a",
+        "found /p/c #5",
+        "found /p/d #4",
+        "examine /p/b",
+    ]);
+    t.examine("/p/a", socket(1));
+    t.examine_gone("/p/b");
+    t.expect(&["lost /p/b"]);
+    t.expect_rest();
+}
+
+#[test]
+fn events_that_are_lost_all_the_time_make_no_directory_wait_longer_than_a_moment() {
+    let mut t = Timeline::scanned(&[]);
+    let mut scans = Vec::new();
+    for ms in 0..10_000 {
+        t.now = Time::from_millis(ms);
+        t.watch.handle_timeout(t.now);
+        t.event(Event::Overflowed);
+        while let Some(output) = t.watch.poll_output() {
+            assert_eq!(describe(&output), "scan root /p");
+            scans.push(ms);
+            t.scan_ok("/p", 1, &[]);
+        }
+    }
+    let pause = u64::try_from(config::ROUND_PAUSE.as_millis()).unwrap();
+    assert!(
+        scans.windows(2).all(|it| it[1] - it[0] == pause),
+        "{scans:?}"
+    );
+    // A change of the directory itself counts separately.
+    t.now += config::ROUND_PAUSE - Duration::from_millis(1);
+    t.event(Event::Moved { watch: WatchId(1) });
+    t.expect(&["scan root /p"]);
+}
+
+#[test]
+fn one_scan_of_a_directory_is_wanted_at_a_time() {
+    let mut t = Timeline::scanned(&[]);
+    for _ in 0..1000 {
+        t.event(Event::Moved { watch: WatchId(1) });
+        t.event(Event::Overflowed);
+    }
+    t.expect(&["scan root /p"]);
+    t.later();
+    t.scan_ok("/p", 1, &[]);
+    t.tick();
+    t.expect(&["scan root /p"]);
+}
