@@ -509,7 +509,8 @@ pub const MAX_DIRECTORIES: usize = 1024;
 pub const MAX_NAMES: usize = 16_384;
 
 /// The most names of one directory that are examined, because they may be plugin sockets: those of
-/// sockets and symbolic links (kubelet: no limit). A directory is read in one turn of the loop.
+/// sockets and of symbolic links, which count twice (kubelet: no limit). A directory is read in one
+/// turn of the loop: 1,024 links take 13 ms.
 pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times

@@ -148,7 +148,7 @@ pub(super) fn list(
     let (mut path, mut examined) = (PathBuf::new(), 0);
     let mut left = config::MAX_NAMES.min(*names);
     for entry in opened.map_err(|error| cannot_read(&error))? {
-        if left == 0 || examined == config::MAX_EXAMINED_NAMES {
+        if left == 0 || examined >= config::MAX_EXAMINED_NAMES {
             listing.is_cut = true;
             break;
         }
@@ -162,7 +162,7 @@ pub(super) fn list(
             // The directory itself contains the type of each entry.
             Ok(found) if found.is_dir() => EntryKind::Directory,
             Ok(found) if found.is_socket() || found.is_symlink() => {
-                examined += 1;
+                examined += 1 + usize::from(found.is_symlink());
                 examine_path(&path, mounts)
             }
             Ok(_) => EntryKind::Other,
@@ -254,7 +254,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         let sub = at("sub");
         fs::create_dir(&sub).unwrap();
-        for n in 0..config::MAX_EXAMINED_NAMES {
+        for n in 0..config::MAX_EXAMINED_NAMES / 2 {
             symlink("/", sub.join(n.to_string())).unwrap();
         }
         assert!(!list(&sub).unwrap().is_cut);
