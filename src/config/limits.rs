@@ -449,14 +449,6 @@ pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
 /// it; its tick is 1 s).
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two examinations of a path whose identity is doubted; the pause
-/// doubles up to [`RESYNC_INTERVAL`] (kubelet: examines no path twice).
-pub const DOUBT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The time after that pause without a doubt, after which the path starts with the first pause
-/// again.
-pub const DOUBT_FORGOTTEN: Duration = Duration::from_secs(60);
-
 /// The shortest pause between two scans of a directory that changes all the time; the pause doubles
 /// up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
 pub const SCAN_PAUSE: Duration = Duration::from_millis(10);

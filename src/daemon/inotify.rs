@@ -7,6 +7,7 @@
 //! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
 //! little is lost, because everything is scanned periodically.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -14,7 +15,6 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, WatchDescriptor, WatchMask};
-use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use nix::errno::Errno;
@@ -44,9 +44,9 @@ struct Root {
 pub(super) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    watched: LiteMap<WatchId, Watched>,
+    watched: BTreeMap<WatchId, Watched>,
     /// The roots that are watched.
-    roots: LiteMap<PathBuf, Root>,
+    roots: BTreeMap<PathBuf, Root>,
     registry: Registry,
     token: Token,
 }
@@ -56,8 +56,8 @@ impl Inotify {
     pub(super) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
-            watched: LiteMap::new(),
-            roots: LiteMap::new(),
+            watched: BTreeMap::new(),
+            roots: BTreeMap::new(),
             registry,
             token,
         }

@@ -78,10 +78,10 @@ use self::expected::Expected;
 pub use self::identity::{Entry, EntryKind, Identity, Listing};
 pub use self::input::Input;
 pub use self::output::{Output, Place, Report};
-use self::path::{PathScratch, split};
+use self::path::split;
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
-use self::requests::{DOUBTS, EXAMINATIONS, SCANS};
+use self::requests::{EXAMINATIONS, SCANS};
 use self::rounds::Rounds;
 pub use self::rounds::{Rescanned, RoundReason};
 use self::tree::{Child, Removed, Tree};
@@ -90,14 +90,11 @@ use self::tree::{Child, Removed, Tree};
 #[derive(Debug)]
 pub struct Watch {
     tree: Tree,
-    scratch: PathScratch,
     outputs: VecDeque<Output>,
     expected: Expected,
-    /// The doubted paths and their pauses.
-    doubts: Pauses,
     /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
-    /// The known names that were examined because of a change, and their pauses.
+    /// The paths that were examined because of a change or a doubt, and their pauses.
     examinations: Pauses,
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
@@ -112,10 +109,8 @@ impl Watch {
     pub fn new(roots: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut watch = Self {
             tree: Tree::default(),
-            scratch: PathScratch::default(),
             outputs: VecDeque::new(),
             expected: Expected::default(),
-            doubts: Pauses::new(DOUBTS),
             scans: Pauses::new(SCANS),
             examinations: Pauses::new(EXAMINATIONS),
             rounds: Rounds::default(),
@@ -158,8 +153,8 @@ impl Watch {
             }
             Input::Doubted { path } => {
                 // Nothing is examined below a directory that was given up.
-                if self.tree.contains(split(&path).0) && self.doubts.ask(&path, now) {
-                    self.examine(path);
+                if self.tree.contains(split(&path).0) {
+                    self.examine_again(path, now);
                 }
             }
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
@@ -172,7 +167,6 @@ impl Watch {
         if self.resync_at.is_some_and(|at| at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
             self.scans.forget_calm(now);
-            self.doubts.forget_calm(now);
             self.examinations.forget_calm(now);
             self.rescan_all(RoundReason::Resync, now);
         }
@@ -192,15 +186,12 @@ impl Watch {
         for path in self.examinations.take_due(now) {
             self.examine(path);
         }
-        for path in self.doubts.take_due(now) {
-            self.examine(path);
-        }
         self.check_invariants();
     }
 
     /// Returns when to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let pauses = [&self.doubts, &self.scans, &self.examinations].map(Pauses::poll_timeout);
+        let pauses = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
         let times = [self.retry_at, self.resync_at, round];
         let times = times.into_iter().chain(pauses);
@@ -268,10 +259,10 @@ impl Watch {
             return; // The directory has been given up meanwhile.
         };
         if is_hidden(name) {
-            let path = self.scratch.join(&dir, name);
+            let path = path::join(&dir, name);
             return log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         }
-        let path = self.scratch.join(&dir, name);
+        let path = path::join(&dir, name);
         if !is_directory {
             if self.is_known(&dir, name) {
                 self.examine_again(path, now);
@@ -290,7 +281,7 @@ impl Watch {
         let Some(dir) = self.tree.watched_by(watch) else {
             return;
         };
-        let path = self.scratch.join(&dir, name);
+        let path = path::join(&dir, name);
         if self.is_known(&dir, name) || !self.expected.below(&path).is_empty() {
             self.examine_again(path, now);
         }
@@ -442,7 +433,6 @@ impl Watch {
             self.rescan_each(self.tree.same_as(dir), now);
         }
         for path in removed.sockets {
-            self.doubts.forget(&path);
             self.push_lost(path);
         }
         self.examine_each(removed.second_paths);

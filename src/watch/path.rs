@@ -1,28 +1,19 @@
 //! Joining a directory and a name to a path, and splitting such a path again.
 //!
 //! Pure. The results are those of [`Path`], but only for paths of this form: they are not parsed
-//! component by component, and all are joined in one buffer.
+//! component by component.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// The buffer in which a path is joined before it is allocated.
-#[derive(Debug, Default)]
-pub(super) struct PathScratch(PathBuf);
-
-impl PathScratch {
-    /// Returns the path of a name in a directory.
-    pub(super) fn join(&mut self, dir: &Path, name: &OsStr) -> Arc<Path> {
-        self.0.clear();
-        self.0.push(dir);
-        self.0.push(name);
-        self.0.as_path().into()
-    }
+/// Returns the path of a name in a directory.
+pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
+    dir.join(name).into()
 }
 
-/// Returns the directory and the name of a path made by [`PathScratch::join`].
+/// Returns the directory and the name of a path made by [`join`].
 pub(super) fn split(path: &Path) -> (&Path, &OsStr) {
     let octets = path.as_os_str().as_bytes();
     let slash = octets.iter().rposition(|&octet| octet == b'/');
@@ -38,10 +29,9 @@ mod tests {
 
     #[test]
     fn what_was_put_together_comes_apart_again() {
-        let mut scratch = PathScratch::default();
         for dir in ["/", "/p", "/p/", "/p/q", "p", ""] {
             let (dir, name) = (Path::new(dir), OsStr::new("a"));
-            let path = scratch.join(dir, name);
+            let path = join(dir, name);
             assert_eq!(path, dir.join(name).into());
             assert_eq!(split(&path), (dir, name));
         }

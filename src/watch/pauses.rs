@@ -99,14 +99,6 @@ impl Pauses {
         }
     }
 
-    /// Forgets a path.
-    pub(super) fn forget(&mut self, path: &Path) {
-        if !self.by_path.is_empty() {
-            let pause = self.by_path.remove(path);
-            self.pending -= usize::from(pause.is_some_and(|pause| pause.is_pending));
-        }
-    }
-
     /// Forgets the paths that are not kept.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&Path) -> bool) {
         let pending = &mut self.pending;
@@ -202,7 +194,7 @@ mod tests {
         assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(3100)));
         let seen = served(&mut pauses, &path, 2000, 18_000);
         assert_eq!(seen, [3100, 6300, 11_300, 16_300]);
-        pauses.forget(&path);
+        pauses.retain(|_| false);
         assert_eq!(pauses.poll_timeout(), None);
     }
 

@@ -50,7 +50,7 @@ impl Watch {
         self.outputs.retain(is_needed);
     }
 
-    /// Examines a known path that has changed: now, or after a pause if that was done a moment ago.
+    /// Examines a path that has changed, or is doubted: now, or after a pause if that was done a moment ago.
     pub(super) fn examine_again(&mut self, path: Arc<Path>, now: Time) {
         if self.examinations.ask(&path, now) {
             self.examine(path);
@@ -80,17 +80,6 @@ impl Watch {
     }
 }
 
-/// The rule for paths whose identity is doubted. inotify reports added and removed names, but not a
-/// change of the file behind a name: a link that now leads to another socket, or, on a file system
-/// without birth times, a socket whose modification time is set. A dial notices the change, and the
-/// path is examined again.
-pub(super) const DOUBTS: Rule = Rule {
-    least: config::DOUBT_PAUSE,
-    most: config::RESYNC_INTERVAL,
-    calm: config::DOUBT_FORGOTTEN,
-    paths: config::MAX_SOCKETS,
-};
-
 /// The rule for directories that are scanned because of a change.
 pub(super) const SCANS: Rule = Rule {
     least: config::SCAN_PAUSE,
@@ -99,7 +88,10 @@ pub(super) const SCANS: Rule = Rule {
     paths: 2 * config::MAX_DIRECTORIES,
 };
 
-/// The rule for known names that have changed: a rename may happen again before the examination.
+/// The rule for known names that have changed, because a rename may happen again before the
+/// examination, and for paths whose identity is doubted. inotify reports added and removed names, but
+/// not a change of the file behind a name: a link that now leads to another socket, or, on a file
+/// system without birth times, a socket whose modification time is set. A dial notices the change.
 pub(super) const EXAMINATIONS: Rule = Rule {
     least: config::EXAMINE_PAUSE,
     most: config::MAX_EXAMINE_PAUSE,

@@ -101,7 +101,6 @@ impl Watch {
         });
         self.scans.retain(|dir| tree.contains(dir));
         self.examinations.retain(is_in_tree);
-        self.doubts.retain(is_in_tree);
     }
 }
 

@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::path;
 use super::tree::Child;
 use super::{
     Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Report, Watch, WatchId, is_hidden,
@@ -88,7 +89,7 @@ impl Watch {
             }
         }
         for name in unlisted {
-            let path = self.scratch.join(dir, &name);
+            let path = path::join(dir, &name);
             self.examine(path);
         }
         if self.expected.remove(dir) {
@@ -114,15 +115,15 @@ impl Watch {
             (_, EntryKind::Other | EntryKind::Unknown)
             | (Some(Child::Directory { .. }), EntryKind::Directory) => Ok(()),
             (None, kind) => {
-                let path = self.scratch.join(dir, name);
+                let path = path::join(dir, name);
                 self.add(path, kind, now)
             }
             (Some(Child::Socket { .. }), EntryKind::Socket(_) | EntryKind::Link(_)) => {
-                let path = self.scratch.join(dir, name);
+                let path = path::join(dir, name);
                 self.see(&path, kind, now)
             }
             (Some(_), _) => {
-                let path = self.scratch.join(dir, name);
+                let path = path::join(dir, name);
                 self.examine(path);
                 Ok(())
             }
@@ -154,7 +155,7 @@ impl Watch {
             self.outputs.push_back(Output::Report(report));
         }
         for name in missing {
-            let path = self.scratch.join(dir, &name);
+            let path = path::join(dir, &name);
             self.examine(path);
         }
     }

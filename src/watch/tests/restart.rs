@@ -159,12 +159,9 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
     timeline.input(doubted());
     timeline.expect_silence();
     timeline.tick();
-    assert_eq!(timeline.now, Time::ZERO + config::DOUBT_PAUSE);
+    assert_eq!(timeline.now, Time::ZERO + config::EXAMINE_PAUSE);
     timeline.expect(&["examine /p/a"]);
-    timeline.input(doubted());
-    timeline.vanished(1, "a");
-    timeline.examine_gone("/p/a");
-    timeline.expect(&["examine /p/a", "lost /p/a"]);
+    timeline.examine("/p/a", socket(2));
     timeline.expect_rest();
 }
 
