@@ -117,13 +117,10 @@ impl Inotify {
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
-        if !self.watched.contains_key(&id) {
-            let watched = Watched {
-                descriptor,
-                is_followed: false,
-            };
-            self.watched.insert(id, watched);
-        }
+        self.watched.entry(id).or_insert(Watched {
+            descriptor,
+            is_followed: false,
+        });
         Ok(id)
     }
 

@@ -132,11 +132,11 @@ pub(super) fn within(held: &File) -> PathBuf {
 /// and examines at most [`config::MAX_EXAMINED_NAMES`].
 pub(super) fn list(
     dir: &Path,
-    held: Option<File>,
+    held: Option<&File>,
     mounts: &Mounts,
     names: &mut usize,
 ) -> Result<Listing, Problem> {
-    let opened = match &held {
+    let opened = match held {
         Some(held) => fs::read_dir(within(held)),
         None => fs::read_dir(dir),
     };

@@ -50,10 +50,12 @@ impl Watch {
         let troubled = self.tree.troubled().take(MAX_TROUBLED);
         roots.chain(troubled).map(|path| {
             let problem = self.tree.problem(path);
-            let state = match problem.map(Problem::state) {
+            let state = match problem {
                 None if !self.tree.is_listed(path) => DirectoryState::Lost,
                 None => DirectoryState::Watched,
-                Some(state) => state,
+                Some(problem) if problem.is_polled() => DirectoryState::Polled,
+                Some(problem) if problem.is_limit() => DirectoryState::Watched,
+                Some(_) => DirectoryState::Lost,
             };
             Directory {
                 path,
@@ -62,29 +64,6 @@ impl Watch {
                 problem,
             }
         })
-    }
-}
-
-impl Problem {
-    /// Returns how changes in a directory with this problem are noticed.
-    fn state(&self) -> DirectoryState {
-        match self {
-            Self::NotWatched(_) | Self::NotExamined | Self::NotReported(_) => {
-                DirectoryState::Polled
-            }
-            Self::Missing
-            | Self::NotADirectory
-            | Self::NotCreated(_)
-            | Self::NotRead(_)
-            | Self::MayNotAnswer(_)
-            | Self::SameAs(_)
-            | Self::Nested(_) => DirectoryState::Lost,
-            Self::TooDeep
-            | Self::TooManySockets
-            | Self::TooManySocketsBelow(_)
-            | Self::TooManyDirectories
-            | Self::TooManyNames => DirectoryState::Watched,
-        }
     }
 }
 

@@ -81,7 +81,8 @@ impl Problem {
     pub(super) fn is_limit(&self) -> bool {
         matches!(
             self,
-            Self::TooManySockets
+            Self::TooDeep
+                | Self::TooManySockets
                 | Self::TooManySocketsBelow(_)
                 | Self::TooManyDirectories
                 | Self::TooManyNames
@@ -100,23 +101,8 @@ impl Problem {
     /// has this problem at the start. Later the problem is only reported, and the other directories
     /// are still followed. A directory that can be read but not watched is scanned instead.
     pub fn prevents_start(&self) -> bool {
-        match self {
-            Self::Missing
-            | Self::NotADirectory
-            | Self::NotCreated(_)
-            | Self::NotRead(_)
-            | Self::SameAs(_)
-            | Self::Nested(_) => true,
-            Self::NotWatched(_)
-            | Self::NotExamined
-            | Self::NotReported(_)
-            | Self::MayNotAnswer(_)
-            | Self::TooDeep
-            | Self::TooManySockets
-            | Self::TooManySocketsBelow(_)
-            | Self::TooManyDirectories
-            | Self::TooManyNames => false,
-        }
+        let is_harmless = self.is_polled() || self.is_limit();
+        !is_harmless && !matches!(self, Self::MayNotAnswer(_))
     }
 
     /// Returns what an operator can do about it.

@@ -291,10 +291,10 @@ impl State {
         self.reported.insert(path.clone(), identity);
         if let Some(entry) = self.plugins.get_mut(path) {
             assert!(entry.is_seen, "{path:?} is found before a scan");
-            let fate = if entry.identity != identity {
-                Fate::Gone
-            } else {
+            let fate = if entry.identity == identity {
                 Fate::Found
+            } else {
+                Fate::Gone
             };
             entry.fate = entry.fate.max(fate);
         }

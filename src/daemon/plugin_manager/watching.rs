@@ -92,7 +92,7 @@ impl PluginManager {
                 };
                 let unreported = self.mounts.unreported(dir);
                 let mut names = config::MAX_NAMES;
-                let listing = scan::list(dir, held, &self.mounts, &mut names);
+                let listing = scan::list(dir, held.as_ref(), &self.mounts, &mut names);
                 let listing = listing.map(|listing| Listing {
                     unreported,
                     ..listing

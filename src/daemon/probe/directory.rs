@@ -52,7 +52,7 @@ impl Sockets {
             Place::Below
         };
         let held = scan::prepare(dir, place, mounts);
-        let listing = match held.and_then(|held| scan::list(dir, held, mounts, names)) {
+        let listing = match held.and_then(|held| scan::list(dir, held.as_ref(), mounts, names)) {
             Ok(listing) => listing,
             Err(problem) => return self.unread.push((dir.to_owned(), Some(problem))),
         };

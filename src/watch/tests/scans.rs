@@ -126,7 +126,7 @@ fn events_that_are_lost_all_the_time_make_no_directory_wait_longer_than_a_moment
         "{scans:?}"
     );
     // A change of the directory itself counts separately.
-    t.now += config::ROUND_PAUSE - Duration::from_millis(1);
+    t.now += Duration::from_millis(pause - 1);
     t.event(Event::Moved { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
 }

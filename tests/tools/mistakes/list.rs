@@ -271,7 +271,7 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
         file: "src/watch/mod.rs",
         right: "Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),",
         wrong: "Input::Remounted { .. } => {}",
-        finder: Finder::Simulation { seed: 74 },
+        finder: Finder::Simulation { seed: 109 },
     },
     Mistake {
         what: "a program that was killed is not undone",

@@ -115,7 +115,7 @@ impl World {
             Output::Lost { path } => {
                 self.found.remove(path.to_str().unwrap());
             }
-            other => panic!("{other:?}"),
+            Output::Report(report) => panic!("{report:?}"),
         }
         true
     }
