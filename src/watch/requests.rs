@@ -50,7 +50,8 @@ impl Watch {
         self.outputs.retain(is_needed);
     }
 
-    /// Examines a path that has changed, or is doubted: now, or after a pause if that was done a moment ago.
+    /// Examines a path that has changed, or is doubted: now, or after a pause if that was done a
+    /// moment ago.
     pub(super) fn examine_again(&mut self, path: Arc<Path>, now: Time) {
         if self.examinations.ask(&path, now) {
             self.examine(path);
@@ -89,9 +90,10 @@ pub(super) const SCANS: Rule = Rule {
 };
 
 /// The rule for known names that have changed, because a rename may happen again before the
-/// examination, and for paths whose identity is doubted. inotify reports added and removed names, but
-/// not a change of the file behind a name: a link that now leads to another socket, or, on a file
-/// system without birth times, a socket whose modification time is set. A dial notices the change.
+/// examination, and for paths whose identity is doubted. inotify reports added and removed names,
+/// but not a change of the file behind a name: a link that now leads to another socket, or, on a
+/// file system without birth times, a socket whose modification time is set. A dial notices the
+/// change.
 pub(super) const EXAMINATIONS: Rule = Rule {
     least: config::EXAMINE_PAUSE,
     most: config::MAX_EXAMINE_PAUSE,
