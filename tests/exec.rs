@@ -426,7 +426,7 @@ fn refused(reason: &str) -> RegistrationStatus {
 }
 
 /// The time limit for every wait here, a hundred times what it takes, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The longest wait for this loop before `answer` is called again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

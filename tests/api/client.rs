@@ -126,4 +126,4 @@ pub(crate) fn ask(socket: &Path, method: &str, target: &str) -> Response {
 }
 
 /// The time limit for every wait here.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,6 +11,7 @@ use crate::client::{Client, ask};
 use crate::daemon::process::Process;
 use crate::node::{Node, until};
 use crate::plugin::Plugin;
+use crate::timed::assert_faster;
 
 #[test]
 fn lists_status_events_metrics_and_health_are_answered_on_one_connection() {
@@ -196,10 +197,8 @@ fn a_watch_that_is_not_read_does_not_keep_the_daemon_from_stopping() {
     }
     let Node { daemon, .. } = node;
     let (status, took) = daemon.end_with(Signal::SIGTERM);
-    assert!(
-        status.success() && took < Duration::from_secs(5),
-        "{took:?}"
-    );
+    assert!(status.success(), "{status}");
+    assert_faster(took, Duration::from_secs(5));
     stuck.stream().set_nonblocking(false).unwrap();
     let _ = stuck.stream().read(&mut [0]);
 }
@@ -217,7 +216,7 @@ fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
         (response.status == 200).then(|| response.json())
     });
     let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
-    assert!(longest < 100_000, "{longest} us");
+    assert_faster(Duration::from_micros(longest), Duration::from_millis(100));
     assert!(node.daemon.descriptors() < 60);
 }
 

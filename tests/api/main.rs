@@ -14,6 +14,8 @@ mod plugin;
 mod simulated;
 #[path = "../support/skip.rs"]
 mod skip;
+#[path = "../support/timed.rs"]
+mod timed;
 
 mod changes;
 mod client;

@@ -14,6 +14,8 @@ mod node;
 mod plugin;
 #[path = "../support/skip.rs"]
 mod skip;
+#[path = "../support/timed.rs"]
+mod timed;
 #[path = "../support/watches.rs"]
 mod watches;
 #[macro_use]

@@ -6,9 +6,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use plugind::config::REGISTRATION_RETRY_INITIAL;
+
 use crate::node::{Node, until};
 use crate::plugin::DevicePlugin;
 use crate::simulated::Simulated;
+use crate::timed::assert_faster;
 
 /// Waits until the daemon listens on `kubelet.sock`.
 #[track_caller]
@@ -42,7 +45,7 @@ fn a_kubelet_sock_that_is_removed_is_created_again_at_once_and_plugins_come_back
         .until_logged("kubelet.sock was removed or replaced, creating it again");
     plugin.until_said("kubelet.sock was created, registering again");
     plugin.until_said("example.com/gpu: registered");
-    assert!(start.elapsed() < Duration::from_secs(3));
+    assert_faster(start.elapsed(), Duration::from_secs(3));
     node.until_registered("example.com/gpu");
 }
 
@@ -127,15 +130,15 @@ fn a_directory_that_is_replaced_by_a_file_is_used_again_once_that_is_gone() {
 fn a_kubelet_sock_that_is_removed_all_the_time_is_created_a_few_times_in_a_second() {
     let node = Node::start();
     let before = node.turns();
-    let (start, mut removed) = (Instant::now(), 0);
-    while start.elapsed() < Duration::from_millis(1500) {
-        if fs::remove_file(node.kubelet()).is_ok() {
-            removed += 1;
-        }
-        std::thread::yield_now();
+    let start = Instant::now();
+    for _ in 0..4 {
+        until("kubelet.sock is there", || {
+            fs::remove_file(node.kubelet()).ok()
+        });
     }
+    // It was created at once the first time only.
+    assert!(start.elapsed() >= 2 * REGISTRATION_RETRY_INITIAL);
     let turns = node.turns() - before;
-    assert!((2..=20).contains(&removed), "created {removed} times");
     assert!(turns < 200, "{turns} turns");
 }
 

@@ -21,6 +21,8 @@ mod inside;
 mod simulated;
 #[path = "../support/skip.rs"]
 mod skip;
+#[path = "../support/timed.rs"]
+mod timed;
 #[macro_use]
 #[path = "../support/without.rs"]
 mod without;

@@ -163,4 +163,4 @@ pub(crate) fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
 const PLUGINS: &str = "device-plugins";
 
 /// The time limit for every wait here, a hundred times what it takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -185,4 +185,4 @@ const ROUNDS: usize = 5;
 const PLUGINS: usize = 8;
 
 /// The time limit for a program's start and end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

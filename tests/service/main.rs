@@ -9,6 +9,8 @@ mod daemon;
 mod plugin;
 #[path = "../support/skip.rs"]
 mod skip;
+#[path = "../support/timed.rs"]
+mod timed;
 
 mod formats;
 mod notified;

@@ -146,4 +146,4 @@ pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\
 const NAME: &str = "plugind.sock";
 
 /// The time limit for a request, a hundred times what it takes, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

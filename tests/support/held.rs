@@ -116,4 +116,4 @@ const OPENS: &[(c_long, usize)] = &[
 ];
 
 /// The time limit for a system call, a hundred times what it takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

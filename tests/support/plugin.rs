@@ -290,4 +290,4 @@ fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receive
 }
 
 /// The time limit for what a plugin waits for, a hundred times what it takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);

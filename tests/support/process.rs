@@ -106,4 +106,4 @@ impl Process {
 }
 
 /// The time limit for every wait here, a hundred times what it takes, for a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks format, lints and documentation. With a version of Rust in KNOWN, a finding is an error.
-# With any other it is a warning, because each version of the linter adds lints.
+# Checks format, lints and documentation. With the version of Rust that DECIDES names, a finding is an
+# error. With any other it is a warning, because each version of the linter has lints of its own.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
@@ -10,7 +10,7 @@ unset CARGO # Cargo would take it for its own path.
 main() {
 	local version level=warn
 	version=$(rustc --version | cut -d ' ' -f 2)
-	[[ " ${KNOWN:-} " != *" ${version%.*} "* ]] || level=deny
+	[ "${DECIDES:-}" != "${version%.*}" ] || level=deny
 	check_format
 	check_lints
 	RUSTDOCFLAGS=$(flags) "${cargo[@]}" doc --locked --no-deps --quiet
@@ -25,7 +25,7 @@ check_format() {
 
 check_lints() {
 	"${cargo[@]}" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
-	"${cargo[@]}" clippy --locked --all-targets -- $(flags)
+	"${cargo[@]}" clippy --locked --all-targets --test neighbours -- $(flags)
 }
 
 # Prints the flag that makes a finding an error, or keeps it a warning.

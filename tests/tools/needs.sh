@@ -27,8 +27,8 @@ main() {
 # Adds what one target needs. A target that is not listed here needs only a shell.
 needs_of() {
 	case $1 in
-	build | run | demo | test | sim | soak | crashes | older-kernels | coverage | mistakes | mutants | parity | proto | manual | package | msrv | msrv-test) needs_cargo ;;
-	static | bench | neighbours) needs_cargo && needs_static ;;
+	build | run | demo | test | timed | sim | soak | crashes | older-kernels | coverage | mistakes | mutants | parity | proto | manual | package | msrv | msrv-test) needs_cargo ;;
+	static | static-test | bench | neighbours) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;
 	cost) needs_cargo && needs_command valgrind valgrind ;;

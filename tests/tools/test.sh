@@ -16,7 +16,7 @@ main() {
 	PLUGIND_SKIPPED=$(mktemp "${TMPDIR:-/tmp}/skipped.XXXXXX")
 	export PLUGIND_SKIPPED
 	trap 'rm -f "$PLUGIND_SKIPPED"' EXIT
-	"${cargo[@]}" test --locked "$@" || status=$?
+	"${cargo[@]}" test --locked --no-fail-fast "$@" || status=$?
 	[ $status != 0 ] || fail_in_ci || status=1
 	report
 	exit $status
