@@ -9,12 +9,10 @@ SEEDS ?= 100000
 REST ?= 60
 # The tests that run the built binary, cargo's or the static one.
 BINARY_TESTS = api binary binary_kernel commands configuration crashes descriptors device_plugins doctor\
-	kubelet_sock log neighbours probe service simulate
+	kubelet_sock log probe service simulate
 # What holds mutants besides the tests in src/: the suites that are quick.
 MUTANT_TESTS = api binary commands configuration device_plugins doctor exec grpc_h2 handlers\
 	integration kernel kubelet_sock log manager probe service simulate
-# The tests of the library in the kernel's hands, which are linked as the static binary is, too.
-LIBRARY_TESTS = exec integration kernel soak
 # The tests that run again without what older kernels lack.
 OLDER_KERNELS_TESTS = binary binary_kernel doctor integration kernel kubelet_sock
 # How often `make crashes` kills the daemon.
@@ -53,7 +51,7 @@ static: ## Build the static binary, target/static/plugind, and check it; TARGET=
 
 .PHONY: static-test
 static-test: static ## Run the tests of the binary with the static one
-	CARGO="$(CARGO)" tests/static/test.sh "$(LIBRARY_TESTS)" "$(BINARY_TESTS)"
+	CARGO="$(CARGO)" tests/static/test.sh $(BINARY_TESTS)
 
 .PHONY: reproducible
 reproducible: ## Build what is published for TARGET (default: x86_64) twice, in two directories: is it the same?

@@ -45,18 +45,11 @@
 //!   script and `protoc` on every machine.
 //! - **`opt-level = "s"`, aborting on panic, without unwinding tables.** The tables were 90 kB of
 //!   936. Given up: level 2, whose registration takes 15 % fewer instructions and whose binary is
-//!   31 % larger. The table is in `Cargo.toml`. The file stays below 1,000,000 octets because less
-//!   is inlined than usual, and because LLVM's machine outliner gives repeated code a function of
-//!   its own where that saves at least 10 octets: 45 kB for 3.6 % of a registration's instructions.
-//!   Given up: the outliner wherever it saves anything (49 kB for 6.6 %), and level "z" (78 kB for
-//!   31 %).
-//! - **Relocations are packed** (`DT_RELR`): 456 octets of file and of memory instead of 36,576.
-//!   musl applies such ones only since 1.2.4, so the static binary has an entry point of its own
-//!   that does. Given up: panic messages without a line (8,192 octets) or without a file, too
-//!   (16,384). Debian 12's linker packs them only for x86_64; on aarch64 they are 35,256 octets.
-//! - **No data is made read-only after relocation**: musl does not do so in static programs, and
-//!   the data would end with a page for nothing. That was 6,200 octets on x86_64, and 40,624 on
-//!   aarch64, where pages may have 64 kB.
+//!   31 % larger. The table is in `Cargo.toml`.
+//! - **The static file is built as any other**: full RELRO, code apart from constants, musl's own
+//!   entry point and functions, the linker's defaults; at most 1,500,000 octets. Given up: a file
+//!   of 1,000,000 octets by other thresholds of inlining, an outliner, packed relocations with an
+//!   entry point of its own, and constants that share pages with code.
 //! - **Debian packages and images are written by `dpkg-deb`, `tar` and `printf`** (`src/dist/`).
 //!   Given up: cargo-deb and image builders, which are more to install than the program.
 //!

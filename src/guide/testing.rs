@@ -24,7 +24,6 @@
 //! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
 //! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
 //! | `service` | the built binary under a service manager; its log formats and unit files |
-//! | `neighbours` | the built binary under attack, beside a plugin that behaves |
 //! | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
 //! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
 //! | `manual` | manual pages and completions: generated again, and tried in shells and `mandoc` |
@@ -39,19 +38,22 @@
 //! | `make mistakes` | 54 planted mistakes, which the simulation or a fuzz target must find |
 //! | `make mutants` | small changes, which a test should notice (needs cargo-mutants) |
 //! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
-//! | `make neighbours`, `make soak` | the two suites with their strict limits, on a quiet machine |
+//! | `make neighbours` | the built binary under attack, beside a plugin that behaves |
+//! | `make timed`, `make soak` | all tests with limits on times; many plugins, on a quiet machine |
 //! | `make bench` | times and memory beside other clients, also from Register to the device list |
 //! | `make cost` | instructions of one more plugin (valgrind) |
 //! | `make coverage` | lines of the protocol folders that tests run |
-//! | `make static` | the suites of the binary and of the library, linked as they ship |
-//! | `make static TARGET=armv7` | suites of the binary and the demo with qemu-user; or `aarch64` |
+//! | `make static` | the layout of the static file: hardened, small, without dependencies |
+//! | `make static-test` | the suites of the binary with the static one |
+//! | `make static-test TARGET=armv7` | the same and the demo with qemu-user; or `aarch64` |
 //! | `make reproducible` | two builds in different directories are the same |
 //! | `make dist` | each image's digests and sizes, and that skopeo and podman read it |
 //! | `make dist-test` | the package in a bare Debian 12 (needs root and debootstrap) |
 //!
-//! With an emulator, `neighbours` is not run, because it measures times, nor are the suites of the
-//! library, nor those of older kernels, which filter system calls. What else is not run there is a
-//! list with reasons in `tests/static/test.sh`.
+//! With an emulator, the suites of older kernels are not run, which filter system calls. What else
+//! is not run there is a list with reasons in `tests/static/test.sh`.
+//!
+//! `make full` does all of that and more; `make full ONLY=sim` a part.
 //!
 //! # Adding a test
 //!

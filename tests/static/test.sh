@@ -1,31 +1,25 @@
 #!/usr/bin/env bash
 # Tests the static binary for the processor that TARGET names, after tests/static/build.sh:
 #
-#   test.sh "SUITE..." "SUITE..."    suites of the library, suites that run the binary
+#   test.sh SUITE...    suites that run the binary
 #
-# The library is linked like the binary for its tests. For another processor than this machine's, an
-# emulator runs the binary, and only the suites of the binary are run, and the demo.
+# For another processor than this machine's, an emulator runs the binary, and the demo is run, too.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 . tests/static/target.sh
-read -ra library <<<"$1"
-read -ra suites <<<"$2"
+readonly -a suites=("$@")
 export PLUGIND_BINARY=$PWD/$binary
 
 # What is not run with an emulator: a suite or tests, and the reason.
 readonly -A not_emulated=(
-	[neighbours]="it measures times, of which the emulator makes others"
 	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
 	[crowds::]="an emulated daemon is slower than the clients that flood it"
-	[clients_that_connect_and_leave_all_the_time_delay_no_turn]="it measures times, of which the emulator makes others"
 	[a_client_that_never_reads_costs_only_its_own_connection]="the emulator's memory grows with the code that it has translated"
 )
 
 main() {
 	if [ -z "$emulator" ]; then
-		STATIC_CARGO="${CARGO:-cargo}" CARGO=tests/static/cargo.sh CARGO_PROFILE_DEV_DEBUG=0 \
-			tests/tools/test.sh "${library[@]/#/--test=}"
 		tests/tools/test.sh "${suites[@]/#/--test=}"
 	elif command -v "$emulator" >/dev/null; then
 		test_emulated

@@ -145,7 +145,8 @@ impl Caller {
                 assert!(wait < PATIENCE, "nothing happened for {PATIENCE:?}");
                 self.client.handle_timeout(self.now());
             }
-            // signal(7): a read with a timeout ends with EINTR after any signal, and is not restarted.
+            // signal(7): a read with a timeout ends with EINTR after a signal, and is not
+            // restarted.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // The peer has closed the connection with unread octets.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {

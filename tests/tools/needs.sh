@@ -65,10 +65,10 @@ needs_static() {
 	fi
 }
 
-# The static binaries for all processors.
+# The static binaries for the processor that TARGET names, or for all.
 needs_static_of_all() {
 	local processor
-	for processor in x86_64 aarch64 armv7; do
+	for processor in ${TARGET:-x86_64 aarch64 armv7}; do
 		mapfile -t -O ${#found[@]} found < <(TARGET=$processor tests/tools/needs.sh list static)
 	done
 }
