@@ -11,6 +11,8 @@ mod reload;
 mod simulated;
 #[path = "../support/skip.rs"]
 mod skip;
+#[path = "../support/until.rs"]
+mod until;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

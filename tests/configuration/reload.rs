@@ -13,6 +13,7 @@ use super::daemon::process::Process;
 use super::plugin::{Flaw, Plugin};
 use super::simulated::Simulated;
 use super::skip::programs_can_be_trusted_or_skip;
+use super::until::until;
 use super::{Place, text};
 
 /// The lines of each configuration here.
@@ -231,9 +232,8 @@ fn a_plugin_that_failed_because_of_the_path_map_is_tried_again() {
     assert_eq!(node.reload(lines), printed("map-path", NONE));
     while !plugin.until_notified().plugin_registered {}
     let link = node.place.path("run/by-name/CSIPlugin/a.sock");
-    let mut end = std::iter::repeat_with(|| fs::read_link(&link).ok()).take(1 << 20);
-    let found = end.find_map(|found| found);
-    assert_eq!(found, Some(node.place.path("real/csi.sock")));
+    let found = until("the link by name", || fs::read_link(&link).ok());
+    assert_eq!(found, node.place.path("real/csi.sock"));
 }
 
 #[test]

@@ -17,10 +17,11 @@ use prost::Message as _;
 
 use crate::caller::Caller;
 use crate::frames::{END_HEADERS, Frame, HEADERS, PREFACE};
-use crate::node::{Node, call, register, rejection, request, until};
+use crate::node::{Node, call, register, rejection, request};
 use crate::plugin::DevicePlugin;
 use crate::simulated::Simulated;
 use crate::timed::assert_faster;
+use crate::until::until;
 
 /// A plugin that behaves, and registers again and again.
 struct Honest<'a> {

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use plugind::config::REGISTRATION_RETRY_INITIAL;
 
-use crate::node::{Node, until};
+use crate::node::Node;
 use crate::plugin::DevicePlugin;
 use crate::simulated::Simulated;
 use crate::timed::assert_faster;
+use crate::until::until;
 
 /// Waits until the daemon listens on `kubelet.sock`.
 #[track_caller]

@@ -23,6 +23,8 @@ mod simulated;
 mod skip;
 #[path = "../support/timed.rs"]
 mod timed;
+#[path = "../support/until.rs"]
+mod until;
 #[macro_use]
 #[path = "../support/without.rs"]
 mod without;

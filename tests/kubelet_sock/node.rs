@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use plugind::grpc::CallError;
 use plugind::proto::v1beta1::{RegisterRequest, registration};
@@ -146,21 +145,5 @@ pub(crate) fn rejection(result: Result<(), CallError>) -> String {
     }
 }
 
-/// Asks until there is an answer.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(answer) = answer() {
-            return answer;
-        }
-        assert!(Instant::now() < end, "timed out: {what}");
-        std::thread::yield_now();
-    }
-}
-
 /// The name of the directory of the device plugins.
 const PLUGINS: &str = "device-plugins";
-
-/// The time limit for every wait here, a hundred times what it takes.
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,9 +7,10 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::node::{Node, rejection, until};
+use crate::node::{Node, rejection};
 use crate::plugin::DevicePlugin;
 use crate::skip::programs_can_be_trusted_or_skip;
+use crate::until::until;
 
 /// A program that appends its arguments to a file.
 struct Program(TempDir);

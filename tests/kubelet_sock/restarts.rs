@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::node::{Node, until};
+use crate::node::Node;
 use crate::plugin::DevicePlugin;
 use crate::simulated::Simulated;
 use crate::timed::assert_faster;
+use crate::until::until;
 
 #[test]
 fn a_daemon_that_stops_removes_kubelet_sock_and_leaves_the_sockets_of_plugins() {

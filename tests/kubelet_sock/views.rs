@@ -6,8 +6,9 @@ use std::time::Duration;
 use plugind::config::READY_TIME;
 
 use crate::daemon::process::Process;
-use crate::node::{Node, until};
+use crate::node::Node;
 use crate::simulated::Simulated;
+use crate::until::until;
 
 /// Runs a command that asks the daemon.
 #[track_caller]
