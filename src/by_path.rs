@@ -5,14 +5,13 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::sorted_map::SortedMap;
-
 /// A map by path, in the order of the paths' octets.
-pub(crate) type ByPath<V> = SortedMap<Octets, V>;
+pub(crate) type ByPath<V> = BTreeMap<Octets, V>;
 
 /// A path as the key of a map.
 #[derive(Clone, Debug)]

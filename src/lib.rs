@@ -118,7 +118,6 @@ pub mod config;
 pub mod escape;
 mod json;
 mod small_vec;
-mod sorted_map;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use plugind::config::{OUTLIVED_GRACE, READY_TIME};
+use plugind::config::READY_TIME;
 
 use self::daemon::Daemon;
 use self::daemon::process::PATIENCE;
@@ -99,10 +99,9 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
             assert!(Instant::now() < end, "{name} stays registered: {status}");
         }
     };
-    // Processes are watched for a while after their sockets are removed, and suppressed lines may
-    // be reported.
+    // Suppressed lines may be reported.
     let used = |daemon: &Daemon| {
-        daemon.until_silent_for(OUTLIVED_GRACE + Duration::from_secs(1));
+        daemon.until_silent_for(Duration::from_secs(1));
         (daemon.descriptors(), daemon.resident())
     };
     (0..warm_up).for_each(|n| cycle(&mut daemon, n));

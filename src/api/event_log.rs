@@ -219,6 +219,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::handler::{EventType, Notice};
     use crate::manager::event::EventKind;
 
     fn event(socket: &str, kind: EventKind) -> Event {
@@ -256,9 +257,12 @@ mod tests {
         shown.collect()
     }
 
-    fn renamed(n: usize) -> EventKind {
-        let alias = Path::new(&format!("/r/{n}")).into();
-        EventKind::SocketRenamed { alias }
+    fn warned(n: usize) -> EventKind {
+        EventKind::Reported(Box::new(Notice {
+            kind: EventType::Warning,
+            reason: "Warned",
+            message: n.to_string(),
+        }))
     }
 
     #[test]
@@ -299,7 +303,7 @@ mod tests {
         for n in 2..10_000 {
             let kind = match n % 3 {
                 0 => EventKind::Up,
-                _ => renamed(n),
+                _ => warned(n),
             };
             log.add(n as u64, event("/r/flaps", kind), Time::ZERO);
         }
@@ -332,7 +336,7 @@ mod tests {
     fn events_with_long_texts_are_limited_by_their_length() {
         let mut log = EventLog::default();
         for n in 0..100 {
-            let mut long = event("/r/long", renamed(n));
+            let mut long = event("/r/long", warned(n));
             if let Event::Plugin(event) = &mut long {
                 let plugin = event.plugin.as_mut().map(Arc::make_mut);
                 plugin.expect("it has one").versions = vec!["v".repeat(256); 64];

@@ -175,13 +175,6 @@ pub const SOFT_OPERATION_LIMIT: usize = 16;
 /// of silent plugins delay the others only for a moment.
 pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 
-/// The time for which a renewed path is remembered: its socket was removed or replaced. A path that
-/// is renewed again within this time is considered to restart all the time.
-pub const RENEWAL_PERIOD: Duration = Duration::from_secs(60);
-
-/// The most renewed paths that are remembered: far more than plugins restart within a minute.
-pub const MAX_RENEWALS: usize = 1024;
-
 /// The part of the process's descriptor limit that is not used for plugins: for the loop, the
 /// watches, the log, files, the start of a program, and [`API_CLIENTS`] (kubelet: no such limit).
 pub const DESCRIPTOR_RESERVE: usize = 32 + API_CLIENTS;
@@ -210,13 +203,6 @@ pub const DOWN_GRACE: Duration = Duration::from_secs(30);
 /// process cannot be watched: the end of such a connection is not a sign that the plugin is down
 /// (kubelet: does not ask).
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
-
-/// The time that a process may run after its plugin's socket was removed, before a warning is
-/// logged: well above the time that a plugin takes to end (kubelet: does not notice).
-pub const OUTLIVED_GRACE: Duration = Duration::from_secs(5);
-
-/// The most such processes watched at once: each costs a descriptor, for a warning only.
-pub const MAX_OUTLIVED: usize = 16;
 
 /// The time limit for running operations when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -475,11 +461,6 @@ pub const MAX_EXAMINE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The time after its pause without a change, after which a name starts with the first pause again.
 pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
-
-/// The time for which a further path must have led to a socket for the socket's plugin to stay
-/// registered when the first path is removed: a socket seen at two paths for less was renamed
-/// (kubelet: every path is a plugin).
-pub const RENAME_TIME: Duration = Duration::from_secs(1);
 
 /// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;

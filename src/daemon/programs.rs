@@ -5,7 +5,7 @@
 //! standard error is kept, and the rest is read so that the program never blocks on it. When a
 //! program ends, or is to be killed, whatever is left of its group is killed, too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,7 +13,6 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-use litemap::LiteMap;
 use mio::unix::SourceFd;
 use mio::unix::pipe::Receiver;
 use mio::{Interest, Registry, Token};
@@ -32,9 +31,9 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     /// The running programs, by the numbers of their effects.
-    by_number: LiteMap<u64, Running>,
+    by_number: BTreeMap<u64, Running>,
     /// The numbers of programs that may have ended or written to standard error.
-    ready: LiteMap<u64, ()>,
+    ready: BTreeMap<u64, ()>,
     /// The programs that have yet to be started, in this order, with their journal entries.
     waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
     /// Whether programs are killed when the thread that starts them ends.

@@ -18,11 +18,8 @@
 //!   lines of the same step.
 //! - **A library first.** [`PluginManager`](crate::daemon::PluginManager) is one descriptor, a
 //!   deadline and a turn; the binary is its smallest user.
-//! - **Sorted collections in the core**, so that outputs never depend on a hasher. Small maps are
-//!   sorted vectors (`litemap`), and those that may be large are vectors of sorted runs
-//!   (`sorted_map`). Given up: B-trees, at 4 to 5 kB of code for each pair of types: 854,072 octets
-//!   of static binary became 747,576 without the small ones, and 960,424 became 882,600 without the
-//!   large ones; and sorted runs for the small ones, too, at 24,576 octets.
+//! - **Sorted collections in the core** (`BTreeMap`), so that outputs never depend on a hasher.
+//!   Given up: vectors of sorted runs of our own, which were some 120 kB smaller.
 //! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
 //!   that has ended is dropped by its number.
 //!
@@ -83,8 +80,10 @@
 //! - **A quota of sockets for each directory.** One that is full leaves room for the others. Given
 //!   up: sockets on which nothing listens make room for others.
 //! - **A socket has one path.** A further path to it is ignored until the first one is removed, and
-//!   then a new socket. Given up: a plugin whose first path is removed stays registered through a
-//!   link.
+//!   then a new socket. Given up: a plugin whose first path is removed or renamed stays registered
+//!   through the other one.
+//! - **A socket that was removed is forgotten.** Given up: a watch over its process for five
+//!   seconds, for a warning that it still runs.
 //!
 //! # Registering
 //!
@@ -99,8 +98,10 @@
 //!   open for 5 s now lets the next socket go ahead, and the honest plugin waits 10 s.
 //! - **16 permits for operations that wait for their plugin.** What operations need at once in
 //!   memory stays with the process. An operation gives up its permit after 5 ms if others wait.
-//!   Given up: 64 operations at most, which 640 silent sockets held for 50 s; and a limit that
-//!   adapted itself, which a queue that moved a little kept from growing.
+//!   Given up: 64 operations at most, which 640 silent sockets held for 50 s; a limit that adapted
+//!   itself, which a queue that moved a little kept from growing; and turns of the directories and
+//!   a place behind newcomers for paths that come and go. The line is one of arrival: 2,047 silent
+//!   sockets hold it up for 640 ms.
 //! - **A refusal that depends only on what the plugin reports is sent once**, and tried again
 //!   at the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from
 //!   the first refusal on, because a plugin that was not ready when it was asked then waited for

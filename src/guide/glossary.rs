@@ -4,7 +4,7 @@
 //! |---|---|
 //! | socket | a registration socket that was found; [`Socket`] is all that is known about it |
 //! | identity | which file a path leads to: device, inode, birth time ([`Identity`]) |
-//! | key, alias | the path under which a socket is known; any other path that leads to it |
+//! | key | the path under which a socket is known |
 //! | found, lost | the watch reports a socket, or that it has gone |
 //! | plugin | what a process reports in GetInfo, and through which socket ([`Plugin`]) |
 //! | announced | by a call of Register on `kubelet.sock`, instead of a socket that is found |
@@ -39,7 +39,6 @@
 //! | source of liveness | what reports a registered plugin's end ([`LivenessSource`]) |
 //! | down | registered, but its process has gone or it does not answer |
 //! | must deregister | registered; deregistered next although its socket exists |
-//! | departed | a plugin whose socket was removed, and whose process may still run |
 //! | claims | the permit, name, handler and deadline of a socket; applied after each of its steps |
 //! | dirty | a socket to examine before the manager is at rest |
 //! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |

@@ -266,9 +266,8 @@
 //!   Tests: `a_plugin_whose_process_dies_is_down_at_once_and_stays_registered`,
 //!   `a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when_it_is_back`.
 //! - **H13** A predecessor that cleans up late removes its successor's socket. Only the removal of
-//!   the registered identity counts; if the process runs on, a warning names it.
-//!   Tests: `the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there`,
-//!   `a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_ends`.
+//!   the registered identity counts.
+//!   Test: `the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there`.
 //! - **H14** The authority of the calls is a percent-encoded path, which servers on the h2 crate
 //!   refuse. It is `localhost`.
 //!   Test: `a_request_pleases_every_server`.

@@ -144,9 +144,6 @@
 //!   restarted. It is registered again.
 //! - `the socket was removed` (debug, SocketLost): The plugin has gone. It is deregistered if it
 //!   was registered.
-//! - `removed; its plugin stays registered, because {alias} leads to the same socket` (info,
-//!   SocketRenamed): The socket was renamed, or had a second link. From now on it is known by the
-//!   other path.
 //! - `{error}{yet}; retrying for {seconds} s` (info, NotConnected): The socket exists, but cannot
 //!   be connected to. Normal while a plugin starts; a socket that a killed plugin has left behind
 //!   should be removed.
@@ -205,9 +202,6 @@
 //! - `another plugin answers on the socket of {plugin}` (warn, PluginChanged): The plugin behind a
 //!   socket has changed without a new socket. The old one is deregistered, and the new one is
 //!   registered.
-//! - `the socket of {plugin} was removed while the process is still running; restart the plugin to
-//!   recreate the socket` (warn, SocketOutlived): The process runs, but cannot be reached any more.
-//!   Often a newer instance of the plugin has removed the socket of the older one.
 //! - `plugins have exhausted the memory budget, and {plugin} has grown or holds most: its streams
 //!   are closed, and what was kept for it is dropped; have it report less, such as fewer devices,
 //!   or raise --memory-budget; octets={budget}` (warn, MemoryBudgetExhausted): It stays registered,

@@ -2,9 +2,8 @@
 //!
 //! Pure.
 
+use std::collections::BTreeMap;
 use std::fmt;
-
-use litemap::LiteMap;
 
 use super::panics::{self, Panicked};
 use super::{EndpointUse, Plugin, PluginHandler};
@@ -14,7 +13,7 @@ use super::{EndpointUse, Plugin, PluginHandler};
 pub struct HandlerTable {
     /// The handlers, by their numbers; `None` for one that was dropped.
     handlers: Vec<Option<Box<dyn PluginHandler>>>,
-    by_type: LiteMap<String, HandlerId>,
+    by_type: BTreeMap<String, HandlerId>,
     unknown: Unknown,
 }
 

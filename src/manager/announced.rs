@@ -138,7 +138,7 @@ impl Sockets {
         let Some(socket) = self.entry(&path) else {
             return;
         };
-        let mut desired = Desired::new(identity, false, context.now);
+        let mut desired = Desired::new(identity, context.now);
         desired.origin = Origin::Announced(Box::new(announced));
         let mut was_watched = false;
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {

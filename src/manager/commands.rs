@@ -264,14 +264,12 @@ impl Socket {
         let (conn, client) = (connection.id, connection.client);
         let before = health.liveness.replace(Liveness { conn, client });
         health.check_at = None;
-        let watched = Request::Watched(health.process);
         if let Some(mut before) = before {
             before.give_up(context);
         }
         let owner = Owner::Liveness(self.id);
         context.connections.hand_over(conn, owner);
         context.outputs.push_back(Output::WatchPeer { conn });
-        context.requests.push_back(watched);
     }
 
     /// Logs a command whose effect a plugin or its handler sees.

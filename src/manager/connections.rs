@@ -1,7 +1,7 @@
 //! The connections to plugins: their owners, and the limit on file descriptors.
 //!
 //! Pure: a connection is a number that the daemon knows, and the gRPC client that decides what is
-//! written to it. The client belongs to the socket, the effect or the departed plugin that owns the
+//! written to it. The client belongs to the socket, the effect that owns the
 //! connection; only the owner is kept here.
 //!
 //! The limit on descriptors is passed in as a number, and open descriptors are counted here. A
@@ -18,7 +18,7 @@ use slab::Slab;
 use super::ids::{ConnectionId, SocketId};
 use super::messages::Output;
 use super::process::Process;
-use crate::config::{DESCRIPTOR_RESERVE, MAX_OUTLIVED, SHORTAGE_WARNING_INTERVAL};
+use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::EffectId;
 use crate::http2::Endpoint as _;
@@ -36,8 +36,6 @@ pub(super) enum Owner {
     /// A registered plugin: the end of the connection, or of the peer process, means that the
     /// plugin may have gone.
     Liveness(SocketId),
-    /// A plugin whose socket was removed, and whose process may still run.
-    Departed,
 }
 
 impl Owner {
@@ -47,7 +45,6 @@ impl Owner {
             Self::Call(_) => CALLS,
             Self::Stream(_) => STREAMS,
             Self::Liveness(_) => LIVENESS,
-            Self::Departed => DEPARTED,
         }
     }
 }
@@ -56,7 +53,6 @@ const OPERATIONS: usize = 0;
 const CALLS: usize = 1;
 const STREAMS: usize = 2;
 const LIVENESS: usize = 3;
-const DEPARTED: usize = 4;
 
 /// The owner of every connection.
 #[derive(Debug)]
@@ -65,7 +61,7 @@ pub(super) struct Connections {
     /// The number of connections so far.
     count: u64,
     /// The number of connections for each use.
-    used: [usize; 5],
+    used: [usize; 4],
     /// The number of connections that are dialled or open: a source of liveness need not be.
     open: usize,
     /// The number of programs that run.
@@ -92,7 +88,7 @@ impl Default for Connections {
         Self {
             owners: Slab::new(),
             count: 0,
-            used: [0; 5],
+            used: [0; 4],
             open: 0,
             programs: 0,
             limit: usize::MAX,
@@ -201,7 +197,7 @@ impl Connections {
     /// connection counts twice.
     pub(super) fn in_use(&self) -> usize {
         let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
-        self.open + self.used[LIVENESS] + self.used[DEPARTED] + programs
+        self.open + self.used[LIVENESS] + programs
     }
 
     /// Returns the number of sources of liveness.
@@ -252,12 +248,6 @@ impl Connections {
     /// the last quarter of all descriptors is for what cannot do without one.
     pub(super) fn may_watch_peer(&self) -> bool {
         self.in_use() < self.limit - self.limit / 4
-    }
-
-    /// Returns whether the process of another plugin whose socket was removed may be watched: at
-    /// most an eighth of all descriptors is used for that.
-    pub(super) fn may_depart(&self) -> bool {
-        self.used[DEPARTED] < MAX_OUTLIVED.min(self.limit / 8)
     }
 
     /// Gives up sources of liveness for the next attempts, because the kernel has refused a
@@ -383,7 +373,7 @@ mod tests {
         assert_eq!(connections.owner(second), Some(Owner::Operation(socket(2))));
         connections.remove(first);
         assert!(connections.is_open(second) && connections.len() == 1);
-        assert!(!connections.hand_over(first, Owner::Departed));
+        assert!(!connections.hand_over(first, Owner::Operation(socket(3))));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::aliases::Aliases;
 use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
@@ -14,7 +13,6 @@ use super::measurement::{Limit, Measurement};
 use super::memory::Memory;
 use super::messages::Output;
 use super::operation::{Command, Outcome, Question};
-use super::process::Process;
 use super::registered::Registered;
 use super::timers::Timers;
 use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
@@ -27,8 +25,6 @@ pub(super) struct Context {
     /// The time of the step.
     pub(super) now: Time,
     pub(super) policy: Policy,
-    /// The paths that lead to sockets which are known under another path.
-    pub(super) aliases: Aliases,
     pub(super) connections: Connections,
     /// What is held for all plugins together.
     pub(super) memory: Memory,
@@ -77,8 +73,6 @@ pub(super) enum Request {
     Stalled,
     /// The plugin has left the actual state.
     Left(Box<Registered>),
-    /// The peer process is watched, and serves a plugin.
-    Watched(Option<Process>),
     /// Check whether the registered plugin answers.
     Check,
     /// The announcement of the plugin does not hold any more, if it has announced itself.
@@ -120,10 +114,7 @@ impl Context {
 
     /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
     pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
-        match self.aliases.alternative_for_key(endpoint) {
-            Some(path) => path.clone(),
-            None => self.policy.path_map.find(endpoint).into(),
-        }
+        self.policy.path_map.find(endpoint).into()
     }
 
     /// Returns the time of the next check of a plugin that is not watched: the more of them there

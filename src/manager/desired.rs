@@ -20,8 +20,6 @@ pub struct Desired {
     pub identity: Identity,
     /// How the socket came to be known.
     pub(super) origin: Origin,
-    /// Whether the path is a symbolic link to the socket.
-    pub(super) is_link: bool,
     /// The time at which this process first saw the socket.
     pub found: Time,
     /// The time since which its plugin is to be registered: it was found, or its plugin was
@@ -61,11 +59,10 @@ pub(super) struct Notified {
 
 impl Desired {
     /// Creates the entry of a socket that was found just now.
-    pub(super) fn new(identity: Identity, is_link: bool, found: Time) -> Self {
+    pub(super) fn new(identity: Identity, found: Time) -> Self {
         Self {
             identity,
             origin: Origin::Watched,
-            is_link,
             found,
             wanted_since: found,
             backoff: Backoff::default(),

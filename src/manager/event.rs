@@ -59,12 +59,6 @@ pub enum EventKind {
     /// The socket of a plugin that was registered before the restart does not exist: the plugin is
     /// deregistered.
     SocketMissing,
-    /// The path was removed, but the plugin stays registered, because the path `alias` leads to the
-    /// same socket.
-    SocketRenamed {
-        /// The other path.
-        alias: Arc<Path>,
-    },
     /// The plugin is registered and was notified.
     Registered {
         /// The time since its socket was found or, if a plugin was registered there before, since
@@ -129,11 +123,6 @@ pub enum EventKind {
         /// The registration socket of the plugin before.
         previous_socket: Arc<Path>,
     },
-    /// The socket of a plugin was removed while the process is still running.
-    SocketOutlived {
-        /// The process ID, if it is known.
-        pid: Option<u32>,
-    },
     /// A handler has reported this about the plugin.
     Reported(Box<Notice>),
     /// A deregistration that was owed before the restart is not carried out, because plugins of the
@@ -159,8 +148,6 @@ pub enum EventKind {
 /// What follows when a registered plugin is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownConsequence {
-    /// It is deregistered, because its socket was removed.
-    SocketRemoved,
     /// It stays registered.
     Keep,
     /// It is deregistered after this time.
@@ -227,7 +214,6 @@ impl PluginEvent {
             EventKind::Announced => "Announced",
             EventKind::NotAnnounced => "NotAnnounced",
             EventKind::SocketMissing => "SocketMissing",
-            EventKind::SocketRenamed { .. } => "SocketRenamed",
             EventKind::Registered { .. } => "Registered",
             EventKind::Deregistered => "Deregistered",
             EventKind::NotUndone(_) | EventKind::FailureNotUndone(_) => "DeregistrationFailed",
@@ -242,7 +228,6 @@ impl PluginEvent {
             EventKind::PluginChanged => "PluginChanged",
             EventKind::Promoted => "Promoted",
             EventKind::TakenOver { .. } => "TakenOver",
-            EventKind::SocketOutlived { .. } => "SocketOutlived",
             EventKind::Reported(notice) => notice.reason,
             EventKind::DebtDropped => "DebtDropped",
             EventKind::ConfigReloaded(_) => "ConfigReloaded",
@@ -286,7 +271,6 @@ impl PluginEvent {
             | EventKind::NotConnected { is_first: true, .. } => Level::Debug,
             EventKind::SocketMissing
             | EventKind::NotAnnounced
-            | EventKind::SocketRenamed { .. }
             | EventKind::Registered { .. }
             | EventKind::Deregistered
             | EventKind::WouldRegister(_)
@@ -303,7 +287,6 @@ impl PluginEvent {
             | EventKind::Down { .. }
             | EventKind::PluginChanged
             | EventKind::TakenOver { .. }
-            | EventKind::SocketOutlived { .. }
             | EventKind::DebtDropped
             | EventKind::ConfigRejected(_)
             | EventKind::DescriptorsShort(_)
@@ -399,20 +382,6 @@ fn fmt_failed(
     }
 }
 
-/// Writes that a process runs without its socket, and what helps.
-fn fmt_outlived(
-    f: &mut fmt::Formatter<'_>,
-    plugin: ShownPlugin<'_>,
-    pid: Option<u32>,
-) -> fmt::Result {
-    write!(
-        f,
-        "the socket of {plugin} was removed while the process is still running; restart the \
-         plugin to recreate the socket"
-    )?;
-    pid.map_or(Ok(()), |pid| write!(f, "; pid={pid}"))
-}
-
 /// Writes that a plugin was cut, why, and what helps.
 fn fmt_over_budget(
     f: &mut fmt::Formatter<'_>,
@@ -447,11 +416,6 @@ impl fmt::Display for Message<'_> {
                 write!(f, "{plugin} did not announce itself again; deregistering")
             }
             EventKind::SocketMissing => f.write_str(MISSING),
-            EventKind::SocketRenamed { alias } => write!(
-                f,
-                "removed; its plugin stays registered, because {} leads to the same socket",
-                escape::path(alias)
-            ),
             EventKind::Registered { .. } => {
                 write!(f, "registered {plugin} at {}", plugin.endpoint())
             }
@@ -516,7 +480,6 @@ impl fmt::Display for Message<'_> {
                  previous-uid={previous_uid} previous-socket={}",
                 escape::path(previous_socket)
             ),
-            EventKind::SocketOutlived { pid } => fmt_outlived(f, plugin, *pid),
             EventKind::Reported(notice) => write!(f, "{plugin}: {}", notice.message),
             EventKind::DebtDropped => write!(
                 f,
@@ -559,7 +522,6 @@ impl fmt::Display for ShownPlugin<'_> {
 impl fmt::Display for DownConsequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SocketRemoved => f.write_str("its socket was removed, and it is deregistered"),
             Self::Keep => f.write_str("it stays registered"),
             Self::Deregister(Duration::ZERO) => f.write_str("it is deregistered"),
             Self::Deregister(grace) => write!(f, "it is deregistered in {grace:?}"),

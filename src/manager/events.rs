@@ -24,7 +24,7 @@ impl Manager {
             Some(Owner::Call(id) | Owner::Stream(id)) => {
                 self.host.connected(id, &mut self.context);
             }
-            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+            Some(Owner::Liveness(_)) | None => {}
         }
     }
 
@@ -42,7 +42,7 @@ impl Manager {
             Some(Owner::Call(id) | Owner::Stream(id)) => {
                 self.host.dial_failed(id, error, &mut self.context);
             }
-            Some(Owner::Liveness(_) | Owner::Departed) | None => {}
+            Some(Owner::Liveness(_)) | None => {}
         }
     }
 
@@ -54,32 +54,26 @@ impl Manager {
         match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
-            Some(Owner::Liveness(_) | Owner::Departed) => self.process_ended(conn),
+            Some(Owner::Liveness(_)) => self.process_ended(conn),
             None => {}
         }
     }
 
     pub(super) fn process_ended(&mut self, conn: ConnectionId) {
-        match self.context.connections.owner(conn) {
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+        if let Some(Owner::Liveness(id)) = self.context.connections.owner(conn) {
+            self.with_socket(id, |socket, context| {
                 socket.liveness_lost(context);
                 None
-            }),
-            Some(Owner::Departed) => self.departed.ended(conn, &mut self.context),
-            _ => {}
+            });
         }
     }
 
     pub(super) fn peer_watched(&mut self, conn: ConnectionId, by: LivenessSource) {
-        match self.context.connections.owner(conn) {
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
+        if let Some(Owner::Liveness(id)) = self.context.connections.owner(conn) {
+            self.with_socket(id, |socket, context| {
                 socket.peer_watched(by, context);
                 None
-            }),
-            Some(Owner::Departed) if by == LivenessSource::Process => {
-                self.departed.process_watched(conn, &mut self.context);
-            }
-            _ => {}
+            });
         }
     }
 
@@ -92,7 +86,6 @@ impl Manager {
                 None
             }),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
-            Some(Owner::Departed) => self.departed.poll(conn, &mut self.context),
             None => {}
         }
     }
@@ -203,7 +196,6 @@ impl Manager {
                 None
             });
         }
-        self.departed.clear(&mut self.context);
         self.host.hang_up_all(&mut self.context);
         self.host.stop();
         self.events.clear();

@@ -26,7 +26,7 @@ impl Manager {
         } = &self.context;
         assert!(self.events.is_empty() && requests.is_empty() && commands.is_empty());
         assert!(!self.sockets.is_any_dirty(), "sockets are still dirty");
-        let mut deadlines = self.host.deadlines() + self.departed.len();
+        let mut deadlines = self.host.deadlines();
         let singles = [self.limiter.deadline(), self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
@@ -70,7 +70,7 @@ impl Manager {
         assert_eq!(registered, *plugins);
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
-        let owned = owned + self.host.connections() + self.departed.len();
+        let owned = owned + self.host.connections();
         assert_eq!(owned, connections.len(), "a connection has no owner");
         let of_sockets = self.sockets.iter().map(|socket| {
             let held = socket.applied.held;
@@ -80,6 +80,5 @@ impl Manager {
         memory.check(of_sockets.chain(self.host.held()));
         self.host.check_owners(&handlers);
         self.host.check_uses(handlers.into_values());
-        self.check_aliases();
     }
 }

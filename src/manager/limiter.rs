@@ -9,37 +9,26 @@
 //! it costs only a descriptor, and so does an operation that waits for a handler, for a program or
 //! for the lock of a plugin name.
 //!
-//! Permits are granted round-robin over the directories of the sockets, so that one directory with
-//! thousands of sockets holds up no other; sockets whose path is renewed all the time come last.
-//! The order in which handlers are asked is another queue, by arrival for each name (`names`).
+//! Permits are granted in the order of arrival. The order in which handlers are asked is another
+//! queue, by arrival for each name (`names`).
 //!
 //! A socket that exists and refuses connections is dialled every few seconds, because its plugin
 //! may begin to listen at any moment. There may be thousands of such sockets, so each dial after
 //! the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
 
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-use litemap::LiteMap;
+use std::collections::BTreeMap;
 
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
 use crate::config::{PERMIT_TIME, REDIAL_INTERVAL, SOFT_OPERATION_LIMIT};
-use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The permits, and the queue of sockets that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     /// The sockets whose operations hold a permit, and the time at which each got it.
-    held: LiteMap<SocketId, Time>,
-    queue: SortedMap<Position, SocketId>,
-    /// For each directory in the queue, the round in which its last socket gets a permit.
-    rounds: Rounds,
-    /// The same for sockets whose path is renewed all the time.
-    renewed_rounds: Rounds,
-    /// The round in which the last socket got a permit.
-    round: u64,
+    held: BTreeMap<SocketId, Time>,
+    queue: BTreeMap<Position, SocketId>,
     last: u64,
     /// The time at which a permit should be released.
     deadline: Scheduled,
@@ -47,17 +36,9 @@ pub(super) struct Limiter {
     next_redial: Time,
 }
 
-/// Rounds by directory, which is a prefix of the paths of its sockets.
-type Rounds = SortedMap<Box<[u8]>, u64>;
-
 /// The position of a socket in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
-    is_renewed: bool,
-    /// In each round, every directory gets one permit.
-    round: u64,
-    number: u64,
-}
+pub(super) struct Position(u64);
 
 impl Limiter {
     /// Returns whether a permit is free. Permits that were held for long enough are.
@@ -68,27 +49,10 @@ impl Limiter {
         self.held.len() < SOFT_OPERATION_LIMIT
     }
 
-    /// Adds a socket to the queue, behind the others of its directory.
-    pub(super) fn enqueue(&mut self, socket: SocketId, path: &Path, is_renewed: bool) -> Position {
-        let rounds = if is_renewed {
-            &mut self.renewed_rounds
-        } else {
-            &mut self.rounds
-        };
-        let directory = directory_of(path);
-        let round = if let Some(last) = rounds.get_mut(directory) {
-            *last = self.round.max(*last + 1);
-            *last
-        } else {
-            rounds.insert(directory.into(), self.round);
-            self.round
-        };
+    /// Adds a socket to the end of the queue.
+    pub(super) fn enqueue(&mut self, socket: SocketId) -> Position {
         self.last += 1;
-        let position = Position {
-            is_renewed,
-            round,
-            number: self.last,
-        };
+        let position = Position(self.last);
         self.queue.insert(position, socket);
         position
     }
@@ -101,33 +65,13 @@ impl Limiter {
         let free = SOFT_OPERATION_LIMIT
             .saturating_sub(self.held.len())
             .min(room);
-        let mut ready = Vec::new();
-        while ready.len() < free {
-            let Some((position, socket)) = self.queue.pop_first() else {
-                break;
-            };
-            if !position.is_renewed {
-                self.round = position.round;
-            }
-            ready.push(socket);
-        }
-        self.tidy_rounds();
-        ready
+        let ready = std::iter::from_fn(|| Some(self.queue.pop_first()?.1));
+        ready.take(free).collect()
     }
 
     /// Removes the socket with that position from the queue.
     pub(super) fn forget(&mut self, position: Position) {
         self.queue.remove(&position);
-        self.tidy_rounds();
-    }
-
-    /// Clears the rounds once the queue is empty, so that all directories start equal.
-    fn tidy_rounds(&mut self) {
-        let is_any = !self.rounds.is_empty() || !self.renewed_rounds.is_empty();
-        if is_any && self.queue.is_empty() {
-            self.rounds.clear();
-            self.renewed_rounds.clear();
-        }
     }
 
     /// Records that the operation of a socket takes a permit.
@@ -202,14 +146,6 @@ impl Limiter {
     }
 }
 
-/// Returns the part of a path before its last component, as bytes, which are compared faster than
-/// components.
-fn directory_of(path: &Path) -> &[u8] {
-    let path = path.as_os_str().as_bytes();
-    let name = path.rsplit(|byte| *byte == b'/').next();
-    &path[..path.len() - name.map_or(0, <[u8]>::len)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,13 +165,12 @@ mod tests {
         limiter
     }
 
-    /// Adds a socket to the queue; its number is the last character of its path.
-    fn enqueue(limiter: &mut Limiter, path: &str, is_renewed: bool) -> Position {
-        let last = path.bytes().last().expect("it is not empty");
-        limiter.enqueue(number(last.into()), Path::new(path), is_renewed)
+    /// Adds the socket whose number is this character to the queue.
+    fn enqueue(limiter: &mut Limiter, name: char) -> Position {
+        limiter.enqueue(number(name.into()))
     }
 
-    /// Removes what is ready, and returns the last characters of the paths.
+    /// Removes what is ready, and returns the characters.
     fn ready(limiter: &mut Limiter, room: usize) -> String {
         let ready = limiter.dequeue_ready(room).into_iter();
         ready
@@ -244,10 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn of_one_directory_the_socket_that_came_first_gets_the_permit_that_comes_free() {
+    fn the_socket_that_came_first_gets_the_permit_that_comes_free() {
         let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert!(!limiter.is_any_free(Time::ZERO));
-        let [_, a, _] = ["/c", "/a", "/b"].map(|path| enqueue(&mut limiter, path, false));
+        let [_, a, _] = ['c', 'a', 'b'].map(|name| enqueue(&mut limiter, name));
         limiter.forget(a);
         assert_eq!(ready(&mut limiter, usize::MAX), "");
         limiter.release(number(0));
@@ -257,24 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn directories_take_turns_and_paths_that_are_renewed_all_the_time_come_last() {
-        let mut limiter = Limiter::default();
-        for path in ["/r/X", "/d/Y"] {
-            enqueue(&mut limiter, path, true);
-        }
-        for path in ["/r/1", "/r/2", "/r/3", "/d/4", "/d/5", "/e/6"] {
-            enqueue(&mut limiter, path, false);
-        }
-        assert_eq!(ready(&mut limiter, 2), "14");
-        enqueue(&mut limiter, "/late/7", false);
-        assert_eq!(ready(&mut limiter, usize::MAX), "67253XY");
-    }
-
-    #[test]
     fn an_operation_that_waits_for_its_peer_passes_its_permit_on_to_a_socket_in_the_queue() {
         let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert_eq!(limiter.next_release(), None, "none is wanted");
-        enqueue(&mut limiter, "/a", false);
+        enqueue(&mut limiter, 'a');
         let at = Time::ZERO + PERMIT_TIME;
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
@@ -286,8 +207,8 @@ mod tests {
     #[test]
     fn no_more_sockets_are_ready_than_there_is_room_for_their_connections() {
         let mut limiter = held(SOFT_OPERATION_LIMIT - 3);
-        for path in ["/a", "/b", "/c"] {
-            enqueue(&mut limiter, path, false);
+        for name in ['a', 'b', 'c'] {
+            enqueue(&mut limiter, name);
         }
         assert_eq!(ready(&mut limiter, 0), "");
         assert_eq!(ready(&mut limiter, 2), "ab");

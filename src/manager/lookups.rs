@@ -86,11 +86,7 @@ fn an_event_of_a_connection_costs_two_lookups_and_its_last_one_another() {
         btime: (0, 0),
     };
     let path: Arc<Path> = Path::new("/r/a.sock").into();
-    let found = Input::Found {
-        path,
-        identity,
-        is_link: false,
-    };
+    let found = Input::Found { path, identity };
     manager.handle_input(found, NOW);
     let mut counts = Vec::new();
     while let Some(output) = manager.poll_output() {
@@ -125,7 +121,6 @@ fn a_reader_of_changes_looks_at_each_of_them_once() {
                 inode,
                 btime: (0, 0),
             },
-            is_link: false,
         };
         manager.handle_input(found, NOW);
     };

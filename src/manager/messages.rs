@@ -26,17 +26,6 @@ pub enum Input {
         path: Arc<Path>,
         /// The identity of the socket.
         identity: Identity,
-        /// Whether the path is a symbolic link to the socket.
-        is_link: bool,
-    },
-    /// Another path leads to a socket that was found.
-    Alias {
-        /// The other path.
-        path: Arc<Path>,
-        /// The identity of the socket.
-        identity: Identity,
-        /// Whether the path is a symbolic link to the socket.
-        is_link: bool,
     },
     /// The socket was removed, or a restored socket ([`Manager::restored`]) does not exist.
     Lost {

@@ -19,10 +19,10 @@
 //!
 //! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
 //! `active` (what exists, what a handler knows, what runs), `operation` (the state machine of one
-//! registration) and `commands` (how a socket carries it out). `names`, `limiter`, `departed` and
+//! registration) and `commands` (how a socket carries it out). `names`, `limiter` and
 //! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
 //! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
-//! entry and the exit. `sockets` and `aliases` find a socket by its paths; `announced` has the
+//! entry and the exit. `sockets` finds a socket by its path; `announced` has the
 //! plugins that announce themselves; `saved_state` and `snapshot` restore and save the registered
 //! plugins, `journal` the programs in between. `memory` counts what is held of all plugins
 //! together, and `cuts` limits it. `record` is what operators see of a socket, `changes` what has
@@ -30,7 +30,6 @@
 //! for the metrics.
 
 mod active;
-mod aliases;
 mod announced;
 mod announcement;
 mod backoff;
@@ -39,7 +38,6 @@ mod commands;
 mod connections;
 mod context;
 mod cuts;
-mod departed;
 mod desired;
 pub mod event;
 mod events;
@@ -65,7 +63,6 @@ mod process;
 pub mod reconcile;
 mod record;
 mod registered;
-mod renewals;
 mod request;
 mod router;
 mod saved_state;
@@ -120,10 +117,8 @@ use crate::config::{IDLE_QUEUE_CAPACITY, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
-use crate::watch::Identity;
 use connections::Owner;
 use context::Context;
-use departed::Departed;
 use host::HandlerHost;
 use limiter::Limiter;
 use names::Names;
@@ -142,15 +137,10 @@ pub struct Manager {
     host: HandlerHost,
     /// The permits of operations, and the sockets that wait for one.
     limiter: Limiter,
-    /// The plugins whose sockets were removed recently.
-    departed: Departed,
     /// The environment of the other parts: time, policy, connections, timers and outputs.
     context: Context,
     /// The events of operations that have not been processed yet.
     events: VecDeque<(SocketId, AttemptId, Event)>,
-    /// The paths that were removed from their sockets while the plugins were up, and whose plugins
-    /// have ended now.
-    ended_keys: Vec<(Arc<Path>, Identity)>,
     last_attempt: AttemptId,
     resync: Scheduled,
     stop: Scheduled,
@@ -164,10 +154,8 @@ impl Manager {
             names: Names::default(),
             host: HandlerHost::new(handlers),
             limiter: Limiter::default(),
-            departed: Departed::default(),
             context: Context::default(),
             events: VecDeque::new(),
-            ended_keys: Vec::new(),
             last_attempt: AttemptId(0),
             resync: Scheduled::default(),
             stop: Scheduled::default(),
@@ -202,17 +190,10 @@ impl Manager {
     pub fn handle_input(&mut self, input: Input, now: Time) {
         self.context.now = now;
         match input {
-            Input::Found {
-                path,
-                identity,
-                is_link,
-            } => self.found(&path, identity, is_link),
-            Input::Alias {
-                path,
-                identity,
-                is_link,
-            } => self.found_alias(&path, identity, is_link),
-            Input::Lost { path } => self.lost(&path),
+            Input::Found { path, identity } => {
+                self.sockets.found(&path, identity, &mut self.context);
+            }
+            Input::Lost { path } => self.sockets.lost(&path, &mut self.context),
             Input::Announced { id, plugin, caller } => self.announced(id, *plugin, caller),
             Input::Connected { conn, process } => self.connected(conn, process),
             Input::DialFailed { conn, error } => self.dial_failed(conn, error),
@@ -239,10 +220,6 @@ impl Manager {
             match timer {
                 Timer::Socket(id) => self.socket_timeout(id),
                 Timer::Effect(id) => self.host.handle_timeout(id, &mut self.context),
-                Timer::Departed(conn) => {
-                    let registered = self.sockets.iter().filter_map(Socket::registered);
-                    self.departed.timed_out(conn, registered, &mut self.context);
-                }
                 Timer::Limiter => self.limiter.handle_timeout(now, &mut self.context.timers),
                 Timer::Resync => self.resync(),
                 Timer::Stop => self.stop_at_once(),
@@ -273,7 +250,6 @@ impl Manager {
                 self.sockets.get_mut(id)?.client(owner)
             }
             Owner::Call(id) | Owner::Stream(id) => self.host.client(id),
-            Owner::Departed => self.departed.client(conn),
         }
     }
 

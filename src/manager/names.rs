@@ -19,13 +19,12 @@ use std::sync::Arc;
 
 use super::ids::SocketId;
 use crate::handler::Plugin;
-use crate::sorted_map::{Place, SortedMap};
 
 /// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// By a plugin of each name, sorted by name and type.
-    names: SortedMap<Arc<Plugin>, Name>,
+    names: Vec<(Arc<Plugin>, Name)>,
 }
 
 /// One name of one plugin type.
@@ -91,7 +90,7 @@ impl Names {
     /// because of that.
     pub(super) fn release(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let waiters = self.names.at_mut(at).waiters.as_mut()?;
+        let waiters = self.names[at].1.waiters.as_mut()?;
         let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = waiters.queue.remove(place);
         let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
@@ -103,7 +102,7 @@ impl Names {
     /// name because of that.
     pub(super) fn stall(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
         let at = self.find(plugin).ok()?;
-        let waiters = self.names.at_mut(at).waiters.as_mut()?;
+        let waiters = self.names[at].1.waiters.as_mut()?;
         let lock = waiters.queue.iter_mut().find(|(it, _)| *it == socket);
         let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
         *lock = Lock::Stalled;
@@ -113,21 +112,24 @@ impl Names {
     /// Returns whether a socket has acquired a name.
     pub(super) fn is_held(&self, plugin: &Plugin, socket: SocketId) -> bool {
         let waiters = self.find(plugin).ok();
-        let waiters = waiters.and_then(|at| self.names.at(at).waiters.as_ref());
+        let waiters = waiters.and_then(|at| self.names[at].1.waiters.as_ref());
         let mut queue = waiters.iter().flat_map(|waiters| &waiters.queue);
         queue.any(|(it, lock)| *it == socket && *lock != Lock::Queued)
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
     pub(super) fn queued(&self) -> usize {
-        let waiters = self.names.values().filter_map(|name| name.waiters.as_ref());
+        let waiters = self
+            .names
+            .iter()
+            .filter_map(|(_, name)| name.waiters.as_ref());
         waiters.map(|waiters| waiters.queue.len()).sum()
     }
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
     pub(super) fn instances(&self, kind: &str, name: &str) -> &[Instance] {
         let found = self.search(name, kind).ok();
-        found.map_or(&[], |at| &self.names.at(at).instances)
+        found.map_or(&[], |at| &self.names[at].1.instances)
     }
 
     /// Returns the plugin to use for a name: the newest.
@@ -150,7 +152,7 @@ impl Names {
         let Ok(at) = self.find(plugin) else {
             return Removed::default();
         };
-        let name = self.names.at_mut(at);
+        let name = &mut self.names[at].1;
         let Some(place) = name.instances.iter().position(|it| it.socket == socket) else {
             return Removed::default();
         };
@@ -189,7 +191,7 @@ impl Names {
     /// Records that a socket is not to be retried because of a name any more.
     pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
         if let Ok(at) = self.find(plugin) {
-            if let Some(waiters) = &mut self.names.at_mut(at).waiters {
+            if let Some(waiters) = &mut self.names[at].1.waiters {
                 waiters.blocked.retain(|(it, _)| *it != socket);
             }
             self.tidy(at);
@@ -201,42 +203,43 @@ impl Names {
         let Ok(at) = self.find(plugin) else {
             return Vec::new();
         };
-        self.names.at_mut(at).set_up(socket, false);
-        self.names.at_mut(at).unblocked_by(socket)
+        self.names[at].1.set_up(socket, false);
+        self.names[at].1.unblocked_by(socket)
     }
 
     /// Records that a registered plugin is up, or is not but must be deregistered.
     pub(super) fn set_up(&mut self, plugin: &Plugin, socket: SocketId, is_up: bool) {
         if let Ok(at) = self.find(plugin) {
-            self.names.at_mut(at).set_up(socket, is_up);
+            self.names[at].1.set_up(socket, is_up);
         }
     }
 
     /// Returns the name of a plugin, which is added if it is new.
     fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
-        let at = match self.find(plugin) {
-            Ok(at) => at,
-            Err(at) => self.names.insert_at(at, (plugin.clone(), Name::default())),
-        };
-        self.names.at_mut(at)
+        let at = self.find(plugin).unwrap_or_else(|at| {
+            self.names.insert(at, (plugin.clone(), Name::default()));
+            at
+        });
+        &mut self.names[at].1
     }
 
-    fn find(&self, plugin: &Plugin) -> Result<Place, Place> {
+    fn find(&self, plugin: &Plugin) -> Result<usize, usize> {
         self.search(&plugin.name, &plugin.kind)
     }
 
     /// Returns where a name is as `Ok`, or where to insert it as `Err`.
-    fn search(&self, name: &str, kind: &str) -> Result<Place, Place> {
-        self.names.find_by(|it| it.key().cmp(&(name, kind)))
+    fn search(&self, name: &str, kind: &str) -> Result<usize, usize> {
+        self.names
+            .binary_search_by(|(it, _)| it.key().cmp(&(name, kind)))
     }
 
     /// Returns the memory that a name does not need any more.
-    fn tidy(&mut self, at: Place) {
-        let name = self.names.at_mut(at);
+    fn tidy(&mut self, at: usize) {
+        let name = &mut self.names[at].1;
         let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
         name.waiters.take_if(is_empty);
         if name.waiters.is_none() && name.instances.is_empty() {
-            self.names.remove_at(at);
+            self.names.remove(at);
         }
     }
 }

@@ -80,9 +80,7 @@ impl Manager {
             let is_news = !desired.is_queued;
             if is_news {
                 desired.is_queued = true;
-                let is_renewed = self.sockets.is_renewed(&socket.path, now);
-                let position = self.limiter.enqueue(socket.id, &socket.path, is_renewed);
-                socket.applied.permit = Permit::Queued(Box::new(position));
+                socket.applied.permit = Permit::Queued(self.limiter.enqueue(socket.id));
             }
             self.limiter.schedule(now, timers);
             if !has_descriptors {

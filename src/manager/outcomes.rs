@@ -223,10 +223,7 @@ impl Manager {
     /// link, or on a file system without birth times, the kernel does not report such a change.
     fn examine_replaced(&mut self, socket: &Socket, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
-            let identity = socket.desired.as_ref().map(|it| it.identity);
-            let aliases = &self.context.aliases;
-            let alternative = identity.and_then(|identity| aliases.alternative(identity));
-            let path = alternative.unwrap_or(&socket.path).clone();
+            let path = socket.path.clone();
             self.context.outputs.push_back(Output::Examine { path });
         }
     }
@@ -276,9 +273,7 @@ impl Manager {
             return;
         }
         let identity = registered.identity;
-        let is_removed = self.context.aliases.alternative(identity).is_some();
         let consequence = match self.context.policy.on_down {
-            _ if is_removed => DownConsequence::SocketRemoved,
             OnDown::Keep if identity.is_of_announcement() => {
                 health.set_grace(Some(now + DEVICE_GRACE));
                 DownConsequence::Deregister(DEVICE_GRACE)
@@ -302,9 +297,6 @@ impl Manager {
         self.context.emit(PluginEvent::of_plugin(plugin, down));
         for id in self.names.down(plugin, socket.id) {
             self.sockets.retry_now(id);
-        }
-        if is_removed {
-            self.ended_keys.push((socket.path.clone(), identity));
         }
     }
 }

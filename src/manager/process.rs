@@ -13,13 +13,6 @@ pub struct Process {
     pub uid: u32,
 }
 
-impl Process {
-    /// Returns whether both are known to be the same process.
-    pub(super) fn is_same(a: Option<Self>, b: Option<Self>) -> bool {
-        a == b && a.is_some_and(|process| process.pid.is_some())
-    }
-}
-
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pid {

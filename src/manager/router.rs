@@ -34,8 +34,6 @@ impl Manager {
                 // The next event follows.
             } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
                 self.answered(asker, ticket, result);
-            } else if let Some((key, identity)) = self.ended_keys.pop() {
-                self.give_up_key(&key, identity);
             } else if let Some(path) = self.context.withdrawn.pop() {
                 self.sockets.withdraw_at(&path, &mut self.context);
             } else if let Some((id, conn)) = self.context.connections.poll_given_up() {
@@ -168,7 +166,7 @@ impl Manager {
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
         if let Permit::Queued(position) = &socket.applied.permit {
             if !is_queued {
-                self.limiter.forget(**position);
+                self.limiter.forget(*position);
                 self.limiter
                     .schedule(self.context.now, &mut self.context.timers);
                 socket.applied.permit = Permit::None;
@@ -244,8 +242,7 @@ impl Manager {
                 let path = if let Some(plugin) = socket.announced_plugin(identity) {
                     context.endpoint_path(&plugin.endpoint)
                 } else {
-                    let path = context.aliases.alternative(identity);
-                    path.unwrap_or(&socket.path).clone()
+                    socket.path.clone()
                 };
                 socket.dial(path, None, context);
             }
@@ -279,7 +276,6 @@ impl Manager {
                 self.acquired(next);
             }
             Request::Left(left) => self.left(socket, *left),
-            Request::Watched(process) => self.departed.forgive_process(process, context),
             Request::Check => return self.check(socket),
             Request::Withdraw => self.sockets.withdraw(socket, context),
             Request::Ended(outcome) => self.ended(socket, outcome),
@@ -291,12 +287,7 @@ impl Manager {
     fn left(&mut self, socket: &mut Socket, mut left: Registered) {
         let context = &mut self.context;
         let process = left.health.process;
-        // A plugin whose socket was removed is expected to end now.
-        let is_removed = socket.desired.is_none() && !context.policy.is_stopping;
-        let is_watched = !left.identity.is_of_announcement();
-        let is_expected = is_removed && is_watched && left.health.down_since().is_none();
-        let is_kept = is_expected && self.departed.add(&mut left, context);
-        if let Some(liveness) = left.health.liveness.as_mut().filter(|_| !is_kept) {
+        if let Some(liveness) = &mut left.health.liveness {
             liveness.give_up(context);
         }
         if let Some(desired) = &mut socket.desired {

@@ -77,7 +77,7 @@ pub(super) enum Permit {
     #[default]
     None,
     /// Boxed, because few sockets are in the queue.
-    Queued(Box<Position>),
+    Queued(Position),
     Held,
 }
 

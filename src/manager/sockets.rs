@@ -2,6 +2,7 @@
 //!
 //! Pure.
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,12 +13,10 @@ use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
 use super::registered::{By, Registered};
-use super::renewals::Renewals;
 use super::socket::Socket;
 use super::timers::Timer;
 use crate::by_path::{ByPath, Octets, octets};
 use crate::handler::Plugin;
-use crate::time::Time;
 use crate::watch::Identity;
 
 /// Every path at which a socket exists or a plugin is registered.
@@ -31,7 +30,6 @@ pub(super) struct Sockets {
     generation: u32,
     /// The sockets to examine in the next pass. May hold duplicates.
     dirty: Vec<SocketId>,
-    renewals: Renewals,
     /// The number of restored plugins whose sockets have been neither found nor lost yet.
     pub(super) restored: usize,
     /// The number of sockets that exist.
@@ -50,7 +48,7 @@ impl Sockets {
             index: u32::try_from(vacant.key()).unwrap_or(u32::MAX),
             generation: self.generation,
         };
-        let id = *self.by_path.get_or_insert(Octets(path.clone()), new);
+        let id = *self.by_path.entry(Octets(path.clone())).or_insert(new);
         if id == new {
             self.generation = self.generation.wrapping_add(1);
             vacant.insert(Some(Box::new(Socket::new(id, path.clone()))));
@@ -76,11 +74,6 @@ impl Sockets {
         super::lookups::count();
         let id = *self.by_path.get(octets(path))?;
         self.get_mut(id)
-    }
-
-    /// Returns the socket that exists at that path.
-    pub(super) fn desired_at(&self, path: &Path) -> Option<&Desired> {
-        self.at(path)?.desired.as_ref()
     }
 
     /// Returns the socket with that number, unless it takes a step.
@@ -146,8 +139,8 @@ impl Sockets {
     /// Returns every socket whose path follows this one in the order of octets.
     pub(super) fn after(&self, path: Option<&Path>) -> impl Iterator<Item = &Socket> {
         let start = path.map(octets);
-        let ids = self.by_path.iter_from(start.unwrap_or_default());
-        let ids = ids.skip_while(move |(path, _)| Some(octets(&path.0)) == start);
+        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
+        let ids = self.by_path.range::<[u8], _>((from, Bound::Unbounded));
         ids.filter_map(|(_, id)| self.get(*id))
     }
 
@@ -218,21 +211,10 @@ impl Sockets {
         }
     }
 
-    /// Returns whether the path was renewed twice recently.
-    pub(super) fn is_renewed(&self, path: &Path, now: Time) -> bool {
-        self.renewals.is_frequent(path, now)
-    }
-
     // --- Sockets that are found and lost ---
 
     /// Records that a socket exists.
-    pub(super) fn found(
-        &mut self,
-        path: &Arc<Path>,
-        identity: Identity,
-        is_link: bool,
-        context: &mut Context,
-    ) {
+    pub(super) fn found(&mut self, path: &Arc<Path>, identity: Identity, context: &mut Context) {
         if path.as_os_str().is_empty() {
             return log::debug!("a socket was reported, but its path is empty");
         }
@@ -248,7 +230,7 @@ impl Sockets {
         if socket.desired.is_some() {
             return;
         }
-        let mut desired = Desired::new(identity, is_link, now);
+        let mut desired = Desired::new(identity, now);
         desired.restored = restored;
         desired.is_queued = before.as_ref().is_some_and(|before| before.is_queued);
         socket.desired = Some(desired);
@@ -259,7 +241,6 @@ impl Sockets {
             if let Some(restored) = before.restored {
                 socket.deregister_restored(restored, before.identity, context);
             }
-            self.renewals.add(path, now);
         } else {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
             self.existing += 1;
@@ -293,29 +274,12 @@ impl Sockets {
                 socket.deregister_restored(restored, gone.identity, context);
             }
             self.existing -= 1;
-            self.renewals.add(path, context.now);
         }
         self.restored -= usize::from(was_restored);
         self.dirty.push(id);
     }
 
-    /// Has the first attempt on a socket wait for its backoff.
-    pub(super) fn back_off(&mut self, path: &Path, now: Time) {
-        let socket = self.at_mut(path);
-        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
-            desired.backoff.fail(now);
-        }
-    }
-
     // --- Plugins that were registered before a restart ---
-
-    /// Records which plugin was registered through a socket before a restart.
-    pub(super) fn set_restored(&mut self, path: &Path, restored: Option<Arc<Plugin>>) {
-        let socket = self.at_mut(path);
-        if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
-            desired.restored = restored;
-        }
-    }
 
     /// Restores a plugin that was registered before a restart.
     pub(super) fn restore(&mut self, registered: Registered, context: &mut Context) {
@@ -366,20 +330,5 @@ impl Sockets {
         self.restored -= 1;
         self.mark_dirty(id);
         restored.map(|registered| registered.plugin)
-    }
-
-    /// Has a plugin deregistered that was registered at a path before a restart and not since.
-    pub(super) fn deregister_restored(
-        &mut self,
-        restored: Arc<Plugin>,
-        identity: Identity,
-        context: &mut Context,
-    ) {
-        let path = restored.socket.clone();
-        if let Some(socket) = self.entry(&path) {
-            socket.deregister_restored(restored, identity, context);
-            let id = socket.id;
-            self.dirty.push(id);
-        }
     }
 }

@@ -3,9 +3,10 @@
 //! Pure. A deadline is derived from the state of its owner. The owner keeps what the index knows of
 //! it, so a change costs no search by owner, and the earliest deadline of all is known without one.
 
-use super::ids::{ConnectionId, SocketId};
+use std::collections::BTreeMap;
+
+use super::ids::SocketId;
 use crate::handler::EffectId;
-use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The owner of a deadline.
@@ -15,8 +16,6 @@ pub enum Timer {
     Socket(SocketId),
     /// An effect of a handler.
     Effect(EffectId),
-    /// A plugin whose socket was removed: its process should have ended by then.
-    Departed(ConnectionId),
     /// The sockets that wait for a permit, and the operations that may have held theirs for long
     /// enough.
     Limiter,
@@ -29,7 +28,7 @@ pub enum Timer {
 /// The index.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    by_time: SortedMap<Entry, Timer>,
+    by_time: BTreeMap<Entry, Timer>,
     last: u64,
 }
 
@@ -83,7 +82,7 @@ impl Timers {
 
     /// Returns the earliest deadline.
     pub(super) fn first(&self) -> Option<(Time, Timer)> {
-        let ((at, _), timer) = self.by_time.first()?;
+        let ((at, _), timer) = self.by_time.first_key_value()?;
         Some((*at, *timer))
     }
 

@@ -357,7 +357,7 @@ impl Watch {
                 }
                 let is_link = matches!(kind, EntryKind::Link(_));
                 let second_paths = self.tree.renew_socket(&path, seen, is_link);
-                self.push_found(path, seen, is_link);
+                self.push_found(path, seen);
                 self.examine_each(second_paths);
                 Ok(())
             }
@@ -414,7 +414,7 @@ impl Watch {
         self.tree.add_socket(&path, identity, is_link)?;
         self.expected.remove(&path);
         self.lose_expected(&path); // Nothing is below a socket.
-        self.push_found(path, identity, is_link);
+        self.push_found(path, identity);
         Ok(())
     }
 

@@ -34,8 +34,6 @@ pub enum Output {
         path: Arc<Path>,
         /// The identity of the socket.
         identity: Identity,
-        /// Whether the path is a symbolic link.
-        is_link: bool,
     },
     /// A plugin socket does not exist any more.
     Lost {
@@ -141,13 +139,9 @@ impl fmt::Display for Message<'_> {
 
 impl Watch {
     /// Reports a socket.
-    pub(super) fn push_found(&mut self, path: Arc<Path>, identity: Identity, is_link: bool) {
+    pub(super) fn push_found(&mut self, path: Arc<Path>, identity: Identity) {
         self.rounds.count_found();
-        self.outputs.push_back(Output::Found {
-            path,
-            identity,
-            is_link,
-        });
+        self.outputs.push_back(Output::Found { path, identity });
     }
 
     /// Reports that a socket does not exist any more.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_INITIAL, RENAME_TIME};
+use plugind::config::BACKOFF_INITIAL;
 use plugind::handler::Answer as HandlerAnswer;
 use plugind::manager::{Input, OnDown, PluginEvent};
 
@@ -224,21 +224,4 @@ fn an_event_of_an_attempt_has_its_number() {
         .iter()
         .find(|it| it.reason() == "DeregistrationFailed");
     assert_eq!(not_undone.map(|it| it.attempt), Some(1), "{events:?}");
-}
-
-#[test]
-fn a_plugin_that_keeps_the_key_that_was_removed_is_named() {
-    let mut world = World::new();
-    world.appear(A, plugin("a"));
-    world.link(A, B);
-    world.notice(B);
-    world.advance(RENAME_TIME);
-    take(&mut world);
-    world.vanish(A);
-    let renamed = world
-        .events
-        .iter()
-        .find(|it| it.reason() == "SocketRenamed");
-    let plugin = renamed.and_then(|it| it.plugin.as_ref());
-    assert_eq!(plugin.map(|it| &*it.name), Some("a"), "{:?}", world.events);
 }

@@ -361,12 +361,7 @@ fn paths_of_any_octets_are_series_of_their_own() {
     for name in names {
         let path: Arc<Path> = Path::new("/r").join(OsStr::from_bytes(name)).into();
         let identity = world.create("/unused", csi("a"));
-        let is_link = false;
-        let found = Input::Found {
-            path,
-            identity,
-            is_link,
-        };
+        let found = Input::Found { path, identity };
         world.manager.handle_input(found, world.now);
     }
     let text = Scraped::default().text(&world.manager);

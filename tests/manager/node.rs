@@ -353,16 +353,8 @@ impl Node {
                 self.watch.handle_input(examined, now);
             }
             Output::Unwatch { watch } => self.tree.unwatch(watch),
-            Output::Found {
-                path,
-                identity,
-                is_link,
-            } => {
-                let found = Input::Found {
-                    path,
-                    identity,
-                    is_link,
-                };
+            Output::Found { path, identity } => {
+                let found = Input::Found { path, identity };
                 self.world.manager.handle_input(found, now);
             }
             Output::Lost { path } => {

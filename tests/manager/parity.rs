@@ -131,7 +131,6 @@ fn pm8_a_socket_without_a_path_is_not_stored() {
     let found = Input::Found {
         path: path(""),
         identity: identity(1),
-        is_link: false,
     };
     manager.handle_input(found, Time::ZERO);
     assert_eq!(manager.sockets().count(), 0);

@@ -77,22 +77,6 @@ fn dead_sockets_are_dialled_one_after_the_other_when_all_are_reconsidered() {
 }
 
 #[test]
-fn a_socket_that_is_renamed_while_its_path_is_in_line_is_registered_once() {
-    let mut world = World::new();
-    for n in 0..SOFT_OPERATION_LIMIT {
-        world.appear(&format!("/r/silent-{n}"), Script::silent());
-    }
-    world.appear("/r/a.sock", Script::good("CSIPlugin", "a"));
-    world.appear("/r/d/b.sock", Script::good("CSIPlugin", "b"));
-    assert_eq!(world.manager.operation(Path::new("/r/a.sock")), None);
-    world.link("/r/d/b.sock", "/r/a.sock");
-    world.notice("/r/a.sock");
-    world.run();
-    world.advance(Duration::from_secs(1));
-    assert_eq!(world.handler_calls(), "validate b, register b");
-}
-
-#[test]
 fn a_socket_in_the_queue_waits_for_its_turn_although_all_are_reconsidered() {
     let mut world = World::new();
     for n in 0..SOFT_OPERATION_LIMIT + 2 {

@@ -1,8 +1,6 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
-use std::path::Path;
-
-use plugind::config::{BACKOFF_INITIAL, DEFAULT_TYPES, MAX_EXAMINE_PAUSE, RENAME_TIME};
+use plugind::config::{DEFAULT_TYPES, MAX_EXAMINE_PAUSE};
 use plugind::handler::Answer as HandlerAnswer;
 
 use crate::effects::{Ask, PAUSE, planned};
@@ -142,29 +140,6 @@ fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
     assert!(!plan.is_followed());
-}
-
-#[test]
-fn a_backoff_that_ended_before_the_handler_was_replaced_wakes_the_daemon_no_more() {
-    let mut world = World::new();
-    world.appear(A, Script::good("CSIPlugin", "a"));
-    world.link(A, B);
-    world.notice(B);
-    world.advance(RENAME_TIME);
-    // Another socket takes the path. The first one has a backoff, and no failure.
-    world.create(A, Script::good("CSIPlugin", "b"));
-    world.notice(A);
-    world.run();
-    let answers = [HandlerAnswer::YES, HandlerAnswer::Pending];
-    world.handler.will_answer(answers);
-    world.advance(BACKOFF_INITIAL * 3);
-    let running = world.manager.operation(Path::new(B));
-    assert_eq!(running, Some("Registering"));
-    world.is_slow = true;
-    add(&mut world, "CSIPlugin");
-    assert_eq!(world.manager.operation(Path::new(B)), Some("Dialing"));
-    let next = world.manager.poll_timeout();
-    assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");
 }
 
 #[test]

@@ -82,7 +82,6 @@ impl World {
                 inode: self.manager.generation(),
                 btime: (0, 0),
             },
-            is_link: false,
         };
         self.manager.handle_input(found, self.now);
     }

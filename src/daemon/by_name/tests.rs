@@ -138,7 +138,6 @@ fn the_link_of_a_restored_plugin_stays_while_the_plugin_does_not_answer() {
     let found = Input::Found {
         path: path.clone(),
         identity,
-        is_link: false,
     };
     manager.handle_input(found, Time::ZERO);
     links.handle_timeout(&manager, true, Time::ZERO);

@@ -5,6 +5,7 @@
 //! A line belongs to its subject, the text before the first `": "`: the path of a socket or the
 //! name of a plugin.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use crate::config::{
     LOG_REPORT_INTERVAL, LOG_SHARE, LOG_SHARE_OF_DIRECTORY, LOG_SHARE_OF_PLUGIN, LogShare,
     MAX_LOG_SHARES,
 };
-use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The token buckets.
@@ -22,7 +22,7 @@ pub(super) struct Limiter {
     /// The bucket of all lines together, with the share of one plugin.
     together: Bucket,
     /// The buckets of subjects and directories, by a hash whose key peers do not know.
-    by_subject: SortedMap<u64, Bucket>,
+    by_subject: BTreeMap<u64, Bucket>,
     hasher: RandomState,
     /// The time of the next report of suppressed lines.
     next_report: Option<Time>,
@@ -63,7 +63,7 @@ impl Limiter {
         Self {
             all: Bucket::new(LOG_SHARE),
             together: Bucket::new(LOG_SHARE_OF_PLUGIN),
-            by_subject: SortedMap::new(),
+            by_subject: BTreeMap::new(),
             hasher: RandomState::new(),
             next_report: None,
         }
@@ -167,7 +167,9 @@ impl Limiter {
         if self.by_subject.len() >= MAX_LOG_SHARES && !self.by_subject.contains_key(&key) {
             self.forget_some(now);
         }
-        self.by_subject.get_or_insert(key, Bucket::new(share))
+        self.by_subject
+            .entry(key)
+            .or_insert_with(|| Bucket::new(share))
     }
 
     /// Removes the fuller half of the buckets, so that this is seldom done. Their suppressed lines

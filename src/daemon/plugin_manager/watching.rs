@@ -52,16 +52,8 @@ impl PluginManager {
                         .handle_input(watch::Input::Examined { path, kind }, now);
                 }
                 watch::Output::Unwatch { watch } => self.inotify.unwatch(watch),
-                watch::Output::Found {
-                    path,
-                    identity,
-                    is_link,
-                } => {
-                    let found = manager::Input::Found {
-                        path,
-                        identity,
-                        is_link,
-                    };
+                watch::Output::Found { path, identity } => {
+                    let found = manager::Input::Found { path, identity };
                     self.manager.handle_input(found, now);
                 }
                 watch::Output::Lost { path } => {

@@ -36,10 +36,10 @@ mod table;
 mod unlistable;
 mod work;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use litemap::LiteMap;
 use prost::Message as _;
 
 pub use self::devices::Devices;
@@ -68,7 +68,7 @@ use crate::time::Time;
 pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
-    clients: LiteMap<Arc<Path>, Client>,
+    clients: BTreeMap<Arc<Path>, Client>,
     /// The last turn that worked on a long list.
     worked_at: Option<Time>,
 }

@@ -14,10 +14,10 @@
 mod driver;
 mod service;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use litemap::LiteMap;
 use prost::Message as _;
 
 pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHealth};
@@ -38,7 +38,7 @@ use crate::proto::v1alpha1::NodeWatchResourcesRequest;
 pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by registration socket.
-    clients: LiteMap<Arc<Path>, Client>,
+    clients: BTreeMap<Arc<Path>, Client>,
 }
 
 /// The handler's side of one driver.

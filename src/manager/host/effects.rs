@@ -146,7 +146,7 @@ impl HandlerHost {
     pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
         self.drop_events_of(&|effect| effect.owner == owner);
         let first = owner.first_effect();
-        let next = |host: &Self| host.effects.iter_from(&first).map(|(id, _)| *id).next();
+        let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();
         while let Some(id) = next(self).filter(|id| id.owner == owner) {
             self.end(id, context);
         }

@@ -51,7 +51,7 @@ impl HandlerHost {
     }
 
     fn effects_of(&self, owner: EffectOwner) -> impl Iterator<Item = (EffectId, &OpenEffect)> {
-        let effects = self.effects.iter_from(&owner.first_effect());
+        let effects = self.effects.range(owner.first_effect()..);
         let effects = effects.map(|(id, effect)| (*id, effect));
         effects.take_while(move |(id, _)| id.owner == owner)
     }

@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use litemap::LiteMap;
-
 use self::call::EndpointCall;
 use self::uses::Uses;
 use super::connections::Connection;
@@ -32,7 +30,6 @@ use crate::handler::{
     Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run,
     Ticket,
 };
-use crate::sorted_map::SortedMap;
 use crate::time::Time;
 
 /// The handlers, their open questions and their effects.
@@ -45,17 +42,17 @@ pub(super) struct HandlerHost {
     /// The handlers that were given up and whose questions and effects are still open.
     given_up: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
-    tickets: LiteMap<Ticket, Asker>,
+    tickets: BTreeMap<Ticket, Asker>,
     last_ticket: u64,
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are neighbours.
-    effects: SortedMap<EffectId, OpenEffect>,
+    effects: BTreeMap<EffectId, OpenEffect>,
     /// The programs that wait, in the order in which they were asked for.
     waiting: VecDeque<(EffectId, Program)>,
     /// The number of programs that run.
     running: usize,
     /// The plugins that handlers have yet to deregister.
-    owed: LiteMap<EffectId, Debt>,
+    owed: BTreeMap<EffectId, Debt>,
     /// The number of changes to `owed`.
     owed_revision: u64,
     /// The events that handlers have yet to receive.
@@ -170,13 +167,13 @@ impl HandlerHost {
             uses: Uses::default(),
             replaced: Vec::new(),
             given_up: Vec::new(),
-            tickets: LiteMap::new(),
+            tickets: BTreeMap::new(),
             last_ticket: 0,
             ids: EffectIds::default(),
-            effects: SortedMap::new(),
+            effects: BTreeMap::new(),
             waiting: VecDeque::new(),
             running: 0,
-            owed: LiteMap::new(),
+            owed: BTreeMap::new(),
             owed_revision: 0,
             events: VecDeque::new(),
             idle: None,

@@ -10,53 +10,22 @@ use super::{A, B, C, csi, minutes};
 use crate::script::Script;
 use crate::world::World;
 
-/// Returns the order in which paths are dialled that appear, in the given order, while other
-/// sockets take every place, of which one becomes free at each of these moments.
-fn order_of_dials(late: &[&'static str], moments: usize) -> Vec<&'static str> {
+#[test]
+fn sockets_that_wait_for_a_permit_get_it_in_the_order_in_which_they_came() {
     let mut world = World::new();
     world.is_slow = true;
-    for path in late.iter().filter(|path| path.contains("renewed")) {
-        for _ in 0..2 {
-            world.appear(path, None);
-            world.vanish(path);
-        }
-    }
-    world.dials.clear();
     for i in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/busy-{i}.sock"), csi("busy"));
     }
+    let late = [C, A, B];
     for path in late {
         world.appear(path, csi("late"));
     }
-    let mut dialled = Vec::new();
-    for i in 0..moments {
+    for (i, next) in late.iter().enumerate() {
         world.vanish(&format!("/r/busy-{i}.sock"));
-        for path in late {
-            let is_new = world.dials.contains_key(Path::new(path)) && !dialled.contains(path);
-            dialled.extend(is_new.then_some(*path));
-        }
+        let dialled = late.map(|path| world.dials.contains_key(Path::new(path)));
+        assert_eq!(dialled, [true, i > 0, i > 1], "{next} is the next");
     }
-    dialled
-}
-
-#[test]
-fn sockets_of_one_directory_that_wait_for_a_place_get_it_in_the_order_in_which_they_came() {
-    assert_eq!(order_of_dials(&[C, A, B], 3), [C, A, B]);
-}
-
-#[test]
-fn directories_take_turns_when_their_sockets_wait_for_a_place() {
-    let late = ["/r/1", "/r/2", "/r/3", "/honest/1"];
-    assert_eq!(
-        order_of_dials(&late, 4),
-        ["/r/1", "/honest/1", "/r/2", "/r/3"]
-    );
-}
-
-#[test]
-fn a_path_that_was_renewed_twice_within_a_minute_waits_behind_newcomers() {
-    let late = ["/r/renewed", "/r/1", "/r/2"];
-    assert_eq!(order_of_dials(&late, 3), ["/r/1", "/r/2", "/r/renewed"]);
 }
 
 #[test]
@@ -129,13 +98,11 @@ fn with_silent_plugins(count: usize) -> World {
 }
 
 #[test]
-fn hundreds_of_silent_plugins_hold_up_another_directory_for_5_ms_and_their_own_for_200() {
-    for (path, wait) in [("/honest/a", PERMIT_TIME), (A, 40 * PERMIT_TIME)] {
-        let mut world = with_silent_plugins(640);
-        world.appear(path, csi("a"));
-        world.advance(wait);
-        assert_eq!(world.handler_calls(), "validate a, register a", "{path}");
-    }
+fn hundreds_of_silent_plugins_hold_up_others_for_200_ms() {
+    let mut world = with_silent_plugins(640);
+    world.appear(A, csi("a"));
+    world.advance(40 * PERMIT_TIME);
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]

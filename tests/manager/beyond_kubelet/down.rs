@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, MAX_OUTLIVED, OUTLIVED_GRACE, STOP_GRACE};
+use plugind::config::{BACKOFF_CAP, STOP_GRACE};
 use plugind::manager::{Input, LivenessSource, OnDown};
 
-use super::{A, B, asked, csi, minutes};
+use super::{A, asked, csi, minutes};
 use crate::world::World;
 
 pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
@@ -170,52 +170,8 @@ fn a_deregistered_plugin_is_not_watched_over_any_more() {
     world.appear(A, csi("a"));
     assert_eq!(world.watched_processes(), 1);
     world.vanish(A);
-    world.advance(OUTLIVED_GRACE);
     assert_eq!(world.watched_processes(), 0);
     world.kill(A);
     world.advance(minutes(60));
     assert_eq!(world.manager.poll_timeout(), None);
-}
-
-#[test]
-fn a_process_is_watched_for_five_seconds_after_its_socket_was_removed_unless_it_ends() {
-    let mut world = World::new();
-    for socket in [A, B] {
-        world.appear(socket, csi(socket));
-    }
-    world.kill_and_remove(A);
-    world.notice(A);
-    world.run();
-    assert_eq!(world.watched_processes(), 1, "its process has ended");
-    world.vanish(B);
-    assert_eq!(world.watched_processes(), 1);
-    world.advance(OUTLIVED_GRACE / 2);
-    assert_eq!(world.watched_processes(), 1);
-    world.advance(OUTLIVED_GRACE / 2);
-    assert_eq!(world.watched_processes(), 0);
-}
-
-#[test]
-fn a_process_whose_socket_is_there_again_is_not_watched_for_the_one_that_was_removed() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.vanish(A);
-    assert_eq!(world.watched_processes(), 1);
-    world.appear(A, csi("a"));
-    assert_eq!(world.watched_processes(), 1, "only the new registration's");
-}
-
-#[test]
-fn only_so_many_processes_are_watched_after_their_sockets_were_removed() {
-    let mut world = World::new();
-    let sockets: Vec<String> = (0..2 * MAX_OUTLIVED).map(|n| format!("/r/{n}")).collect();
-    for socket in &sockets {
-        world.appear(socket, csi(socket));
-    }
-    for socket in &sockets {
-        world.vanish(socket);
-    }
-    assert_eq!(world.watched_processes(), MAX_OUTLIVED);
-    world.advance(OUTLIVED_GRACE);
-    assert_eq!(world.watched_processes(), 0);
 }

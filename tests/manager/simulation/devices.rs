@@ -197,11 +197,7 @@ impl Simulation {
         let gadgets = registered.filter(|it| it.plugin.kind == "Gadget");
         let gadgets: Vec<_> = gadgets.map(|it| it.plugin.clone()).collect();
         for plugin in gadgets {
-            let place = self.node.world.manager.dial_path(&plugin.socket);
-            let path = place
-                .expect("its socket exists")
-                .to_string_lossy()
-                .into_owned();
+            let path = plugin.socket.to_string_lossy().into_owned();
             let list = self.node.world.script(&path).and_then(list_in);
             let Some(list) = list.map(<[u8]>::to_vec) else {
                 continue; // Another process has its socket.

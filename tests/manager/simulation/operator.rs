@@ -43,7 +43,7 @@ impl Operator {
                     assert!(self.down.insert(socket.clone()), "{event}: reported before");
                 }
                 EventKind::Up => assert!(self.down.remove(socket), "{event}: it was up"),
-                EventKind::Promoted | EventKind::SocketRenamed { .. } => {
+                EventKind::Promoted => {
                     assert_eq!(self.registered.get(socket), Some(plugin), "{event}");
                 }
                 _ => {}

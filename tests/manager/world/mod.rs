@@ -38,8 +38,6 @@ pub(crate) struct World {
     sockets: BTreeMap<Arc<Path>, Identity>,
     /// The plugin behind each socket, or `None` if no process listens.
     plugins: BTreeMap<Identity, Option<Script>>,
-    /// The paths that were reported to the manager, and the socket at each.
-    noticed: BTreeMap<Arc<Path>, Identity>,
     connections: BTreeMap<ConnectionId, Connection>,
     /// What is in flight to the manager, in order for each connection.
     in_flight: BTreeMap<ConnectionId, VecDeque<Delivery>>,
@@ -124,7 +122,6 @@ impl World {
             handler: Log::default(),
             sockets: BTreeMap::new(),
             plugins: BTreeMap::new(),
-            noticed: BTreeMap::new(),
             connections: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             hung_up: BTreeSet::new(),
@@ -156,7 +153,6 @@ impl World {
     /// Ends the daemon with all its connections, and starts another one with this manager.
     pub(crate) fn restart(&mut self, manager: Manager) {
         self.manager = manager;
-        self.noticed.clear();
         self.connections.clear();
         self.in_flight.clear();
         self.hung_up.clear();

@@ -62,34 +62,12 @@ impl World {
     /// Reports what is at the path, as the watch does.
     pub(crate) fn notice(&mut self, path: &str) {
         let path: Arc<Path> = Path::new(path).into();
-        self.notice_as(path, false);
+        self.notice_as(path);
     }
 
-    /// Reports a symbolic link at the path, as the watch does.
-    pub(crate) fn notice_link(&mut self, path: &str) {
-        self.notice_as(Path::new(path).into(), true);
-    }
-
-    fn notice_as(&mut self, path: Arc<Path>, is_link: bool) {
-        self.noticed.remove(&path);
+    fn notice_as(&mut self, path: Arc<Path>) {
         let input = match self.identity(&path) {
-            Some(identity) => {
-                let is_alias = self.noticed.values().any(|it| *it == identity);
-                self.noticed.insert(path.clone(), identity);
-                if is_alias {
-                    Input::Alias {
-                        path,
-                        identity,
-                        is_link,
-                    }
-                } else {
-                    Input::Found {
-                        path,
-                        identity,
-                        is_link,
-                    }
-                }
-            }
+            Some(identity) => Input::Found { path, identity },
             None => Input::Lost { path },
         };
         self.manager.handle_input(input, self.now);

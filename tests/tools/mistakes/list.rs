@@ -101,8 +101,8 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "the source of liveness of a plugin that has gone is kept",
         file: "src/manager/router.rs",
-        right: "left.health.liveness.as_mut().filter(|_| !is_kept)",
-        wrong: "left.health.liveness.as_mut().filter(|_| false)",
+        right: "liveness.give_up(context);",
+        wrong: "let _ = liveness;",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
