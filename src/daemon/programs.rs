@@ -5,7 +5,7 @@
 //! standard error is kept, and the rest is read so that the program never blocks on it. When a
 //! program ends, or is to be killed, whatever is left of its group is killed, too.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(super) struct Programs {
     /// The running programs, by the numbers of their effects.
     by_number: BTreeMap<u64, Running>,
     /// The numbers of programs that may have ended or written to standard error.
-    ready: BTreeMap<u64, ()>,
+    ready: BTreeSet<u64>,
     /// The programs that have yet to be started, in this order, with their journal entries.
     waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
     /// Whether programs are killed when the thread that starts them ends.
@@ -73,7 +73,7 @@ impl Programs {
     pub(super) fn report(&mut self, token: Token) {
         let mut numbers = self.by_number.keys();
         if let Some(number) = numbers.find(|&&number| Source::Program(number).token() == token) {
-            self.ready.insert(*number, ());
+            self.ready.insert(*number);
         }
     }
 
@@ -100,13 +100,13 @@ impl Programs {
                 }
             }
         }
-        for (number, ()) in std::mem::take(&mut self.ready) {
+        for number in std::mem::take(&mut self.ready) {
             let Some(running) = self.by_number.get_mut(&number) else {
                 continue;
             };
             let has_ended = running.has_ended();
             if running.errors.read() && !has_ended {
-                self.ready.insert(number, ());
+                self.ready.insert(number);
             }
             if has_ended {
                 let buried = self.by_number.remove(&number);

@@ -463,7 +463,7 @@ impl HandlerHost {
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
     /// is asked about.
     pub(super) fn check_owners(&self, handlers: &BTreeMap<EffectOwner, HandlerId>) {
-        for (id, effect) in self.effects.iter() {
+        for (id, effect) in &self.effects {
             let Recipient { handler, plugin } = &effect.recipient;
             let is_detached = id.owner == EffectOwner::HANDLER;
             assert_eq!(is_detached, plugin.is_none(), "{id:?}");
