@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn limits_that_depend_on_others_fit_them() {
         assert_eq!(MAX_STATE_FILE, 4 * KIB * MAX_SOCKETS);
-        assert_eq!(MAX_REPLY, 64 * MAX_DEVICES);
+        assert_eq!(MAX_REPLY, 256 * MAX_DEVICES);
         assert_eq!(MAX_DECODED_HEADERS, 4 * MAX_HEADER_LIST);
         assert!(MAX_SIMULATED_REQUEST >= 4 * MAX_ENDPOINT);
         assert!(MAX_REGISTER_REQUEST > MAX_ENDPOINT + MAX_PLUGIN_NAME);

@@ -87,7 +87,7 @@
 //! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
 //! | when a plugin is dialled again | `guide/kubelet.rs` (R10, H2), `manager/desired.rs` |
-//! | a handler's open calls; a handler that panics | `handler/mod.rs` |
+//! | a handler's open calls | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | programs that ran before a crash | `manager/journal.rs`, `daemon/journal.rs` |
@@ -97,7 +97,7 @@
 //! | what operators see of a plugin, and its changes | `manager/record.rs`, `manager/changes.rs` |
 //! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
-//! | memory for all plugins together | `manager/memory.rs`, `manager/cuts.rs` |
+//! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
@@ -113,6 +113,8 @@
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
 //! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod budget;
 mod by_path;
 pub mod config;
 pub mod escape;

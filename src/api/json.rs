@@ -101,22 +101,22 @@ fn details(json: &mut Writer<'_>, plugin: &Arc<Plugin>, view: &View<'_>) -> usiz
 }
 
 /// Writes a device of a plugin, in a limited number of octets.
-pub(super) fn device(json: &mut Writer<'_>, plugin: &Plugin, device: &device::Device<'_>) {
+pub(super) fn device(json: &mut Writer<'_>, plugin: &Plugin, device: &device::Device) {
     json.open(b'{');
     json.key("resource").text(&plugin.name);
     json.key("id");
     if device.id.len() > API_DEVICE_ID {
-        let id = escape::text(device.id).at_most(API_DEVICE_ID);
+        let id = escape::text(&device.id).at_most(API_DEVICE_ID);
         json.text(&id.to_string());
     } else {
-        json.text(device.id);
+        json.text(&device.id);
     }
     json.key("health").text(if device.is_healthy {
         "Healthy"
     } else {
         "Unhealthy"
     });
-    let mut nodes = device.numa_nodes().take(API_DEVICE_NODES).peekable();
+    let mut nodes = device.numa_nodes.iter().take(API_DEVICE_NODES).peekable();
     if nodes.peek().is_some() {
         json.key("numaNodes").open(b'[');
         for node in nodes {
@@ -139,9 +139,6 @@ fn csi_details(json: &mut Writer<'_>, driver: &csi::Driver) {
         json.key(key).text(value);
     }
     json.close(b'}');
-    if let Some(version) = &driver.vendor_version {
-        json.key("version").text(version);
-    }
     end_details(json);
 }
 
@@ -369,11 +366,9 @@ mod tests {
             node_id: "node".to_owned(),
             max_volumes: Some(25),
             topology: [("zone".to_owned(), "a".to_owned())].into(),
-            vendor_version: Some("v2".to_owned()),
-            capabilities: Vec::new(),
         });
         let wanted = serde_json::json!({"csi": {
-            "nodeId": "node", "maxVolumes": 25, "topology": {"zone": "a"}, "version": "v2",
+            "nodeId": "node", "maxVolumes": 25, "topology": {"zone": "a"},
         }});
         assert_eq!(shown(&csi, &inventory).0["details"], wanted);
         let other = plugin("CSIPlugin", b"/r/other");
@@ -392,7 +387,7 @@ mod tests {
             pre_start_required: false,
             preferred_allocation: false,
             is_connected: true,
-            devices: device::Devices::from_message(list).expect("a list"),
+            devices: device::Devices::from_message(&list).expect("a list"),
         });
         let wanted =
             serde_json::json!({"devices": {"total": 64, "healthy": 63, "connected": true}});

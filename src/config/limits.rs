@@ -221,11 +221,11 @@ pub const MAX_ENDPOINT: usize = 4096;
 
 /// The most versions that a plugin may report: a CSI driver reports one, a DRA driver a few
 /// (kubelet: as many as fit a reply).
-pub const MAX_VERSIONS: usize = 64;
+pub const MAX_VERSIONS: usize = 32;
 
 /// The longest version of a plugin (octets): the longest known ones are service names such as
 /// `v1beta1.DRAPlugin` (kubelet: as much as fits a reply).
-pub const MAX_VERSION: usize = 256;
+pub const MAX_VERSION: usize = 128;
 
 /// The pause between a change and the writing of the state file: a burst of registrations is one
 /// write, and none of them waits for it (kubelet: keeps no such file).
@@ -294,20 +294,9 @@ pub const MEMORY_BUDGET: usize = 16 * MEBIBYTE;
 /// The least budget that can be chosen: what a hundred usual plugins need.
 pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
 
-/// The octets that one plugin may hold without being cut because it has grown: several times what a
-/// connection and a list of a few hundred devices take. Instead, the plugin is cut that holds most.
+/// The octets that one holder, a connection or a list of devices, may always hold, whatever the
+/// others do: several times what a connection and a list of a few hundred devices take.
 pub const SMALL_SHARE: usize = 16 * 1024;
-
-/// The length of a description that is accepted whatever the others have taken (octets): a
-/// description of [`MAX_SOCKETS`] plugins is limited by that, and a usual one takes 300 octets.
-pub const SMALL_DESCRIPTION: usize = 1024;
-
-/// The octets that are not worth a cut: a connection without calls takes about as much.
-pub const SMALL_CUT: usize = 1024;
-
-/// The octets of a program's input up to which the program may exceed the budget by some: a usual
-/// one takes less than a kibibyte.
-pub const SMALL_PROGRAM: usize = 4 * 1024;
 
 /// A mebibyte (octets).
 const MEBIBYTE: usize = 1024 * 1024;
@@ -325,13 +314,9 @@ pub const READY_RETRY_INITIAL: Duration = Duration::from_millis(50);
 /// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The time limit for each call for details of a registered CSI driver: nothing waits for the reply
-/// (kubelet: does not ask).
-pub const CSI_DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The largest reply of a CSI driver about itself or the node (octets): a hundred times the known
-/// ones, because all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
-pub const MAX_CSI_REPLY: usize = 64 * 1024;
+/// The largest reply of a CSI driver about the node (octets): many times the known ones, because
+/// all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
+pub const MAX_CSI_REPLY: usize = 16 * 1024;
 
 /// The time limit for a device plugin to report its options, dialing included: many set up their
 /// devices first. As long as for a CSI driver's `NodeGetInfo`, and within [`HANDLER_TIMEOUT`]
@@ -368,9 +353,13 @@ pub const REGISTRATION_RETRY_MAX: Duration = Duration::from_secs(10);
 /// The longest request of `Register` (octets): many times what two names need (kubelet: 4 MiB).
 pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
 
-/// The most devices of one plugin: a message of [`MAX_REPLY`](super::MAX_REPLY) octets holds as
-/// many at 64 octets each (kubelet: no other limit than that of the message).
-pub const MAX_DEVICES: usize = 65_536;
+/// The most devices of one plugin: a hundred times what known ones list. A list takes a few
+/// milliseconds (kubelet: no other limit than that of the message).
+pub const MAX_DEVICES: usize = 16_384;
+
+/// The least time between two lists of one plugin that are applied. Of those that arrive sooner,
+/// the newest is applied when it is over (kubelet: applies every list).
+pub const LIST_INTERVAL: Duration = Duration::from_millis(100);
 
 // --- Queues --------------------------------------------------------------------------------------
 

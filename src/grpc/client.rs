@@ -6,6 +6,7 @@
 use super::client_call::{ClientCall, Outcome, Shape};
 use super::error::CallError;
 use super::event::{CallId, Event};
+use crate::budget::{Budget, Reserved};
 use crate::config;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::small_vec::SmallVec;
@@ -36,6 +37,8 @@ pub struct Client {
     next: CallId,
     /// Whether the deadlines of calls wait for the server's SETTINGS, which were not yet received.
     awaits_settings: bool,
+    /// The connection's part of the memory budget, if that applies.
+    reserved: Option<Reserved>,
 }
 
 impl Client {
@@ -48,7 +51,16 @@ impl Client {
             unread: None,
             next: CallId::FIRST,
             awaits_settings: false,
+            reserved: None,
         }
+    }
+
+    /// Has the connection's memory counted: when it exceeds the budget, all calls end with
+    /// [`CallError::OverBudget`].
+    #[must_use]
+    pub fn within(self, budget: &Budget) -> Self {
+        let reserved = Some(budget.reserve());
+        Self { reserved, ..self }
     }
 
     /// Starts a unary call: sends one message, and expects one message of at most `max_reply`
@@ -133,6 +145,7 @@ impl Client {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
         self.start_deadlines(now);
         self.send(now);
+        self.keep_budget(now);
         self.events.remove(0)
     }
 
@@ -325,6 +338,18 @@ impl Client {
             let error = error.clone();
             let lost = CallError::Connection { error, written };
             self.finish(0, Err(lost), ErrorCode::CANCEL, now);
+        }
+    }
+
+    /// Counts the memory, and ends all calls if it exceeds the budget.
+    fn keep_budget(&mut self, now: Time) {
+        let octets = self.mem_used();
+        let is_exceeded = self
+            .reserved
+            .as_mut()
+            .is_some_and(|reserved| reserved.resize(octets).is_err());
+        while is_exceeded && !self.calls.is_empty() {
+            self.finish(0, Err(CallError::OverBudget), ErrorCode::CANCEL, now);
         }
     }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::status::{Code, Status};
+use crate::budget::OverBudget;
 use crate::escape;
 use crate::http2::{ConnectionError, ErrorCode, StreamError};
 
@@ -25,6 +26,8 @@ pub enum CallError {
         /// The number of octets that the call accepts.
         limit: usize,
     },
+    /// The connection holds more than the memory budget has room for.
+    OverBudget,
     /// The connection has its maximum number of calls, or its stream numbers are exhausted.
     TooManyCalls,
     /// The headers of the call exceed what this server, or any server, accepts.
@@ -99,9 +102,10 @@ impl CallError {
             Self::NotGrpc(NotGrpc::ContentType(_)) | Self::Protocol(ProtocolError::NoStatus) => {
                 Code::Unknown
             }
-            Self::TooLarge { .. } | Self::TooManyCalls | Self::RequestHeaders => {
-                Code::ResourceExhausted
-            }
+            Self::TooLarge { .. }
+            | Self::OverBudget
+            | Self::TooManyCalls
+            | Self::RequestHeaders => Code::ResourceExhausted,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
             Self::Refused { .. } | Self::Connection { .. } => Code::Unavailable,
@@ -144,6 +148,7 @@ impl fmt::Display for CallError {
             Self::Status(status) => write!(f, "the peer returned {status}"),
             Self::NotGrpc(instead) => write!(f, "the peer's response is not gRPC: {instead}"),
             Self::Protocol(broken) => write!(f, "the peer's gRPC response is invalid: {broken}"),
+            Self::OverBudget => OverBudget.fmt(f),
             Self::TooLarge { announced, limit } => write!(
                 f,
                 "the peer's message is too large octets={announced} limit={limit}"

@@ -111,10 +111,14 @@
 //!   neighbours and no list of them is kept. What handlers do for a plugin name or finish after a
 //!   plugin, such as programs, is detached. Given up: handlers that cancel their effects, each with
 //!   its own map from effects to plugins.
-//! - **A handler that panics is given up**, where panics unwind: its plugins are refused, and
-//!   everything else goes on. A panic inside a handler leaves its state in doubt, so it is dropped
-//!   and not called again; another handler for its types can be added. The binary aborts at
-//!   a panic, and its supervisor starts it again.
+//! - **A panic of a handler ends the process**, and its supervisor starts it again: plugins stay
+//!   registered over a restart. Given up: handlers that are dropped when they panic, where panics
+//!   unwind, which the binary's do not.
+//! - **What kubelet does not call is not called.** Given up: a CSI driver's GetPluginInfo and
+//!   NodeGetCapabilities, whose replies were only shown.
+//! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
+//!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
+//!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.
 //! - **A taken endpoint is a rule of DRA drivers alone.** Given up: the rule for all types, which
 //!   refused a device plugin for good that came back through another socket.
 //!
@@ -138,13 +142,12 @@
 //!
 //! # Hostile neighbours
 //!
-//! - **Every buffer that a peer can fill has a limit in [`config`](crate::config)**, counted by
-//!   `mem_used` and by an allocator in `tests/allocation_bounds.rs`.
+//! - **Every buffer that a peer can fill has a limit in [`config`](crate::config)**, which an
+//!   allocator that counts checks in `tests/allocation_bounds.rs`.
 //! - **What is held of all plugins together has a budget**, because the sum of those limits is not
-//!   one: 32 plugins with 60,000 devices each took 303 MiB, and take 21 since. The one that grows
-//!   is cut, but none is deregistered, and a small one has another cut instead. Given up: a share
-//!   for each plugin, of which there may be 2,048; and to deregister plugins, whose pods would
-//!   fail.
+//!   one. What would exceed it is refused, unless it is small. Given up: taking lists and
+//!   connections away from the plugin that holds most, and counting descriptions, failures and
+//!   waiting programs, whose own limits are low.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **`rustix` only where `nix` lacks the call**: statx, and accept4 with an owned descriptor.

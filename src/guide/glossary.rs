@@ -34,8 +34,6 @@
 //! | queue | sockets that wait for a permit, by arrival; directories take turns |
 //! | connection | known by a number with a generation ([`ConnectionId`]) |
 //! | budget, held | the limit on what is held of all plugins together; the octets that count |
-//! | pinned, loose | held as long as the plugin is registered; what can be given up before |
-//! | cut | made to give up what is loose, because the budget is exhausted |
 //! | source of liveness | what reports a registered plugin's end ([`LivenessSource`]) |
 //! | down | registered, but its process has gone or it does not answer |
 //! | must deregister | registered; deregistered next although its socket exists |

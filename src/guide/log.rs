@@ -39,9 +39,6 @@
 //! - `dropped while {state}, because the daemon stops` (warn, OperationDropped): An operation did
 //!   not finish within 2 s after the signal. The plugin is registered again at the next start;
 //!   nothing has to be done.
-//! - `a handler panicked and is not asked again, so its plugins are refused: {panic} types={types}`
-//!   (error): A defect of a handler: plugins of these types are not registered until the daemon is
-//!   restarted. Report it with this line.
 //! - `file descriptors run short: {shortage}; raise the hard limit of open files (ulimit -Hn)`
 //!   (warn, DescriptorsShort): Plugins wait, or are called less often. Raise the limit
 //!   (`LimitNOFILE=` in a unit) and restart.
@@ -188,9 +185,6 @@
 //!   plugin.
 //! - `the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {error}`
 //!   (warn, NotifyFailed): The reply cannot be decoded. Update or repair the plugin.
-//! - `plugins have exhausted the memory budget, and this one has grown or holds most; have it
-//!   report less, or raise --memory-budget` (warn, MemoryBudgetExhausted): It is not registered
-//!   until there is room. `plugind status` shows how much is held.
 //!
 //! # Registered plugins
 //!
@@ -202,11 +196,6 @@
 //! - `another plugin answers on the socket of {plugin}` (warn, PluginChanged): The plugin behind a
 //!   socket has changed without a new socket. The old one is deregistered, and the new one is
 //!   registered.
-//! - `plugins have exhausted the memory budget, and {plugin} has grown or holds most: its streams
-//!   are closed, and what was kept for it is dropped; have it report less, such as fewer devices,
-//!   or raise --memory-budget; octets={budget}` (warn, MemoryBudgetExhausted): It stays registered,
-//!   and its streams are opened again later. Raise the budget if the plugin is right to report that
-//!   much.
 //!
 //! # Deregistration
 //!
@@ -228,9 +217,9 @@
 //!
 //! - `received a device list {changes}` (info, DevicesChanged): Devices were added, removed, or
 //!   have changed their health.
-//! - `rejected its device list; none of its devices can be used until a list is accepted; {remedy}:
-//!   {why}` (warn, DevicesRejected): The list cannot be decoded or is too large. The plugin has to
-//!   send another one.
+//! - `rejected its device list; {advice}: {why}` (warn, DevicesRejected): The list cannot be
+//!   decoded, or exceeds a limit or the memory budget: the line says what becomes of the devices
+//!   and what can be done. The plugin is asked again after a pause.
 //! - `does not implement ListAndWatch, so none of its devices can be used; it is not called again
 //!   until the plugin registers again: {error}` (warn, DevicesUnavailable): The endpoint is not
 //!   that of a device plugin. Check what the plugin has registered.
@@ -238,8 +227,6 @@
 //!   It is opened again; a plugin that has announced itself has to register again.
 //! - `removed its devices: it has sent no device list in time grace={time}` (info, DevicesRemoved):
 //!   The stream of devices was not opened again in time. Restart the plugin if it runs.
-//! - `removed its devices: {why} devices={count}` (info, DevicesRemoved): The list was dropped for
-//!   the memory budget, until there is room.
 //! - `{plugin} has announced itself` (debug, Announced): A device plugin has called `kubelet.sock`.
 //!   It is asked next.
 //! - `{plugin} did not announce itself again; deregistering` (info, NotAnnounced): It was

@@ -55,8 +55,8 @@
 //! - `plugind_events_total`: events by reason, those about directories included.
 //! - `plugind_limit_hits_total`: something had to wait or was refused because of a limit:
 //!   `operations` (a socket waits for its turn), `descriptors` (too few file descriptors),
-//!   `programs` (a program waits), `memory` (a plugin is cut, or a program is not started, because
-//!   of the memory budget), `clients` (of the API socket), `sockets`, `directory_sockets`,
+//!   `programs` (a program waits), `memory` (a call fails or a list is rejected, because of the
+//!   memory budget), `clients` (of the API socket), `sockets`, `directory_sockets`,
 //!   `directories`, `names` and `depth` (of directories,
 //!   [`operator`](super::operator)), `inotify_watches` and `inotify_instances` (of the user).
 //! - `plugind_rescans_total`: requests to read every directory again: `overflow` (the kernel has

@@ -74,28 +74,23 @@
 //!
 //! `--memory-budget SIZE` (default: `16Mi`, at least `1Mi`) limits what is held of all plugins
 //! together. The daemon itself needs about 1 MiB more, and as much as the longest list of devices
-//! while that is handled.
+//! while that is read.
 //!
-//! What counts is what plugins choose the size of:
+//! What counts is what plugins can make grow:
 //!
-//! - what a plugin has reported: its name, endpoint and versions, and texts of failures;
-//! - its connections: unfinished messages, header fields, unwritten octets; those of the clients of
-//!   `kubelet.sock`, too;
-//! - what handlers keep: lists of devices, what CSI and DRA drivers report;
-//! - programs of `--exec` that wait, and plugins that are yet to be deregistered by one.
+//! - their connections: unfinished messages, header fields, unwritten octets;
+//! - lists of devices, and what DRA drivers report of their devices.
 //!
-//! At the budget, the plugin that grows is *cut*. If it holds less than 16 KiB, the one that holds
-//! most is cut instead: so a small plugin registers whatever the others hold. If a plugin is cut
+//! What would exceed the budget is refused at that moment, unless the connection or list holds less
+//! than 16 KiB: so a small plugin registers whatever the others hold. Nothing is taken from another
+//! plugin.
 //!
-//! - while it is being registered, the attempt fails, and is repeated with backoff;
-//! - once it is registered, it stays so: its streams are closed and opened again after pauses that
-//!   double up to 122 s; its devices are removed until then, and details of a CSI driver until the
-//!   driver registers again. The event `MemoryBudgetExhausted` names the plugin; the first one of a
-//!   plugin is a warning. Raise the budget, or have the plugin list fewer devices.
+//! - A call fails with RESOURCE_EXHAUSTED; an attempt to register is repeated with backoff.
+//! - A list of devices is rejected, with a warning (`DevicesRejected`): what the plugin listed
+//!   before stays in force, and its stream is opened again after pauses that double up to 122 s.
+//! - The health of a DRA driver's devices is unknown until there is room.
 //!
-//! Descriptions may take half of the budget: beyond that, a plugin with one of more than 1 KiB is
-//! not registered. A client of `kubelet.sock` that holds more than 16 KiB at the budget is closed.
-//! A program that cannot wait counts as one that cannot be started.
+//! Raise the budget, or have the plugin list fewer devices.
 //!
 //! `plugind status` shows how much is held (`memory`, in octets); the metrics are
 //! `plugind_memory_held_bytes`, `plugind_memory_budget_bytes` and
@@ -180,7 +175,7 @@
 //! registered without further work; `--exec` adds types. Plugins of any other type are notified
 //! that no handler is registered for them, as by kubelet. With `--unknown-types accept` they are
 //! registered, with `--unknown-types ignore` they are not notified. A plugin that reports more than
-//! 64 versions, or one of more than 256 octets, is refused.
+//! 32 versions, or one of more than 128 octets, is refused.
 //!
 //! # Dry run
 //!
@@ -290,7 +285,7 @@
 //! | `type`, `unknown-types`, `exec` | see below |
 //! | `map-path` | what failed is tried again; links by name follow; connections stay |
 //! | `on-down` | also for plugins that are down already, counted from when they went down |
-//! | `memory-budget` | from now on; what is more already is cut when something grows |
+//! | `memory-budget` | from now on; what is held already stays |
 //! | `verbose` | at once, unless `RUST_LOG` is about it |
 //! | `device-plugins-dir`, `state-file`, `run-dir` | a restart is needed |
 //! | `observe`, `socket`, `socket-group`, `log-format` | a restart is needed |

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DialError, Plugin, Program, ProgramOutcome, Reason};
+use crate::budget::{Budget, Reserved};
 use crate::grpc::CallError;
 use crate::time::Time;
 
@@ -72,6 +73,7 @@ pub struct Context<'a> {
     was_registered: bool,
     is_announced: bool,
     ready_by: Option<Time>,
+    budget: Option<&'a Budget>,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
 }
@@ -93,6 +95,7 @@ impl<'a> Context<'a> {
             was_registered: false,
             is_announced: false,
             ready_by: None,
+            budget: None,
             ids,
             effects,
         }
@@ -108,6 +111,12 @@ impl<'a> Context<'a> {
     /// Sets the owner of the effects that are asked for.
     pub(crate) fn with_owner(self, owner: EffectOwner) -> Self {
         Self { owner, ..self }
+    }
+
+    /// Sets the memory budget.
+    pub(crate) fn with_budget(self, budget: &'a Budget) -> Self {
+        let budget = Some(budget);
+        Self { budget, ..self }
     }
 
     /// Returns the current time.
@@ -142,6 +151,7 @@ impl<'a> Context<'a> {
             was_registered: self.was_registered,
             is_announced: self.is_announced,
             ready_by: self.ready_by,
+            budget: self.budget,
             ids: &mut *self.ids,
             effects: &mut *self.effects,
         }
@@ -272,14 +282,11 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Withdraw { plugin });
     }
 
-    /// States how many octets the handler keeps for the plugin that the call is about, in place of
-    /// what it stated before: for what the plugin chooses the size of. Counts against the memory
-    /// budget ([`Config::memory_budget`](crate::config::Config::memory_budget)) until the plugin is
-    /// deregistered, or until [`Event::OverBudget`]. Less than a kibibyte need not be stated. Has
-    /// no effect if the call is not about a plugin.
-    pub fn keeps(&mut self, octets: usize) {
-        let id = self.ids.next(self.owner);
-        self.effects.push(Effect::Keep { id, octets });
+    /// Returns a holder of octets of the memory budget
+    /// ([`Config::memory_budget`](crate::config::Config::memory_budget)), for what a handler keeps
+    /// whose size a plugin chooses. Less than a kibibyte need not be counted.
+    pub fn reserve(&self) -> Reserved {
+        self.budget.cloned().unwrap_or_default().reserve()
     }
 
     /// Cancels an effect: it has no further events. A running program is killed.
@@ -419,13 +426,6 @@ pub enum Effect {
         /// The plugin.
         plugin: Arc<Plugin>,
     },
-    /// Count what the handler keeps for the plugin.
-    Keep {
-        /// The number of the effect in the event.
-        id: EffectId,
-        /// What it keeps.
-        octets: usize,
-    },
     /// Cancel an earlier effect.
     Cancel {
         /// The number of the effect.
@@ -478,14 +478,6 @@ pub enum Event {
         /// The reason why it cannot be established; `None`: it was established and broke.
         error: Option<DialError>,
     },
-    /// Plugins have exhausted the memory budget: what the handler keeps for this plugin has to be
-    /// dropped. It does not count any more, unless the handler states it again
-    /// ([`Context::keeps`]). The plugin stays registered; its streams may end with
-    /// [`CallFailure::OverBudget`], too. Operators are informed by the manager.
-    OverBudget {
-        /// The number of the effect by which it was stated.
-        id: EffectId,
-    },
     /// A timer expired.
     TimerFired {
         /// The number of the effect.
@@ -503,7 +495,6 @@ impl Event {
             | Self::ProgramEnded { id, .. }
             | Self::Connected { id }
             | Self::Disconnected { id, .. }
-            | Self::OverBudget { id }
             | Self::TimerFired { id } => *id,
         }
     }
@@ -516,9 +507,6 @@ pub enum CallFailure {
     Dial(DialError),
     /// The endpoint was dialed, and the call failed.
     Call(CallError),
-    /// The connection was closed, because plugins have exhausted the memory budget
-    /// ([`Config::memory_budget`](crate::config::Config::memory_budget)).
-    OverBudget,
 }
 
 impl fmt::Display for CallFailure {
@@ -526,12 +514,8 @@ impl fmt::Display for CallFailure {
         match self {
             Self::Dial(error) => write!(f, "cannot connect: {error}"),
             Self::Call(error) => error.fmt(f),
-            Self::OverBudget => f.write_str(OVER_BUDGET),
         }
     }
 }
 
 impl std::error::Error for CallFailure {}
-
-/// The reason why something is not kept for a plugin.
-pub(super) const OVER_BUDGET: &str = "plugins have exhausted the memory budget";

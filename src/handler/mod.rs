@@ -16,7 +16,7 @@
 //!               Done(result) | Pending, effects
 //!
 //!               handle_event(Called | StreamMessage | StreamEnded | Connected | Disconnected |
-//!                            ProgramEnded | TimerFired | OverBudget)
+//!                            ProgramEnded | TimerFired)
 //!            ------------------------------------------>
 //!            <------------------------------------------
 //!               answer(Ticket, result), more effects
@@ -81,8 +81,8 @@
 //! - **Trust nothing**: a plugin may be slow, silent or hostile. Every call has a deadline, and
 //!   replies larger than [`MAX_REPLY`](crate::config::MAX_REPLY) are rejected; limit what is kept
 //!   of a reply, and show text through [`crate::escape`].
-//! - **State what is kept** of what a plugin has sent ([`Context::keeps`]), if that may be much,
-//!   and drop it on [`Event::OverBudget`]: the sum over all plugins has a budget.
+//! - **Count what is kept** of what a plugin has sent ([`Context::reserve`]), if that may be much,
+//!   and keep less if it is refused: the sum over all plugins has a budget.
 //! - **To be readable from outside**, keep the known facts in a [`Store`] or a similar type, and
 //!   hand out a clone before the handler is given away.
 //!
@@ -100,7 +100,6 @@ pub mod dra;
 mod exec;
 mod fields;
 mod generic;
-pub(crate) mod panics;
 mod plugin;
 mod program;
 mod reconnect;
@@ -142,14 +141,7 @@ pub(crate) use wording::dial_failure;
 /// time, so a handler that keeps its state by socket is not affected; a handler that must keep an
 /// order for each name needs a queue, as [`ExecHandler`] has.
 ///
-/// A handler should not panic. Where panics unwind, a handler that does is given up: what it asked
-/// for in that call is dropped, its effects are cancelled, its open questions are answered with an
-/// error that is sent to the plugins, and the handler is dropped. Later questions about its plugins
-/// are answered with the same error, so a deregistration only removes the plugin. Its debts
-/// ([`Context::owe`]) stay saved, and another handler for its types takes over its plugins
-/// ([`Manager::add_handler`](crate::manager::Manager::add_handler)): until then they stay
-/// registered as long as their sockets exist. Where panics abort, as in the release profile, the
-/// process ends.
+/// A handler should not panic: nothing catches that.
 pub trait PluginHandler: Send {
     /// Answers whether the plugin is acceptable. The handler may not keep anything of it yet.
     fn validate(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;

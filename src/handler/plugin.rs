@@ -75,16 +75,6 @@ impl Plugin {
         Ok(())
     }
 
-    /// Returns the octets that its description takes.
-    pub(crate) fn mem_used(&self) -> usize {
-        let versions = self
-            .versions
-            .iter()
-            .map(|it| it.len() + size_of::<String>());
-        let endpoint = self.endpoint.as_os_str().len();
-        size_of::<Self>() + self.kind.len() + self.name.len() + endpoint + versions.sum::<usize>()
-    }
-
     /// Returns the key by which plugins are sorted: the name first, because it differs sooner.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)

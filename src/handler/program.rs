@@ -48,16 +48,6 @@ pub enum ProgramEnd {
     NotStarted(String),
 }
 
-impl Program {
-    /// Returns the octets that it takes.
-    pub(crate) fn mem_used(&self) -> usize {
-        let arguments = self.arguments.iter();
-        let texts = arguments.chain(self.environment.iter().map(|(_, value)| value));
-        let texts = texts.map(|text| text.len() + size_of::<OsString>());
-        self.input.len() + texts.sum::<usize>()
-    }
-}
-
 impl ProgramOutcome {
     /// Returns the outcome of a program that wrote nothing.
     pub fn silent(end: ProgramEnd) -> Self {

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::panics::{self, Panicked};
 use super::{EndpointUse, Plugin, PluginHandler};
 
 /// The handlers, and the types of each.
@@ -103,18 +102,6 @@ impl HandlerTable {
     /// Removes and returns the handler with that number. Its types stay assigned to that number.
     pub(crate) fn remove(&mut self, id: HandlerId) -> Option<Box<dyn PluginHandler>> {
         self.handlers.get_mut(id.index())?.take()
-    }
-
-    /// Drops a handler that has panicked.
-    pub(crate) fn give_up(&mut self, id: HandlerId, panicked: &Panicked) {
-        let types = self.by_type.iter().filter(|(_, it)| **it == id);
-        let types: Vec<_> = types.map(|(kind, _)| kind.as_str()).collect();
-        let types = types.join(",");
-        log::error!(
-            "a handler panicked and is not asked again, so its plugins are refused: {panicked} \
-             types={types}"
-        );
-        panics::discard(self.remove(id));
     }
 
     /// Returns the handlers that plugins of no type are assigned to any more.

@@ -29,7 +29,6 @@ pub(super) fn rpc_error(failure: &CallFailure, endpoint: &Path) -> String {
         CallFailure::Dial(DialError::TimedOut) => (Code::DeadlineExceeded, EXPIRED.to_owned()),
         CallFailure::Dial(error) => (Code::Unavailable, connection_error(error, endpoint)),
         CallFailure::Call(error) => (error.code(), description(error)),
-        CallFailure::OverBudget => (Code::ResourceExhausted, failure.to_string()),
     };
     status(code, &description)
 }

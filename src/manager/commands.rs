@@ -255,7 +255,7 @@ impl Socket {
         health.process = connection.process.or(caller);
         connection
             .client
-            .get_or_insert_with(|| Box::new(Client::new(context.now)));
+            .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
         if !context.connections.may_watch_peer() {
             hang_up(connection, context);
             health.check_at = Some(context.slow_check());

@@ -10,11 +10,11 @@ use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::measurement::{Limit, Measurement};
-use super::memory::Memory;
 use super::messages::Output;
 use super::operation::{Command, Outcome, Question};
 use super::registered::Registered;
 use super::timers::Timers;
+use crate::budget::Budget;
 use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
 use crate::handler::{Plugin, Ticket};
 use crate::time::Time;
@@ -26,8 +26,7 @@ pub(super) struct Context {
     pub(super) now: Time,
     pub(super) policy: Policy,
     pub(super) connections: Connections,
-    /// What is held for all plugins together.
-    pub(super) memory: Memory,
+    pub(super) budget: Budget,
     pub(super) timers: Timers,
     /// The requests to the daemon.
     pub(super) outputs: VecDeque<Output>,

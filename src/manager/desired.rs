@@ -157,33 +157,6 @@ impl Desired {
         is_news
     }
 
-    /// Returns the octets that are kept of failed attempts.
-    pub(super) fn mem_of_failures(&self) -> usize {
-        let failure = self.last_failure.as_deref();
-        let mut octets = failure.map_or(0, Failure::mem_used);
-        if let Some(Notified { plugin, refusal }) = self.notified.as_deref() {
-            octets += plugin.mem_used() + refusal.mem_used();
-        }
-        if let Some(Err(refusal)) = self.observed.as_deref() {
-            octets += refusal.mem_used();
-        }
-        let predecessor = self.predecessor.as_ref().map(|it| &it.0);
-        for plugin in [self.refused.as_ref(), predecessor].into_iter().flatten() {
-            octets += plugin.mem_used();
-        }
-        octets
-    }
-
-    /// Forgets what plugins have said about failed attempts, but not that these have failed.
-    pub(super) fn forget_failures(&mut self) {
-        (self.notified, self.refused, self.predecessor) = (None, None, None);
-        if let Some(failure) = self.last_failure.as_deref_mut() {
-            if failure.mem_used() > 0 {
-                *failure = Failure::OverBudget;
-            }
-        }
-    }
-
     /// Records the result of a dry run. The plugin is asked again only if it is refused early,
     /// because it may not be ready yet. Returns whether the result has changed.
     pub(super) fn observed(

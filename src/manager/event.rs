@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use log::Level;
 
-use super::failure::{Failure, OVER_BUDGET, Refusal};
+use super::failure::{Failure, Refusal};
 use super::process::Process;
 use crate::config::STALLED_AFTER;
 use crate::escape;
@@ -135,14 +135,6 @@ pub enum EventKind {
     ConfigRejected(String),
     /// File descriptors run short.
     DescriptorsShort(Shortage),
-    /// The registered plugin was cut, because plugins have exhausted the memory budget: its
-    /// connections were closed, and what its handler kept was dropped.
-    OverBudget {
-        /// The budget in octets.
-        budget: usize,
-        /// Whether that has happened to it before.
-        is_repeated: bool,
-    },
 }
 
 /// What follows when a registered plugin is down.
@@ -233,7 +225,6 @@ impl PluginEvent {
             EventKind::ConfigReloaded(_) => "ConfigReloaded",
             EventKind::ConfigRejected(_) => "ConfigRejected",
             EventKind::DescriptorsShort(_) => "DescriptorsShort",
-            EventKind::OverBudget { .. } => OVER_BUDGET,
         }
     }
 
@@ -243,7 +234,6 @@ impl PluginEvent {
             EventKind::AttemptFailed { failure, .. } => {
                 !failure.is_wanted() && !failure.is_overtaken()
             }
-            EventKind::OverBudget { .. } => true,
             _ => self.level() == Level::Warn,
         }
     }
@@ -252,12 +242,7 @@ impl PluginEvent {
     /// warning: the same failure again is not worth an operator's time.
     pub fn level(&self) -> Level {
         match &self.kind {
-            EventKind::AttemptFailed { is_repeated, .. }
-            | EventKind::OverBudget { is_repeated, .. }
-                if *is_repeated =>
-            {
-                Level::Debug
-            }
+            EventKind::AttemptFailed { is_repeated, .. } if *is_repeated => Level::Debug,
             EventKind::AttemptFailed { failure, .. } if failure.is_wanted() => Level::Info,
             EventKind::AttemptFailed { failure, .. } if failure.is_overtaken() => Level::Debug,
             EventKind::Reported(notice) => match notice.kind {
@@ -289,8 +274,7 @@ impl PluginEvent {
             | EventKind::TakenOver { .. }
             | EventKind::DebtDropped
             | EventKind::ConfigRejected(_)
-            | EventKind::DescriptorsShort(_)
-            | EventKind::OverBudget { .. } => Level::Warn,
+            | EventKind::DescriptorsShort(_) => Level::Warn,
         }
     }
 
@@ -321,7 +305,6 @@ impl PluginEvent {
                 EventKind::NotConnected { error, .. },
                 EventKind::NotConnected { error: again, .. },
             ) => error == again,
-            (EventKind::OverBudget { .. }, EventKind::OverBudget { .. }) => true,
             (one, other) => one == other,
         };
         is_same_kind && self.socket == other.socket && self.plugin == other.plugin
@@ -380,20 +363,6 @@ fn fmt_failed(
         Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
         None => write!(f, "{failure}; the plugin has to announce itself again"),
     }
-}
-
-/// Writes that a plugin was cut, why, and what helps.
-fn fmt_over_budget(
-    f: &mut fmt::Formatter<'_>,
-    plugin: ShownPlugin<'_>,
-    budget: usize,
-) -> fmt::Result {
-    write!(
-        f,
-        "plugins have exhausted the memory budget, and {plugin} has grown or holds most: its \
-         streams are closed, and what was kept for it is dropped; have it report less, such as \
-         fewer devices, or raise --memory-budget; octets={budget}"
-    )
 }
 
 /// The target of lines about the daemon, which the logger always admits.
@@ -492,7 +461,6 @@ impl fmt::Display for Message<'_> {
                 "file descriptors run short: {shortage}; raise the hard limit of open files \
                  (ulimit -Hn)"
             ),
-            EventKind::OverBudget { budget, .. } => fmt_over_budget(f, plugin, *budget),
         }
     }
 }

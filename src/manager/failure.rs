@@ -30,8 +30,6 @@ pub enum Failure {
     Notify(CallFailure),
     /// The reply to NotifyRegistrationStatus is not a `RegistrationStatusResponse`.
     UndecodableResponse(String),
-    /// More is held of plugins than the memory budget allows.
-    OverBudget,
 }
 
 /// The reason why nothing can be called at a plugin's endpoint.
@@ -97,7 +95,6 @@ impl Failure {
             }
             Self::Endpoint(_) => "EndpointFailed",
             Self::Notify(_) | Self::UndecodableResponse(_) => "NotifyFailed",
-            Self::OverBudget => OVER_BUDGET,
         }
     }
 
@@ -113,32 +110,7 @@ impl Failure {
     }
 }
 
-impl Failure {
-    /// Returns the octets of text that the plugin has caused.
-    pub(super) fn mem_used(&self) -> usize {
-        match self {
-            Self::GetInfo(error) | Self::Notify(CallFailure::Call(error)) => match error {
-                CallError::Status(status) => status.message.len() + status.details.len(),
-                _ => 0,
-            },
-            Self::UndecodableInfo(words) | Self::UndecodableResponse(words) => words.len(),
-            Self::Refused(refusal) => refusal.mem_used(),
-            Self::Dial(_) | Self::Endpoint(_) | Self::Notify(_) | Self::OverBudget => 0,
-        }
-    }
-}
-
 impl Refusal {
-    /// Returns the octets of text that the plugin has caused.
-    pub(super) fn mem_used(&self) -> usize {
-        match self {
-            Self::NoHandler(words) | Self::Ignored(words) => words.len(),
-            Self::Validation(reason)
-            | Self::Registration(reason)
-            | Self::EndpointTaken { reason, .. } => reason.as_str().len(),
-        }
-    }
-
     /// Returns the refusal of a plugin whose type has no handler in this table.
     pub(super) fn without_handler(kind: String, handlers: &HandlerTable) -> Self {
         if handlers.ignores_unknown() {
@@ -220,10 +192,6 @@ impl fmt::Display for Failure {
                 "the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {}",
                 escape::text(error)
             ),
-            Self::OverBudget => f.write_str(
-                "plugins have exhausted the memory budget, and this one has grown or holds most; \
-                 have it report less, or raise --memory-budget",
-            ),
         }
     }
 }
@@ -264,9 +232,6 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Failure {}
-
-/// The reason of the event when a plugin is cut for the memory budget.
-pub(super) const OVER_BUDGET: &str = "MemoryBudgetExhausted";
 
 #[cfg(test)]
 mod tests {

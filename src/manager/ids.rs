@@ -21,14 +21,6 @@ impl SocketId {
         // No index is `u32::MAX`, so this is never the number of `EffectOwner::HANDLER`.
         EffectOwner((u64::from(self.generation) << 32) | (u64::from(self.index) + 1))
     }
-
-    /// Returns the number of the path whose plugin is this owner, or `None` if that is a handler.
-    #[allow(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    pub(super) fn of_owner(owner: EffectOwner) -> Option<Self> {
-        let index = (owner.0 as u32).checked_sub(1)?;
-        let generation = (owner.0 >> 32) as u32;
-        Some(Self { index, generation })
-    }
 }
 
 /// The number of one run of an operation. Never reused.
@@ -71,18 +63,4 @@ const GENERATIONS: u64 = 1 << 13;
 impl ConnectionId {
     /// A number that no connection of a manager in a test has.
     pub(crate) const OUTSIDE: Self = Self(0);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_owner_of_effects_leads_back_to_its_socket() {
-        for (index, generation) in [(0, 0), (7, 3), (u32::MAX - 1, u32::MAX)] {
-            let id = SocketId { index, generation };
-            assert_eq!(SocketId::of_owner(id.owner()), Some(id));
-        }
-        assert_eq!(SocketId::of_owner(EffectOwner::HANDLER), None);
-    }
 }

@@ -18,7 +18,6 @@ impl Manager {
         let Context {
             timers,
             connections,
-            memory,
             requests,
             commands,
             plugins,
@@ -72,12 +71,6 @@ impl Manager {
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
         let owned = owned + self.host.connections();
         assert_eq!(owned, connections.len(), "a connection has no owner");
-        let of_sockets = self.sockets.iter().map(|socket| {
-            let held = socket.applied.held;
-            assert_eq!(held, socket.held(), "{:?}", socket.path);
-            held
-        });
-        memory.check(of_sockets.chain(self.host.held()));
         self.host.check_owners(&handlers);
         self.host.check_uses(handlers.into_values());
     }

@@ -47,7 +47,7 @@ pub enum Limit {
     Descriptors,
     /// The programs that run at once: a program waits.
     Programs,
-    /// The memory budget: a plugin is cut.
+    /// The memory budget: a call or a list is refused.
     Memory,
 }
 
@@ -75,7 +75,6 @@ pub(super) fn code_of_reply(result: &Result<Vec<u8>, CallFailure>) -> Code {
         Ok(_) => Code::Ok,
         Err(CallFailure::Dial(_)) => Code::Unavailable,
         Err(CallFailure::Call(error)) => error.code(),
-        Err(CallFailure::OverBudget) => Code::ResourceExhausted,
     }
 }
 

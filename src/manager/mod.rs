@@ -37,7 +37,6 @@ mod changes;
 mod commands;
 mod connections;
 mod context;
-mod cuts;
 mod desired;
 pub mod event;
 mod events;
@@ -52,7 +51,6 @@ pub mod link_name;
 #[cfg(test)]
 mod lookups;
 mod measurement;
-mod memory;
 mod messages;
 mod names;
 mod operation;
@@ -179,6 +177,11 @@ impl Manager {
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
         self.set_graces();
+    }
+
+    /// Sets the number of octets that may be held of plugins, from now on.
+    pub fn set_memory_budget(&mut self, octets: usize) {
+        self.context.budget.set_limit(octets);
     }
 
     /// Sets the number of descriptors that the process may have.

@@ -17,6 +17,7 @@ use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, OnDown};
+use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
 
 impl Manager {
@@ -264,7 +265,7 @@ impl Manager {
         let health = &mut registered.health;
         if matches!(
             failure,
-            Failure::Dial(DialError::NoDescriptors) | Failure::OverBudget
+            Failure::Dial(DialError::NoDescriptors) | Failure::GetInfo(CallError::OverBudget)
         ) {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;

@@ -90,8 +90,6 @@ pub struct Health {
     idle_ends: u8,
     /// Whether it is to be deregistered although its socket exists.
     pub(super) must_deregister: bool,
-    /// Whether it was cut for the memory budget before.
-    pub(super) was_cut: bool,
 }
 
 /// A plugin that does not answer.

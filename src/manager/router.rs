@@ -13,6 +13,7 @@ use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
 use super::host::{Asker, Hints};
 use super::ids::{AttemptId, SocketId};
+use super::measurement::Limit;
 use super::operation::{Event, Question};
 use super::reconcile::{Action, Target};
 use super::registered::Registered;
@@ -28,8 +29,6 @@ impl Manager {
         loop {
             if let Some((id, attempt, event)) = self.events.pop_front() {
                 self.deliver(id, attempt, event);
-            } else if self.keep_budget() {
-                // What plugins have given up may be enough.
             } else if self.host.deliver_event(&mut self.context) {
                 // The next event follows.
             } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
@@ -44,6 +43,9 @@ impl Manager {
             } else if !self.reconcile_dirty() {
                 break;
             }
+        }
+        for _ in 0..self.context.budget.take_refused() {
+            self.context.limit_hit(Limit::Memory);
         }
         self.host.drop_unused();
         self.touch_reported();
@@ -154,7 +156,6 @@ impl Manager {
             _ => self.context.timers.set(timer, deadline, at),
         }
         socket.flush(&mut self.context.outputs);
-        socket.count_memory(&mut self.context);
         socket.note_changes(&mut self.context);
         self.sockets.put_back(socket);
     }

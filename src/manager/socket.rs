@@ -22,7 +22,6 @@ use super::event::{EventKind, PluginEvent};
 use super::ids::{ConnectionId, SocketId};
 use super::limiter::Position;
 use super::measurement::{Measurement, code_of};
-use super::memory::Held;
 use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
@@ -67,8 +66,6 @@ pub(super) struct Claims {
     /// cancelled when this ends.
     pub(super) handler: Option<HandlerId>,
     pub(super) deadline: Scheduled,
-    /// What it was counted with last.
-    pub(super) held: Held,
 }
 
 /// The permit for an operation.
@@ -266,7 +263,7 @@ impl Socket {
             connection.process = process;
             return Some(Event::Connected);
         }
-        let mut client = Box::new(Client::new(context.now));
+        let mut client = Box::new(Client::new(context.now).within(&context.budget));
         let is_endpoint = active.endpoint_until.is_some();
         if let Some(until) = active.endpoint_until {
             client.set_handshake_deadline(until);

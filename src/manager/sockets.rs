@@ -290,7 +290,6 @@ impl Sockets {
         if let Some(socket) = self.entry(&path) {
             let is_new = socket.registered.is_none() && !registered.is_restored_announced();
             socket.set_registered(registered, context);
-            socket.count_memory(context);
             socket.note_changes(context);
             let at = socket.deadline(context);
             let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);

@@ -38,7 +38,7 @@ impl Manager {
     /// such, operations that wait for their plugins, and the octets that are held of plugins.
     pub fn usage(&self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
-        let memory = &self.context.memory;
+        let budget = &self.context.budget;
         [
             usage("sockets", self.sockets.len(), MAX_SOCKETS),
             usage(
@@ -47,7 +47,7 @@ impl Manager {
                 self.context.connections.limit(),
             ),
             usage("operations", self.limiter.held(), SOFT_OPERATION_LIMIT),
-            usage("memory", memory.used(), memory.limit()),
+            usage("memory", budget.held(), budget.limit()),
         ]
     }
 

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::failure::Refusal;
-use crate::handler::panics;
 use crate::handler::{Answer, Context, EffectIds, HandlerId, HandlerTable, Plugin, Ticket};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
@@ -38,14 +37,9 @@ pub fn verdict(
     let mut context =
         Context::new(now, Some(Ticket(0)), &mut ids, &mut effects).with_plugin(&plugin);
     let Some(of_type) = handlers.get_mut(handler) else {
-        return Verdict::Refused(Refusal::Validation(panics::reason()));
+        return Verdict::Refused(Refusal::without_handler(plugin.kind.clone(), handlers));
     };
-    let answer = panics::catch(|| of_type.validate(&plugin, &mut context));
-    let answer = answer.unwrap_or_else(|panicked| {
-        handlers.give_up(handler, &panicked);
-        Answer::Done(Err(panics::reason()))
-    });
-    match answer {
+    match of_type.validate(&plugin, &mut context) {
         Answer::Done(Ok(())) => Verdict::Accepted(plugin),
         Answer::Done(Err(reason)) => Verdict::Refused(Refusal::Validation(reason)),
         Answer::Pending => Verdict::Undecided(plugin),

@@ -11,7 +11,7 @@ use prost::Message as _;
 use super::ClientId;
 use crate::config::{MAX_REGISTER_REQUEST, MAX_WAITING_REGISTRATIONS};
 use crate::grpc::{Code, Incoming, Server, Status};
-use crate::http2::{Endpoint as _, StreamId};
+use crate::http2::StreamId;
 use crate::manager::{AnnouncementId, Process};
 use crate::proto::v1beta1::{Empty, registration};
 use crate::time::Time;
@@ -52,12 +52,6 @@ impl Client {
             is_dropped: false,
             accepted_at: now,
         }
-    }
-
-    /// Returns the octets that its connection and its requests hold.
-    pub(super) fn mem_used(&self) -> usize {
-        let requests = self.waiting.iter().map(|(_, request)| request.capacity());
-        self.server.mem_used() + requests.sum::<usize>()
     }
 
     /// Returns whether a call is in progress or waits.

@@ -31,9 +31,9 @@ use std::sync::Arc;
 use self::client::Client;
 use self::request::Rejected;
 pub(crate) use self::request::SOCKET;
-use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE, SMALL_SHARE};
+use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE};
 use crate::grpc::{Code, Status};
-use crate::handler::{CallFailure, Plugin};
+use crate::handler::Plugin;
 use crate::http2::Endpoint;
 use crate::manager::{AnnouncementError, AnnouncementId, Process};
 use crate::time::Time;
@@ -73,8 +73,6 @@ pub struct Registrar {
     last_call: AnnouncementId,
     /// Whether others wait to be accepted.
     is_crowded: bool,
-    /// The octets that all clients may hold.
-    room: usize,
     outputs: VecDeque<Output>,
 }
 
@@ -87,7 +85,6 @@ impl Registrar {
             last_client: ClientId(0),
             last_call: AnnouncementId(0),
             is_crowded: false,
-            room: usize::MAX,
             outputs: VecDeque::new(),
         }
     }
@@ -151,27 +148,10 @@ impl Registrar {
         self.is_crowded &= !self.has_room();
     }
 
-    /// Returns the octets that all clients hold.
-    pub fn mem_used(&self) -> usize {
-        self.clients.iter().map(Client::mem_used).sum()
-    }
-
-    /// Sets the octets that all clients may hold: what plugins leave of the memory budget.
-    pub fn set_room(&mut self, octets: usize) {
-        self.room = octets;
-    }
-
-    /// Processes what a client has sent. A client that holds more than [`SMALL_SHARE`] is closed if
-    /// all together hold more than they may.
+    /// Processes what a client has sent.
     pub fn advance(&mut self, id: ClientId, now: Time) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
             self.clients[at].receive(now);
-            if self.clients[at].mem_used() > SMALL_SHARE && self.mem_used() > self.room {
-                let client = &mut self.clients[at];
-                client.drop_calls(now);
-                let (caller, reason) = (client.caller, CallFailure::OverBudget.to_string());
-                return self.outputs.push_back(Output::Rejected { caller, reason });
-            }
             self.begin_calls(at, now);
         }
     }

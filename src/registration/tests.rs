@@ -369,35 +369,3 @@ fn a_client_that_sends_no_http2_is_closed_when_its_time_is_up() {
     node.registrar.handle_timeout(at);
     assert!(node.registrar.is_closed(id));
 }
-
-#[test]
-fn a_client_that_holds_much_is_closed_when_the_memory_budget_is_exhausted() {
-    let mut node = Node::new();
-    let (greedy, other) = (node.connect(), node.connect());
-    let long = |octets| RegisterRequest {
-        version: "v".repeat(octets),
-        ..RegisterRequest::default()
-    };
-    // The call in progress is not answered, so the others wait.
-    for client in [greedy, other] {
-        node.call(client, "a");
-    }
-    assert_eq!(node.announced().len(), 2);
-    node.call_with(greedy, &long(15_000).encode_to_vec());
-    node.call_with(greedy, &long(15_000).encode_to_vec());
-    let held = node.registrar.mem_used();
-    assert!(held > 30_000, "{held}");
-    let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
-    node.registrar.set_room(held);
-    assert!(!closed(&node, greedy));
-    node.call_with(other, &long(10_000).encode_to_vec());
-    node.call_with(greedy, &long(100).encode_to_vec());
-    assert!(closed(&node, greedy) && !closed(&node, other));
-    let rejected = node.registrar.poll_output();
-    assert!(
-        matches!(&rejected, Some(Output::Rejected { reason, .. }) if reason.contains("memory budget")),
-        "{rejected:?}"
-    );
-    node.registrar.remove(node.clients[greedy].0);
-    assert!(node.registrar.mem_used() < held);
-}

@@ -3,15 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{
-    CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER,
-};
-use plugind::handler::csi::Capability;
-use plugind::proto::csi_v1::node_service_capability::{Rpc, Type};
-use plugind::proto::csi_v1::{
-    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
-    Segment, Topology, identity, node,
-};
+use plugind::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
+use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use prost::Message as _;
 
 use crate::node::{Node, seconds};
@@ -47,7 +40,7 @@ fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
 }
 
 #[test]
-fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
+fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
     let zone = Segment {
         key: "topology.example/zone".into(),
         value: "a".into(),
@@ -59,26 +52,8 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
             segments: vec![zone],
         }),
     };
-    let vendor = GetPluginInfoResponse {
-        name: "disk.example".into(),
-        vendor_version: "2.4.1".into(),
-    };
-    let capabilities = NodeGetCapabilitiesResponse {
-        capabilities: vec![NodeServiceCapability {
-            r#type: Some(Type::Rpc(Rpc { r#type: 1 })),
-        }],
-    };
-    let mut node = with_driver([
-        (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec())),
-        (
-            identity::GET_PLUGIN_INFO,
-            Answer::Octets(vendor.encode_to_vec()),
-        ),
-        (
-            node::NODE_GET_CAPABILITIES,
-            Answer::Octets(capabilities.encode_to_vec()),
-        ),
-    ]);
+    let info = Answer::Octets(info.encode_to_vec());
+    let mut node = with_driver([(node::NODE_GET_INFO, info)]);
     assert_eq!(node.notified(REG), Ok(()));
     let driver = node
         .knows
@@ -91,87 +66,11 @@ fn a_driver_is_registered_with_all_that_it_says_of_itself_and_the_node() {
     assert_eq!(driver.max_volumes, Some(16));
     let zone = ("topology.example/zone".to_owned(), "a".to_owned());
     assert_eq!(driver.topology, [zone]);
-    assert_eq!(driver.vendor_version.as_deref(), Some("2.4.1"));
-    assert_eq!(driver.capabilities, [Capability::StageUnstageVolume]);
+    let called = &node.world.plugin(CSI).called;
+    assert_eq!(*called, [node::NODE_GET_INFO], "kubelet calls nothing else");
     node.world.vanish(REG);
     assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
     assert_eq!(node.world.open_to(CSI), 0);
-}
-
-#[test]
-fn a_driver_need_not_describe_itself() {
-    for answer in [
-        Answer::Status(12, "unimplemented"),
-        Answer::Octets(vec![0xff]),
-        Answer::Octets(vec![0; MAX_CSI_REPLY + 1]),
-        Answer::Close,
-        Answer::Announce(u32::MAX),
-    ] {
-        let node = with_driver([
-            knows_node("node-1"),
-            (identity::GET_PLUGIN_INFO, answer.clone()),
-            (node::NODE_GET_CAPABILITIES, answer),
-        ]);
-        assert_eq!(node.notified(REG), Ok(()));
-        let driver = node
-            .knows
-            .csi_drivers
-            .get("disk.example")
-            .expect("a driver");
-        assert_eq!(driver.vendor_version, None);
-        assert!(driver.capabilities.is_empty());
-    }
-}
-
-#[test]
-fn a_driver_is_asked_about_the_node_only_until_it_has_been_told_that_it_is_registered() {
-    for (notify, calls) in [(Answer::Silence, 1), (Answer::Good, 3)] {
-        let mut node = Node::new();
-        node.world
-            .create(CSI, Script::serving([knows_node("node-1")]));
-        let registrar = Script {
-            notify,
-            ..registrar(&["1.0.0"])
-        };
-        node.world.appear(REG, registrar);
-        assert_eq!(node.notified(REG), Ok(()));
-        let called = &node.world.plugin(CSI).called;
-        let all = [
-            node::NODE_GET_INFO,
-            identity::GET_PLUGIN_INFO,
-            node::NODE_GET_CAPABILITIES,
-        ];
-        assert_eq!(*called, all[..calls]);
-    }
-}
-
-#[test]
-fn a_driver_that_takes_its_time_to_describe_itself_is_registered_at_once() {
-    let mut node = with_driver([
-        knows_node("node-1"),
-        (identity::GET_PLUGIN_INFO, Answer::Silence),
-        (node::NODE_GET_CAPABILITIES, Answer::Silence),
-    ]);
-    assert_eq!(node.notified(REG), Ok(()));
-    assert_eq!(node.world.open_to(CSI), 2);
-    node.world.advance(CSI_DESCRIBE_TIMEOUT);
-    assert_eq!(node.world.open_to(CSI), 0);
-    let driver = node.knows.csi_drivers.get("disk.example");
-    assert_eq!(driver.expect("a driver").vendor_version, None);
-    assert_eq!(node.notified(REG), Ok(()));
-}
-
-#[test]
-fn a_driver_that_goes_while_it_describes_itself_leaves_nothing_behind() {
-    let mut node = with_driver([
-        knows_node("node-1"),
-        (identity::GET_PLUGIN_INFO, Answer::Silence),
-    ]);
-    assert_eq!(node.world.open_to(CSI), 1);
-    node.world.vanish(REG);
-    assert_eq!(node.world.open_to(CSI), 0);
-    node.world.advance(CSI_DESCRIBE_TIMEOUT);
-    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
 #[test]
@@ -194,7 +93,7 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
         (
             large,
             "rpc error: code = ResourceExhausted desc = \
-             grpc: received message larger than max (65537 vs. 65536)",
+             grpc: received message larger than max (16385 vs. 16384)",
         ),
         (
             Answer::Announce(u32::MAX),

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, LEAST_MEMORY_BUDGET, SMALL_SHARE};
-use plugind::manager::event::{EventKind, PluginEvent};
-use plugind::manager::{Failure, Limit, Measurement, Usage};
-use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
+use plugind::config::{BACKOFF_CAP, LEAST_MEMORY_BUDGET, LIST_INTERVAL};
+use plugind::manager::{Limit, Measurement, Usage};
 use plugind::proto::v1alpha1::{DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse};
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message as _;
@@ -43,11 +41,6 @@ fn names(n: usize) -> (String, String, String) {
 
 /// Adds a device plugin that lists this many devices whenever its stream is opened.
 fn add(node: &mut Node, n: usize, devices: usize) {
-    add_notified(node, n, devices, Answer::Good);
-}
-
-/// Does the same for a plugin that answers NotifyRegistrationStatus like this.
-fn add_notified(node: &mut Node, n: usize, devices: usize, notify: Answer) {
     let (socket, endpoint, resource) = names(n);
     let options = DevicePluginOptions::default().encode_to_vec();
     let service = Script::serving([
@@ -64,7 +57,6 @@ fn add_notified(node: &mut Node, n: usize, devices: usize, notify: Answer) {
     let mut script = Script::good("DevicePlugin", &resource);
     script.info.endpoint = endpoint;
     script.info.supported_versions = vec!["v1beta1".into()];
-    script.notify = notify;
     node.world.appear(&socket, script);
 }
 
@@ -89,23 +81,18 @@ fn usage(node: &Node) -> Usage {
     memory
 }
 
-/// Returns how often plugins were cut.
-fn cuts(node: &Node) -> usize {
+/// Returns how often something was refused.
+fn refusals(node: &Node) -> usize {
     let hit = Measurement::LimitHit(Limit::Memory);
     node.world.measured.iter().filter(|it| **it == hit).count()
 }
 
-/// Returns the sockets of the plugins that were cut while they were registered, and whether they
-/// had been cut before.
-fn cut(node: &Node) -> Vec<(String, bool)> {
-    let events = node.world.events.iter().filter_map(|event| {
-        let EventKind::OverBudget { is_repeated, .. } = event.kind else {
-            return None;
-        };
-        let socket = event.socket.as_ref()?.display().to_string();
-        Some((socket, is_repeated))
-    });
-    events.collect()
+/// Returns the sockets of the plugins whose lists were rejected with a warning.
+fn rejected(node: &Node) -> Vec<String> {
+    let events = node.world.events.iter();
+    let events = events.filter(|event| event.reason() == "DevicesRejected");
+    let sockets = events.filter_map(|event| Some(event.socket.as_ref()?.display().to_string()));
+    sockets.collect()
 }
 
 fn is_registered(node: &Node, socket: &str) -> bool {
@@ -114,93 +101,79 @@ fn is_registered(node: &Node, socket: &str) -> bool {
 }
 
 #[test]
-fn a_plugin_that_grows_beyond_the_budget_is_cut_and_the_others_stay() {
+fn a_list_beyond_the_budget_is_refused_and_nothing_that_was_accepted_is_lost() {
     let mut node = small_node();
-    for n in 0..5 {
+    for n in 0..4 {
         add(&mut node, n, 1000);
         assert_eq!(devices(&node, n), 1000);
     }
     let used = usage(&node).used;
-    assert!((5 * 170_000..LEAST_MEMORY_BUDGET).contains(&used), "{used}");
+    assert!((4 * 170_000..LEAST_MEMORY_BUDGET).contains(&used), "{used}");
+    node.world.advance(seconds(1));
     grow(&mut node, 0, 3000);
-    assert_eq!(devices(&node, 0), 0);
-    assert_eq!((1..5).map(|n| devices(&node, n)).sum::<usize>(), 4000);
-    assert!((0..5).all(|n| is_registered(&node, &names(n).0)));
-    assert_eq!(cut(&node), [("/r/0".into(), false)]);
-    assert_eq!(cuts(&node), 1);
+    assert_eq!((0..4).map(|n| devices(&node, n)).sum::<usize>(), 4000);
+    assert!((0..4).all(|n| is_registered(&node, &names(n).0)));
+    assert_eq!(rejected(&node), ["/r/0"]);
+    assert_eq!(refusals(&node), 1);
     let event = node.world.events.iter().find(|it| it.is_warning());
     let message = event.expect("a warning").to_string();
-    assert!(message.contains("raise --memory-budget"), "{message}");
-    assert!(usage(&node).used < used);
+    assert!(
+        message.contains("allow more with --memory-budget"),
+        "{message}"
+    );
+    assert!(usage(&node).used <= used);
 }
 
 #[test]
-fn a_plugin_that_was_cut_is_tried_more_and_more_rarely_until_there_is_room() {
+fn a_plugin_whose_list_was_refused_is_tried_more_and_more_rarely_until_there_is_room() {
     let mut node = small_node();
-    for n in 0..5 {
+    for n in 0..4 {
         add(&mut node, n, 1000);
     }
+    node.world.advance(seconds(1));
     grow(&mut node, 0, 3000);
     node.world.advance(seconds(3600));
-    let often = cuts(&node);
+    let often = refusals(&node);
     assert!((30..45).contains(&often), "{often}");
-    let repeated = cut(&node)
-        .into_iter()
-        .filter(|(_, is_repeated)| *is_repeated);
-    assert_eq!(
-        repeated.count(),
-        often - 1,
-        "only the first one is a warning"
-    );
-    assert_eq!(devices(&node, 0), 0);
+    assert_eq!(rejected(&node), ["/r/0"], "only the first one is a warning");
+    assert_eq!(devices(&node, 0), 1000);
     for n in 1..4 {
         node.world.vanish(&names(n).0);
     }
     node.world.advance(BACKOFF_CAP);
-    assert_eq!((devices(&node, 0), devices(&node, 4)), (3000, 1000));
-    assert_eq!(cuts(&node), often);
+    assert_eq!(devices(&node, 0), 3000);
+    assert_eq!(refusals(&node), often);
 }
 
 #[test]
-fn a_small_plugin_registers_at_the_budget_and_the_one_that_holds_most_is_cut() {
+fn a_list_that_waits_counts() {
     let mut node = small_node();
-    for (n, devices) in [(0, 1000), (1, 2000), (2, 1500)] {
-        add(&mut node, n, devices);
+    for n in 0..10 {
+        add(&mut node, n, 8);
     }
-    let used = usage(&node).used;
-    node.world.manager.set_memory_budget(used + 10);
-    for n in 3..20 {
+    for n in 0..10 {
+        grow(&mut node, n, 1000);
+        let used = usage(&node).used;
+        assert!(used <= LEAST_MEMORY_BUDGET, "{used}");
+    }
+    assert!((3..7).contains(&refusals(&node)), "{}", refusals(&node));
+    assert!((0..10).all(|n| devices(&node, n) == 8));
+    node.world.advance(LIST_INTERVAL);
+    let grown = (0..10).filter(|n| devices(&node, *n) == 1000).count();
+    assert!((3..7).contains(&grown), "{grown}");
+}
+
+#[test]
+fn a_small_plugin_registers_at_the_budget() {
+    let mut node = small_node();
+    add(&mut node, 0, 2000);
+    node.world.manager.set_memory_budget(0);
+    for n in 1..20 {
         add(&mut node, n, 8);
         assert_eq!(node.notified(&names(n).0), Ok(()));
         assert_eq!(devices(&node, n), 8);
     }
-    let left = [0, 1, 2].map(|n| devices(&node, n));
-    assert_eq!(left, [1000, 0, 1500]);
-    assert_eq!(cut(&node), [("/r/1".into(), false)]);
-}
-
-#[test]
-fn at_the_budget_an_attempt_to_register_fails_with_that_reason() {
-    let mut node = small_node();
-    add(&mut node, 0, 2000);
-    node.world.advance(seconds(1)); // The list is applied over several turns.
-    let used = usage(&node).used;
-    node.world.manager.set_memory_budget(used + SMALL_SHARE);
-    add_notified(&mut node, 1, 1000, Answer::Silence);
-    assert_eq!(devices(&node, 1), 0);
-    assert!(!is_registered(&node, "/r/1"));
-    assert_eq!(failure(&node, "/r/1"), Some(Failure::OverBudget));
-    assert_eq!((devices(&node, 0), cut(&node)), (2000, vec![]));
-    node.world.vanish("/r/0");
-    node.world.plugin("/r/1").notify = Answer::Good;
-    node.world.advance(seconds(1));
-    assert!(is_registered(&node, "/r/1"));
-    assert_eq!(devices(&node, 1), 1000);
-}
-
-fn failure(node: &Node, socket: &str) -> Option<Failure> {
-    let socket = node.world.manager.socket(Path::new(socket))?;
-    socket.desired()?.last_failure.as_deref().cloned()
+    assert_eq!((devices(&node, 0), refusals(&node)), (2000, 0));
 }
 
 #[test]
@@ -216,7 +189,7 @@ fn messages_that_are_never_completed_count() {
         let used = usage(&node).used;
         assert!(used <= LEAST_MEMORY_BUDGET, "{used}");
     }
-    assert!(cuts(&node) >= 10, "{}", cuts(&node));
+    assert!(refusals(&node) >= 10, "{}", refusals(&node));
     assert!((0..30).all(|n| is_registered(&node, &names(n).0)));
     for n in 0..30 {
         node.world.cut(&names(n).1);
@@ -238,78 +211,10 @@ fn nothing_is_counted_of_plugins_that_have_gone() {
     assert_eq!(usage(&node).used, 0);
 }
 
-/// Returns a plugin whose description takes about 17 KiB.
-fn talkative(name: &str) -> Script {
-    let mut script = Script::good("CSIPlugin", name);
-    let padded = |n: usize| format!("1.{n}.{}", "0".repeat(240));
-    script.info.supported_versions = (0..64).map(padded).collect();
-    script.services = [crate::csi::knows_node("n")].into();
-    script
-}
-
 #[test]
-fn descriptions_may_take_half_of_the_budget_and_small_ones_are_always_accepted() {
+fn the_device_health_of_a_dra_driver_is_unknown_beyond_the_budget_and_read_again_later() {
     let mut node = small_node();
-    for n in 0..100 {
-        node.world
-            .appear(&format!("/r/{n}"), talkative(&n.to_string()));
-    }
-    let sockets = (0..100).map(|n| format!("/r/{n}"));
-    let registered = sockets.clone().filter(|it| is_registered(&node, it));
-    let registered = registered.count();
-    assert!((25..35).contains(&registered), "{registered}");
-    let refused = sockets.filter(|it| failure(&node, it) == Some(Failure::OverBudget));
-    assert_eq!(refused.count(), 100 - registered);
-    assert!(usage(&node).used < LEAST_MEMORY_BUDGET * 6 / 10);
-    node.has_time_for_others();
-    node.world.vanish("/r/0");
-    node.world.advance(BACKOFF_CAP);
-    let sockets = (0..100).filter(|n| is_registered(&node, &format!("/r/{n}")));
-    assert_eq!(
-        sockets.count(),
-        registered,
-        "another one has taken its place"
-    );
-}
-
-#[test]
-fn details_of_a_csi_driver_are_dropped_and_it_stays_registered() {
-    let mut node = small_node();
-    let segments = (0..500).map(|n| Segment {
-        key: format!("example.com/{n:040}"),
-        value: "a".into(),
-    });
-    let info = NodeGetInfoResponse {
-        node_id: "node-1".into(),
-        max_volumes_per_node: 3,
-        accessible_topology: Some(Topology {
-            segments: segments.collect(),
-        }),
-    };
-    let driver = Script {
-        services: [(node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec()))].into(),
-        ..Script::good("CSIPlugin", "disk.example")
-    };
-    node.world.appear("/r/disk", driver);
-    let known = |node: &Node| {
-        node.knows
-            .csi_drivers
-            .get("disk.example")
-            .expect("it is known")
-    };
-    assert_eq!(known(&node).topology.len(), 500);
-    let used = usage(&node).used;
-    node.world.manager.set_memory_budget(used);
-    add(&mut node, 0, 8);
-    assert_eq!(node.notified("/r/0"), Ok(()));
-    let known = known(&node);
-    assert_eq!((known.topology.len(), &*known.node_id), (0, "node-1"));
-    assert_eq!(cut(&node), [("/r/disk".into(), false)]);
-}
-
-#[test]
-fn the_device_health_of_a_dra_driver_is_dropped_and_read_again_later() {
-    let mut node = small_node();
+    node.world.manager.set_memory_budget(0);
     let devices = (0..1000).map(|n| DeviceHealth {
         device: Some(DeviceIdentifier {
             pool_name: "pool".into(),
@@ -332,17 +237,9 @@ fn the_device_health_of_a_dra_driver_is_dropped_and_read_again_later() {
             .get("nic.example")
             .map(|it| it.devices.len())
     };
-    assert_eq!(known(&node), Some(1000));
-    let used = usage(&node).used;
-    node.world.manager.set_memory_budget(used);
-    add(&mut node, 0, 8);
-    assert_eq!(node.notified("/r/0"), Ok(()));
-    assert_eq!(known(&node), Some(0));
-    let is_lost = |event: &&PluginEvent| event.reason() == "DeviceHealthUnknown";
-    assert_eq!(node.world.events.iter().filter(is_lost).count(), 1);
-    node.world
-        .manager
-        .set_memory_budget(used + LEAST_MEMORY_BUDGET);
+    assert_eq!((known(&node), refusals(&node)), (Some(0), 1));
+    assert!(is_registered(&node, "/r/nic"));
+    node.world.manager.set_memory_budget(LEAST_MEMORY_BUDGET);
     node.world.advance(Duration::from_secs(1));
     assert_eq!(known(&node), Some(1000));
 }

@@ -79,8 +79,7 @@ fn a_message_of_four_mebibytes_is_accepted_and_one_octet_more_is_not() {
         &mut node,
         long,
         &format!(
-            "rejected its device list; none of its devices can be used until a list is \
-                  accepted; make it list fewer devices: the ListAndWatch message is too large \
+            "rejected its device list; what it listed before stays in force; make it list fewer devices: the ListAndWatch message is too large \
                   octets={octets} limit={MAX_REPLY}"
         ),
     );

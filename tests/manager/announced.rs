@@ -494,7 +494,7 @@ fn the_end_of_an_old_stream_does_not_make_the_devices_of_the_new_plugin_unhealth
     let plugin = store.get(GPU).expect("it is registered");
     let devices: Vec<_> = plugin.devices.iter().collect();
     assert!(
-        matches!(devices[..], [it] if it.id == "1-2" && it.is_healthy),
+        matches!(devices[..], [it] if &*it.id == "1-2" && it.is_healthy),
         "{devices:?}"
     );
 }

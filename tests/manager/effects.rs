@@ -32,12 +32,8 @@ pub(crate) enum Ask {
     Stream,
     Connection,
     Program,
-    /// A program with so many octets of input.
-    LargeProgram(usize),
     /// A debt, which is not settled.
     Debt,
-    /// So many octets that the handler keeps.
-    Keep(usize),
 }
 
 /// What a [`Scripted`] handler is to do, and what it was told; clones share it.
@@ -120,9 +116,7 @@ fn ask(effect: Ask, context: &mut Context<'_>) {
             dial_timeout: PAUSE,
         }),
         Ask::Connection => context.connect(endpoint),
-        Ask::Program => context.spawn(program(0)),
-        Ask::LargeProgram(octets) => context.spawn(program(octets)),
-        Ask::Keep(octets) => return context.keeps(octets),
+        Ask::Program => context.spawn(program()),
         Ask::Debt => {
             let plugin = context.plugin().expect("the call is about a plugin");
             context.owe(plugin.clone())
@@ -130,12 +124,12 @@ fn ask(effect: Ask, context: &mut Context<'_>) {
     };
 }
 
-fn program(octets: usize) -> Program {
+fn program() -> Program {
     Program {
         path: "/lib/hook".into(),
         arguments: Vec::new(),
         environment: Vec::new(),
-        input: vec![0; octets],
+        input: Vec::new(),
         timeout: PAUSE,
     }
 }
@@ -183,7 +177,6 @@ impl PluginHandler for Scripted {
             Event::Connected { .. } => "connected",
             Event::Disconnected { .. } => "disconnected",
             Event::ProgramEnded { .. } => "program",
-            Event::OverBudget { .. } => "over budget",
         };
         self.0.called(name, context);
     }

@@ -42,13 +42,12 @@ fn row(kind: &EventKind) -> usize {
         EventKind::DescriptorsShort(_) => 21,
         EventKind::Announced => 22,
         EventKind::NotAnnounced => 23,
-        EventKind::OverBudget { .. } => 24,
-        EventKind::ConfigReloaded(_) => 25,
-        EventKind::ConfigRejected(_) => 26,
+        EventKind::ConfigReloaded(_) => 24,
+        EventKind::ConfigRejected(_) => 25,
     }
 }
 
-const ROWS: usize = 27;
+const ROWS: usize = 26;
 
 /// Returns an event of each kind, with its reason.
 fn all() -> Vec<(EventKind, &'static str)> {
@@ -132,13 +131,6 @@ fn all() -> Vec<(EventKind, &'static str)> {
         (
             EventKind::DescriptorsShort(Shortage::Call),
             "DescriptorsShort",
-        ),
-        (
-            EventKind::OverBudget {
-                budget: 1 << 24,
-                is_repeated: false,
-            },
-            "MemoryBudgetExhausted",
         ),
     ]
 }

@@ -3,11 +3,11 @@
 //! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
 //! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]), and
 //! what follows from them after the daemon was killed ([`journal`]); what is [`measured`] and shown
-//! as [`metrics`]; the [`memory`] budget; the dry run ([`observe`]); plugins that announce
-//! themselves ([`announced`]); waiting in the queue for a permit ([`queue`]); too few descriptors
-//! ([`descriptors`]); handlers that change at run time ([`replaced`]) or panic ([`panics`]); what
-//! operators see and request ([`records`]); and what holds in every order of events, restarts
-//! included ([`simulation`], whose handlers ask for [`wanted`] effects).
+//! as [`metrics`]; the dry run ([`observe`]); plugins that announce themselves ([`announced`]);
+//! waiting in the queue for a permit ([`queue`]); too few descriptors ([`descriptors`]); handlers
+//! that change at run time ([`replaced`]); what operators see and request ([`records`]); and what
+//! holds in every order of events, restarts included ([`simulation`], whose handlers ask for
+//! [`wanted`] effects).
 
 mod announced;
 mod beyond_kubelet;
@@ -19,11 +19,9 @@ mod events;
 mod exec;
 mod journal;
 mod measured;
-mod memory;
 mod metrics;
 mod node;
 mod observe;
-mod panics;
 mod parity;
 mod queue;
 mod records;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use plugind::api::metrics::{Cursor, MAX_SERIES, Sources};
 use plugind::api::{Counters, Event, ProcessFacts};
-use plugind::config::BACKOFF_INITIAL;
+use plugind::config::{BACKOFF_INITIAL, LIST_INTERVAL};
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
 use plugind::manager::{Input, Manager, Measurement, PluginEvent, State};
 use plugind::proto::pluginregistration::registration;
@@ -438,6 +438,7 @@ fn devices_are_those_of_the_current_plugin_of_a_resource() {
     ];
     let message = v1beta1::ListAndWatchResponse { devices }.encode_to_vec();
     world.push("/r/b.sock", &message);
+    world.advance(LIST_INTERVAL);
     assert_eq!(count(&world), [Some(2), Some(1)], "another list");
     world.end_streams("/r/b.sock", 0);
     assert_eq!(count(&world), [Some(0), Some(3)], "the stream has ended");

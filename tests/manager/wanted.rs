@@ -61,10 +61,6 @@ impl Wanted {
                 context.cancel(*id);
             }
         }
-        if self.rng.one_in(4) {
-            let octets = usize::try_from(self.rng.below(0..4_000)).unwrap_or_default();
-            context.keeps(octets);
-        }
         if open.len() >= MAX_OPEN || self.rng.one_in(2) {
             return;
         }

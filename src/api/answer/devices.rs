@@ -95,12 +95,12 @@ impl Devices {
                 piece.out.push(b',');
             }
             self.place = Place::Items;
-            json::device(&mut piece.json(), &plugin.plugin, &device);
+            json::device(&mut piece.json(), &plugin.plugin, device);
             piece.turn.examine(1);
-            last = Some(device.id);
+            last = Some(&device.id);
         }
         if let Some(id) = last {
-            self.last = Some(id.to_owned());
+            self.last = Some(id.to_string());
         }
         !is_full
     }

@@ -149,16 +149,6 @@ impl DevicePlugins {
         announced
     }
 
-    /// Returns the octets that clients hold.
-    pub(super) fn mem_used(&self) -> usize {
-        self.registrar.mem_used()
-    }
-
-    /// Sets the octets that clients may hold.
-    pub(super) fn set_room(&mut self, octets: usize) {
-        self.registrar.set_room(octets);
-    }
-
     /// Answers a call.
     pub(super) fn answer(
         &mut self,

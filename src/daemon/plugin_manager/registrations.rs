@@ -14,9 +14,7 @@ impl PluginManager {
         let Some(device_plugins) = &mut self.device_plugins else {
             return;
         };
-        device_plugins.set_room(self.manager.room_for_clients());
         let announced = device_plugins.serve(self.poll.registry(), now);
-        self.manager.count_clients(device_plugins.mem_used());
         for announced in announced {
             self.manager.handle_input(announced, now);
             self.drain_manager(now);

@@ -2,13 +2,12 @@
 //!
 //! Pure. A driver is acceptable if it supports CSI 1 and if none of the registered drivers of its
 //! name supports the same version or a higher one. Registering it calls NodeGetInfo, as kubelet
-//! does. The calls that kubelet does not make follow after the driver was notified of its
-//! registration: their replies only add details.
+//! does.
 //!
 //! ```text
-//!             NodeGetInfo              NotifyRegistrationStatus
-//! register -> asked ------- a node id -> registered -> described: GetPluginInfo,
-//!                |                                                NodeGetCapabilities
+//!             NodeGetInfo
+//! register -> asked ------- a node id -> registered
+//!                |
 //!                +--------- anything else -> refused
 //! ```
 
@@ -19,7 +18,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-pub use self::driver::{Capability, Driver};
+pub use self::driver::Driver;
 pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
@@ -27,11 +26,8 @@ use super::{
     Answer, Call, CallFailure, Context, EndpointUse, Event, EventType, Plugin, PluginHandler,
     Reason, Store, Ticket, reply, wording,
 };
-use crate::config::{CSI_DESCRIBE_TIMEOUT, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, SMALL_CUT};
-use crate::escape;
-use crate::proto::csi_v1::{
-    GetPluginInfoRequest, NodeGetCapabilitiesRequest, NodeGetInfoRequest, identity, node,
-};
+use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use crate::proto::csi_v1::{NodeGetInfoRequest, node};
 
 /// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
@@ -93,44 +89,10 @@ impl CsiHandler {
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
             context.emit(&plugin, EventType::Normal, "NodeInfoReceived", message);
-            keep(&driver, context);
             self.drivers.set(driver);
         });
         if let Some(ticket) = ticket {
             context.answer(ticket, result);
-        }
-    }
-
-    /// Adds a reply to the details of a driver. Failures are only logged: the details are optional.
-    fn described(
-        &self,
-        plugin: &Plugin,
-        method: &str,
-        result: Result<Vec<u8>, CallFailure>,
-        context: &mut Context<'_>,
-    ) {
-        let (drivers, endpoint) = (&self.drivers, &plugin.endpoint);
-        let described = if method == identity::GET_PLUGIN_INFO {
-            reply::read(endpoint, result, MAX_CSI_REPLY).map(|info| {
-                drivers.with(plugin, |driver| driver.set_plugin_info(info));
-            })
-        } else {
-            reply::read(endpoint, result, MAX_CSI_REPLY).map(|reply| {
-                drivers.with(plugin, |driver| driver.set_capabilities(reply));
-            })
-        };
-        match described {
-            Ok(()) => {
-                drivers.with(plugin, |driver| {
-                    keep(driver, context);
-                    log::debug!("{plugin}: received driver details {driver}");
-                });
-            }
-            Err(reason) => {
-                let method = method.rsplit('/').next().unwrap_or_default();
-                let why = escape::text(reason.as_str());
-                log::debug!("{plugin}: {method} failed: {why}");
-            }
         }
     }
 }
@@ -184,28 +146,6 @@ impl PluginHandler for CsiHandler {
         Answer::YES
     }
 
-    fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        let details = [
-            (
-                identity::GET_PLUGIN_INFO,
-                GetPluginInfoRequest {}.encode_to_vec(),
-            ),
-            (
-                node::NODE_GET_CAPABILITIES,
-                NodeGetCapabilitiesRequest {}.encode_to_vec(),
-            ),
-        ];
-        for (method, request) in details {
-            context.call(Call {
-                endpoint: plugin.endpoint.clone(),
-                method,
-                request,
-                timeout: CSI_DESCRIBE_TIMEOUT,
-                wait_for_ready: false,
-            });
-        }
-    }
-
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.drivers.promote(plugin);
     }
@@ -214,14 +154,9 @@ impl PluginHandler for CsiHandler {
         let Some(plugin) = context.plugin() else {
             return;
         };
-        let Event::Called { method, result, .. } = event else {
-            // Plugins have exhausted the memory budget.
-            self.drivers.with(plugin, Driver::forget_details);
-            return;
+        let Event::Called { result, .. } = event else {
+            return; // Other effects are never asked for.
         };
-        if method != node::NODE_GET_INFO {
-            return self.described(plugin, method, result, context);
-        }
         let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {
             let registration = self.registrations.swap_remove(place);
@@ -231,14 +166,6 @@ impl PluginHandler for CsiHandler {
 
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.registrations.retain(|it| it.ticket != Some(ticket));
-    }
-}
-
-/// States what is kept for a driver, unless it is little, as for most: it never shrinks.
-fn keep(driver: &Driver, context: &mut Context<'_>) {
-    let octets = driver.mem_used();
-    if octets > SMALL_CUT {
-        context.keeps(octets);
     }
 }
 

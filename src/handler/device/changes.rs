@@ -1,144 +1,88 @@
 //! The changes by one list of devices, for the log.
 //!
-//! Pure. All devices may change with every list, so only what is shown is kept: the places of some
-//! IDs in their messages, and the number of the others.
+//! Pure.
 
 use std::fmt;
 
-use super::encoded::{Listed, Span};
+use super::devices::Device;
 use crate::escape;
 
 /// The changes from one list to the next.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct Changes<'a> {
     total: usize,
     healthy: usize,
-    now_unhealthy: Ids,
-    now_healthy: Ids,
-    come: Ids,
-    gone: Ids,
+    now_unhealthy: Ids<'a>,
+    now_healthy: Ids<'a>,
+    come: Ids<'a>,
+    gone: Ids<'a>,
 }
 
 /// The IDs of changed devices.
 #[derive(Debug, Default)]
-struct Ids {
-    count: usize,
-    /// The first ones by ID.
-    shown: [Span; SHOWN_IDS],
-}
+struct Ids<'a>(Vec<&'a str>);
 
-/// Changes with the messages that they are about, to be shown.
-struct Shown<'a> {
-    changes: &'a Changes,
-    before: &'a [u8],
-    after: &'a [u8],
-}
-
-impl Changes {
-    /// Returns the changes to a list of which nothing is compared yet.
-    pub(super) fn new(total: usize, healthy: usize) -> Self {
-        Self {
-            total,
-            healthy,
+impl<'a> Changes<'a> {
+    /// Compares two lists that are sorted by ID.
+    pub(super) fn between(before: &'a [Device], after: &'a [Device]) -> Self {
+        let mut changes = Self {
+            total: after.len(),
+            healthy: after.iter().filter(|device| device.is_healthy).count(),
             ..Self::default()
-        }
-    }
-
-    /// Adds the change of one device, or of none; two have the same ID. A device is of the message
-    /// beside it.
-    pub(super) fn compare(
-        &mut self,
-        (before, old): (Option<Listed<'_>>, &[u8]),
-        (after, new): (Option<Listed<'_>>, &[u8]),
-    ) {
-        let was_healthy = before.is_some_and(|before| before.is_healthy);
-        let is_healthy = after.is_some_and(|after| after.is_healthy);
-        self.healthy = self.healthy + usize::from(is_healthy) - usize::from(was_healthy);
-        let (ids, id, message) = match (before, after) {
-            (None, Some(after)) => {
-                self.total += 1;
-                (&mut self.come, after.id, new)
-            }
-            (Some(before), None) => {
-                self.total -= 1;
-                (&mut self.gone, before.id, old)
-            }
-            (_, Some(after)) if is_healthy && !was_healthy => {
-                (&mut self.now_healthy, after.id, new)
-            }
-            (_, Some(after)) if was_healthy && !is_healthy => {
-                (&mut self.now_unhealthy, after.id, new)
-            }
-            _ => return,
         };
-        ids.add(id, message);
+        let mut before = before.iter().peekable();
+        for device in after {
+            while let Some(gone) = before.next_if(|old| old.id < device.id) {
+                changes.gone.0.push(&gone.id);
+            }
+            let ids = match before.next_if(|old| old.id == device.id) {
+                None => &mut changes.come,
+                Some(old) if old.is_healthy == device.is_healthy => continue,
+                Some(_) if device.is_healthy => &mut changes.now_healthy,
+                Some(_) => &mut changes.now_unhealthy,
+            };
+            ids.0.push(&device.id);
+        }
+        changes.gone.0.extend(before.map(|gone| &*gone.id));
+        changes
     }
 
-    /// Returns the number of devices that can be used now.
-    pub(super) fn healthy(&self) -> usize {
-        self.healthy
-    }
-
-    /// Returns the changes as text, or `None` if there are none and the message is not the first
-    /// one of its stream.
-    pub(super) fn news(&self, is_first: bool, before: &[u8], after: &[u8]) -> Option<String> {
+    /// Returns whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
         let lists = [
             &self.now_unhealthy,
             &self.now_healthy,
             &self.come,
             &self.gone,
         ];
-        let are_news = is_first || lists.iter().any(|ids| ids.count > 0);
-        let shown = Shown {
-            changes: self,
-            before,
-            after,
-        };
-        are_news.then(|| shown.to_string())
+        lists.iter().all(|ids| ids.0.is_empty())
     }
 }
 
-impl Ids {
-    fn add(&mut self, id: &[u8], message: &[u8]) {
-        let mut at = self.count.min(SHOWN_IDS);
-        self.count += 1;
-        while at > 0 && id < self.shown[at - 1].within(message) {
-            at -= 1;
-        }
-        if at < SHOWN_IDS {
-            self.shown[at..].rotate_right(1);
-            self.shown[at] = Span::of(id, message);
-        }
+/// Shows `devices=2 healthy=1 now_unhealthy=gpu-1`, escaped.
+impl fmt::Display for Changes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "devices={} healthy={}", self.total, self.healthy)?;
+        self.now_unhealthy.show("now_unhealthy", f)?;
+        self.now_healthy.show("now_healthy", f)?;
+        self.come.show("new", f)?;
+        self.gone.show("gone", f)
     }
+}
 
-    fn show(&self, key: &str, message: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, id) in self.shown.iter().take(self.count).enumerate() {
-            let id = escape::bytes(id.within(message)).at_most(SHOWN_ID);
+impl Ids<'_> {
+    fn show(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, id) in self.0.iter().take(SHOWN_IDS).enumerate() {
+            let id = escape::text(id).at_most(SHOWN_ID);
             match at {
                 0 => write!(f, " {key}={id}")?,
                 _ => write!(f, ",{id}")?,
             }
         }
-        match self.count.saturating_sub(SHOWN_IDS) {
+        match self.0.len().saturating_sub(SHOWN_IDS) {
             0 => Ok(()),
             more => write!(f, ",...({more} more)"),
         }
-    }
-}
-
-/// Shows `devices=2 healthy=1 now_unhealthy=gpu-1`, escaped.
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            changes,
-            before,
-            after,
-        } = self;
-        write!(f, "devices={} healthy={}", changes.total, changes.healthy)?;
-        changes.now_unhealthy.show("now_unhealthy", after, f)?;
-        changes.now_healthy.show("now_healthy", after, f)?;
-        changes.come.show("new", after, f)?;
-        changes.gone.show("gone", before, f)
     }
 }
 

@@ -1,146 +1,122 @@
-//! A list of devices, kept as it was sent.
+//! A list of devices.
 //!
-//! Pure. A list may have 65,536 devices and be sent again whenever the health of one changes. So
-//! the message itself is kept, validated once, with the order of its devices beside it; a device is
-//! read from it when it is looked at. In the next message, a device whose octets are the same is
-//! neither read nor compared any further, and as long as the IDs are the same ones in the same
-//! places, their order is kept too.
+//! Pure.
 
-use std::fmt;
+use prost::Message as _;
 
-use super::encoded::{Device, Listed};
-use super::replacement::Replacement;
-use super::table::STRIDE;
+use super::changes::Changes;
 use super::unlistable::Unlistable;
-use super::work::Work;
-use crate::handler::fields::{Fields, Malformed};
+use crate::config::MAX_DEVICES;
+use crate::handler::fields::count_fields;
+use crate::proto::v1beta1::{self, ListAndWatchResponse};
 
-/// The devices that a plugin lists, sorted by ID. No two have the same.
-///
-/// It keeps the message of the plugin and at most 3 octets for each device in it:
-/// [`mem_used`](Self::mem_used).
-#[derive(Clone, Default)]
-pub struct Devices {
-    /// The `ListAndWatchResponse`, which is valid.
-    pub(super) message: Box<[u8]>,
-    /// The offset of every [`STRIDE`]th field of the message.
-    pub(super) offsets: Box<[u32]>,
-    /// The devices by ID: the numbers of their fields.
-    pub(super) order: Box<[u16]>,
-    /// The number of devices that were sent as healthy.
-    pub(super) healthy: usize,
-    /// Whether all are unhealthy, whatever was sent.
-    pub(super) are_lost: bool,
+/// The devices that a plugin lists, at most [`MAX_DEVICES`], sorted by ID. No two have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Devices(Box<[Device]>);
+
+/// A device of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The ID, which is unique among the devices of the plugin.
+    pub id: Box<str>,
+    /// Whether the device can be used.
+    pub is_healthy: bool,
+    /// The NUMA nodes that are close to the device.
+    pub numa_nodes: Box<[i64]>,
 }
 
 impl Devices {
-    /// Returns the devices of a `ListAndWatchResponse`.
-    pub fn from_message(message: Vec<u8>) -> Result<Self, Unlistable> {
-        let mut devices = Self::default();
-        devices.replace(message, true)?;
-        Ok(devices)
+    /// Returns the devices of a `ListAndWatchResponse`. Of several with one ID, the last counts.
+    pub fn from_message(message: &[u8]) -> Result<Self, Unlistable> {
+        let listed = count_fields(message).map_err(|_| Unlistable::Undecodable)?;
+        if listed > MAX_DEVICES {
+            return Err(Unlistable::TooMany { listed });
+        }
+        let list = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
+        let mut devices: Vec<Device> = list.devices.into_iter().map(Device::from).collect();
+        devices.sort_by(|one, other| one.id.cmp(&other.id));
+        devices.dedup_by(|next, kept| {
+            let is_same = next.id == kept.id;
+            if is_same {
+                std::mem::swap(next, kept);
+            }
+            is_same
+        });
+        Ok(Self(devices.into()))
     }
 
     /// Returns the number of devices.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.0.len()
     }
 
     /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.0.is_empty()
     }
 
     /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
-        if self.are_lost { 0 } else { self.healthy }
+        self.iter().filter(|device| device.is_healthy).count()
     }
 
     /// Returns the devices by ID.
-    pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
-        self.after(None)
+    pub fn iter(&self) -> std::slice::Iter<'_, Device> {
+        self.0.iter()
     }
 
     /// Returns the devices with a greater ID than this one, by ID; all if it is `None`.
-    pub fn after(&self, id: Option<&str>) -> impl Iterator<Item = Device<'_>> {
-        let is_before = |number: &u16| id.is_some_and(|id| self.id(*number) <= id.as_bytes());
-        let position = self.order.partition_point(is_before);
-        let numbers = self.order[position..].iter();
-        // The message is valid, so that none is left out.
-        numbers.filter_map(|number| self.read(self.octets(*number)).ok())
+    pub fn after(&self, id: Option<&str>) -> &[Device] {
+        let is_before = |device: &Device| id.is_some_and(|id| *device.id <= *id);
+        &self.0[self.0.partition_point(is_before)..]
     }
 
     /// Returns the device with this ID.
-    pub fn get(&self, id: &str) -> Option<Device<'_>> {
-        let compare = |number: &u16| self.id(*number).cmp(id.as_bytes());
-        let position = self.order.binary_search_by(compare).ok()?;
-        self.read(self.octets(self.order[position])).ok()
+    pub fn get(&self, id: &str) -> Option<&Device> {
+        let place = self.0.binary_search_by(|device| (*device.id).cmp(id));
+        Some(&self.0[place.ok()?])
     }
 
-    /// Returns the octets of memory that the list keeps.
-    pub fn mem_used(&self) -> usize {
-        self.message.len() + size_of_val(&*self.offsets) + size_of_val(&*self.order)
+    /// Returns the changes from the list `before` to this one.
+    pub(super) fn changes_since<'a>(&'a self, before: &'a Self) -> Changes<'a> {
+        Changes::between(&before.0, &self.0)
     }
 
-    /// Replaces the list by that of a message. Returns the changes as text, or `None` if there are
-    /// none and the message is not the first one of its stream.
-    pub fn replace(
-        &mut self,
-        message: Vec<u8>,
-        is_first: bool,
-    ) -> Result<Option<String>, Unlistable> {
-        let mut replacement = Replacement::new(message);
-        loop {
-            if let Some(result) = replacement.advance(self, is_first, Work::ALL) {
-                return result;
-            }
+    /// Makes all devices unhealthy.
+    pub(super) fn lose(&mut self) {
+        for device in &mut self.0 {
+            device.is_healthy = false;
         }
     }
 
-    /// Makes all devices unhealthy until the next message.
-    pub(super) fn lose(&mut self) {
-        self.are_lost = true;
-    }
-
-    /// Reads a device of this list.
-    pub(super) fn read<'a>(&self, octets: &'a [u8]) -> Result<Device<'a>, Malformed> {
-        let mut device = Device::read(octets)?;
-        device.is_healthy &= !self.are_lost;
-        Ok(device)
-    }
-
-    /// Returns the ID of the device in a field.
-    fn id(&self, number: u16) -> &[u8] {
-        self.listed(number).id
-    }
-
-    /// Returns what is compared of the device in a field.
-    pub(super) fn listed(&self, number: u16) -> Listed<'_> {
-        let device = self.read(self.octets(number));
-        // The message is valid.
-        device.map_or(Listed::NONE, |device| device.listed())
-    }
-
-    /// Returns the octets of the device in a field.
-    pub(super) fn octets(&self, number: u16) -> &[u8] {
-        let number = usize::from(number);
-        let offset = self.offsets[number / STRIDE] as usize;
-        let field = Fields::new(&self.message[offset..], 0).nth(number % STRIDE);
-        let octets = field.and_then(|field| field.ok()?.value.octets().ok());
-        octets.unwrap_or_default()
+    /// Returns the octets of memory that the list takes, without what the allocator adds.
+    pub fn mem_used(&self) -> usize {
+        let octets = |device: &Device| {
+            size_of_val(device) + device.id.len() + size_of_val(&*device.numa_nodes)
+        };
+        self.iter().map(octets).sum()
     }
 }
 
-impl PartialEq for Devices {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+impl<'a> IntoIterator for &'a Devices {
+    type Item = &'a Device;
+    type IntoIter = std::slice::Iter<'a, Device>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
-impl Eq for Devices {}
-
-impl fmt::Debug for Devices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+impl From<v1beta1::Device> for Device {
+    fn from(device: v1beta1::Device) -> Self {
+        let nodes = device.topology.unwrap_or_default().nodes;
+        Self {
+            id: device.id.into(),
+            is_healthy: device.health == HEALTHY,
+            numa_nodes: nodes.into_iter().map(|node| node.id).collect(),
+        }
     }
 }
+
+/// The health of a usable device; any other value means unhealthy (kubelet: the same).
+const HEALTHY: &str = "Healthy";

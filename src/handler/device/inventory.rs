@@ -6,9 +6,6 @@ use std::mem;
 use std::sync::Arc;
 
 use super::devices::Devices;
-use super::replacement::Replacement;
-use super::unlistable::Unlistable;
-use super::work::Work;
 use crate::handler::Plugin;
 use crate::proto::v1beta1::DevicePluginOptions;
 
@@ -39,16 +36,14 @@ impl DevicePlugin {
         }
     }
 
-    /// Does some of the work of a message of the stream, which REPLACES the whole previous list.
-    /// Returns `None` if there is more, or else the changes as text if they are to be logged.
-    pub(super) fn advance(
-        &mut self,
-        list: &mut Replacement,
-        work: Work,
-    ) -> Option<Result<Option<String>, Unlistable>> {
-        let result = list.advance(&mut self.devices, !self.is_connected, work)?;
-        self.is_connected |= result.is_ok();
-        Some(result)
+    /// Replaces the whole list by that of a message of the stream. Returns the changes as text,
+    /// or `None` if there are none and the message is not the first one of its stream.
+    pub(super) fn replace(&mut self, devices: Devices) -> Option<String> {
+        let is_first = !mem::replace(&mut self.is_connected, true);
+        let changes = devices.changes_since(&self.devices);
+        let news = (is_first || !changes.is_empty()).then(|| changes.to_string());
+        self.devices = devices;
+        news
     }
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
@@ -61,11 +56,6 @@ impl DevicePlugin {
     /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
         self.devices.healthy()
-    }
-
-    /// Returns the octets of memory that are kept, those of the plugin's identity not counted.
-    pub fn mem_used(&self) -> usize {
-        size_of::<Self>() + self.devices.mem_used()
     }
 }
 
@@ -81,6 +71,7 @@ mod tests {
 
     use prost::Message as _;
 
+    use super::super::Unlistable;
     use super::*;
     use crate::config::MAX_DEVICES;
     use crate::proto::pluginregistration::PluginInfo;
@@ -106,14 +97,13 @@ mod tests {
         ListAndWatchResponse { devices }.encode_to_vec()
     }
 
-    fn replace(plugin: &mut DevicePlugin, list: Vec<u8>) -> Result<Option<String>, Unlistable> {
-        let result = plugin.advance(&mut Replacement::new(list), Work::ALL);
-        result.expect("the work has no end")
+    fn replace(plugin: &mut DevicePlugin, list: &[u8]) -> Result<Option<String>, Unlistable> {
+        Devices::from_message(list).map(|devices| plugin.replace(devices))
     }
 
     /// Returns the changes by a list, or an empty text if they are not logged.
     fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> String {
-        let news = replace(plugin, message(devices)).expect("a good message");
+        let news = replace(plugin, &message(devices)).expect("a good message");
         news.unwrap_or_default()
     }
 
@@ -158,7 +148,7 @@ mod tests {
         ];
         let change = changes(&mut plugin, &listed);
         assert_eq!(change, "devices=3 healthy=2 new=,a,b");
-        let kept = plugin.devices.iter().map(|it| (it.id, it.is_healthy));
+        let kept = plugin.devices.iter().map(|it| (&*it.id, it.is_healthy));
         let kept: Vec<_> = kept.collect();
         assert_eq!(kept, [("", true), ("a", false), ("b", true)]);
     }
@@ -187,9 +177,9 @@ mod tests {
         let devices = vec![listed];
         let mut plugin = plugin();
         let list = ListAndWatchResponse { devices }.encode_to_vec();
-        replace(&mut plugin, list).expect("a good message");
+        replace(&mut plugin, &list).expect("a good message");
         let device = plugin.devices.get("a").expect("a device");
-        assert!(device.numa_nodes().eq([1, 0]));
+        assert_eq!(*device.numa_nodes, [1, 0]);
     }
 
     #[test]
@@ -200,11 +190,11 @@ mod tests {
         let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
         let listed = MAX_DEVICES + 1;
         assert_eq!(
-            replace(&mut plugin, too_many),
+            replace(&mut plugin, &too_many),
             Err(Unlistable::TooMany { listed })
         );
         assert_eq!(
-            replace(&mut plugin, b"\x0a\x07".to_vec()),
+            replace(&mut plugin, b"\x0a\x07"),
             Err(Unlistable::Undecodable)
         );
         assert_eq!(plugin, before);

@@ -16,9 +16,9 @@
 //!
 //! The stream is opened on the connection of the call, as with kubelet.
 //!
-//! A long list is applied over several turns of the loop, and one turn works on one plugin's list.
-//! Meanwhile the newest of the next lists waits, so that the lists of a plugin that never pauses
-//! are applied, too, though not all of them. The end of the stream and deregistration drop both.
+//! A list is applied at once, unless another one was within [`LIST_INTERVAL`]: then the newest is
+//! applied at its end. A list that exceeds a limit is rejected, and the one before stays in force;
+//! the stream is opened again after a pause, because the next list may be shorter.
 //!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
@@ -26,38 +26,32 @@
 
 mod changes;
 mod devices;
-mod encoded;
 mod inventory;
-mod order;
-mod pending;
-mod replacement;
 mod resource;
-mod table;
 mod unlistable;
-mod work;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message as _;
 
-pub use self::devices::Devices;
-pub use self::encoded::Device;
+pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
 pub use self::resource::{NotAResource, Unacceptable};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 pub use self::unlistable::Unlistable;
 
-use self::pending::Pending;
-use self::replacement::Replacement;
-use self::work::Work;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin,
     PluginHandler, Reason, Store, Stream, Ticket, reply, wording,
 };
-use crate::config::{DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, MAX_NOTIFY_REPLY};
+use crate::budget::Reserved;
+use crate::config::{
+    DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, DIAL_TIMEOUT, LIST_INTERVAL, MAX_NOTIFY_REPLY,
+};
 use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::proto::v1beta1::{DevicePluginOptions, Empty, device_plugin};
@@ -69,8 +63,6 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
     clients: BTreeMap<Arc<Path>, Client>,
-    /// The last turn that worked on a long list.
-    worked_at: Option<Time>,
 }
 
 /// The handler's side of one plugin.
@@ -88,28 +80,41 @@ enum State {
     /// Waits for the plugin's options, to answer this question.
     AskingOptions(Option<Ticket>),
     /// Waits for the next list of devices.
-    Listing {
-        options: DevicePluginOptions,
-        /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
-        stream: Option<Reconnect>,
-        /// The timer after which unhealthy devices are forgotten, while it runs.
-        grace: Option<EffectId>,
-        /// The list that is being applied, unless that takes one turn.
-        pending: Option<Box<Pending>>,
-        /// Whether a warning about a list was logged and no list has been accepted since.
-        is_warned: bool,
-    },
+    Listing(Box<Listing>),
+}
+
+/// What is known about a client whose devices are listed.
+#[derive(Debug)]
+struct Listing {
+    options: DevicePluginOptions,
+    /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
+    stream: Option<Reconnect>,
+    /// The timer after which unhealthy devices are forgotten, while it runs.
+    grace: Option<EffectId>,
+    /// When a list was last applied on the stream.
+    listed_at: Option<Time>,
+    /// The newest list that arrived soon after that.
+    next: Option<WaitingList>,
+    /// The memory that the devices take.
+    reserved: Reserved,
+    /// Whether a warning about a list was logged and no list has been accepted since.
+    is_warned: bool,
+}
+
+/// A list of devices that waits.
+#[derive(Debug)]
+struct WaitingList {
+    list: Vec<u8>,
+    /// The memory that it takes.
+    _reserved: Reserved,
+    /// The timer that has it applied.
+    timer: EffectId,
 }
 
 impl DeviceHandler {
     /// Returns the registered plugins, which stay readable after the handler has been given away.
     pub fn plugins(&self) -> Store<DevicePlugin> {
         self.plugins.clone()
-    }
-
-    /// Returns the octets of memory of the lists that are being applied or wait for that.
-    pub fn mem_used(&self) -> usize {
-        self.clients.values().map(Client::pending_len).sum()
     }
 
     /// Forgets the plugin with that socket.
@@ -200,7 +205,7 @@ impl PluginHandler for DeviceHandler {
         if let Event::Called { result, .. } = event {
             self.called(&plugin.socket, result, context);
         } else if let Some(client) = self.clients.get_mut(&plugin.socket) {
-            client.handle_event(event, &self.plugins, &mut self.worked_at, context);
+            client.handle_event(event, &self.plugins, context);
         }
     }
 
@@ -217,13 +222,10 @@ impl Client {
         &mut self,
         event: Event,
         store: &Store<DevicePlugin>,
-        worked_at: &mut Option<Time>,
         context: &mut Context<'_>,
     ) {
         match event {
-            Event::StreamMessage { message, .. } => {
-                self.listed(message, store, worked_at, context);
-            }
+            Event::StreamMessage { message, .. } => self.listed(message, store, context),
             Event::StreamEnded { result: Ok(()), .. } => {
                 self.lost("the plugin ended the stream", store, context);
             }
@@ -232,19 +234,18 @@ impl Client {
                 ..
             } => self.rejected(&Unlistable::TooLarge { octets: announced }, store, context),
             Event::StreamEnded {
+                result: Err(CallFailure::Call(CallError::OverBudget)),
+                ..
+            } => self.rejected(&Unlistable::OverBudget, store, context),
+            Event::StreamEnded {
                 result: Err(CallFailure::Call(error)),
                 ..
             } if error.code() == Code::Unimplemented => self.unimplemented(&error, store, context),
-            Event::OverBudget { .. }
-            | Event::StreamEnded {
-                result: Err(CallFailure::OverBudget),
-                ..
-            } => self.over_budget(store, context),
             Event::StreamEnded {
                 result: Err(failure),
                 ..
             } => self.lost(&failure.to_string(), store, context),
-            Event::TimerFired { id } => self.timer_fired(id, store, worked_at, context),
+            Event::TimerFired { id } => self.timer_fired(id, store, context),
             _ => {} // Other effects are never asked for.
         }
     }
@@ -263,123 +264,68 @@ impl Client {
             request: Empty {}.encode_to_vec(),
             dial_timeout: DIAL_TIMEOUT,
         };
-        self.state = State::Listing {
+        self.state = State::Listing(Box::new(Listing {
             options,
             stream: Some(Reconnect::open(Target::Stream(stream), context)),
             grace: None,
-            pending: None,
+            listed_at: None,
+            next: None,
+            reserved: context.reserve(),
             is_warned: false,
-        };
+        }));
     }
 
-    /// Handles a list of devices: applies it, or has it wait for the end of one that is applied.
-    fn listed(
-        &mut self,
-        message: Vec<u8>,
-        store: &Store<DevicePlugin>,
-        worked_at: &mut Option<Time>,
-        context: &mut Context<'_>,
-    ) {
-        let State::Listing { pending, .. } = &mut self.state else {
+    /// Handles a list of devices: applies it, or has it wait because another one was just applied.
+    fn listed(&mut self, list: Vec<u8>, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let State::Listing(listing) = &mut self.state else {
             return;
         };
-        let mut list = Replacement::new(message);
-        if let Some(pending) = pending {
-            pending.next = Some(list);
-        } else if self.apply(&mut list, store, context).is_none() {
-            *worked_at = Some(context.now());
-            if let State::Listing { pending, .. } = &mut self.state {
-                *pending = Some(Box::new(Pending::new(list, context)));
-            }
+        let due = listing.listed_at.map(|at| at + LIST_INTERVAL);
+        let wait = due.map_or(Duration::ZERO, |due| due.saturating_since(context.now()));
+        if listing.next.is_none() && wait.is_zero() {
+            return self.apply(&list, store, context);
         }
-        self.state_kept(store, context);
-    }
-
-    /// Goes on with the list that is being applied, unless this turn has worked on one before.
-    fn resume(
-        &mut self,
-        mut list: Box<Pending>,
-        store: &Store<DevicePlugin>,
-        worked_at: &mut Option<Time>,
-        context: &mut Context<'_>,
-    ) {
-        let is_its_turn = worked_at.replace(context.now()) != Some(context.now());
-        let is_accepted = if is_its_turn {
-            self.apply(&mut list.list, store, context)
-        } else {
-            None
+        let mut reserved = context.reserve();
+        if reserved.resize(list.len()).is_err() {
+            return self.rejected(&Unlistable::OverBudget, store, context);
+        }
+        let timer = match &listing.next {
+            Some(next) => next.timer,
+            None => context.set_timer(wait),
         };
-        let is_any = match is_accepted {
-            None => true,
-            Some(true) => list.start_next(),
-            Some(false) => false, // The stream is closed.
-        };
-        if let State::Listing { pending, .. } = &mut self.state {
-            if is_any {
-                list.wait(is_its_turn, context);
-                *pending = Some(list);
-            }
-        }
-        self.state_kept(store, context);
+        listing.next = Some(WaitingList {
+            list,
+            _reserved: reserved,
+            timer,
+        });
     }
 
-    /// States what is kept for the plugin.
-    fn state_kept(&self, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let known = store.with(&self.plugin, |known| known.mem_used());
-        context.keeps(known.unwrap_or_default() + self.pending_len());
-    }
-
-    /// Returns the octets of memory that lists take which are not applied yet.
-    fn pending_len(&self) -> usize {
-        match &self.state {
-            State::Listing {
-                pending: Some(pending),
-                ..
-            } => pending.mem_used(),
-            _ => 0,
-        }
-    }
-
-    /// Does one turn's work on a list. Returns whether the list is accepted, or `None` if there is
-    /// more work to do.
-    fn apply(
-        &mut self,
-        list: &mut Replacement,
-        store: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) -> Option<bool> {
+    /// Replaces the devices by those of a list, unless that exceeds a limit.
+    fn apply(&mut self, list: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self { plugin, state, .. } = self;
-        let State::Listing {
-            options,
-            grace,
-            is_warned,
-            ..
-        } = state
-        else {
-            return Some(false);
+        let State::Listing(listing) = state else {
+            return;
         };
-        if store.with(plugin, |_| ()).is_none() {
-            store.set(DevicePlugin::new(plugin, *options));
+        listing.listed_at = Some(context.now());
+        let devices = Devices::from_message(list).and_then(|devices| {
+            let is_granted = listing.reserved.resize(devices.mem_used());
+            is_granted.map_or(Err(Unlistable::OverBudget), |()| Ok(devices))
+        });
+        let devices = match devices {
+            Ok(devices) => devices,
+            Err(unlistable) => return self.rejected(&unlistable, store, context),
+        };
+        listing.is_warned = false;
+        if let Some(grace) = listing.grace.take() {
+            context.cancel(grace);
         }
-        let result = store.with(plugin, |known| known.advance(list, Work::TURN));
-        let is_accepted = match result.flatten()? {
-            Ok(news) => {
-                *is_warned = false;
-                if let Some(grace) = grace.take() {
-                    context.cancel(grace);
-                }
-                if let Some(changes) = news {
-                    let message = format!("received a device list {changes}");
-                    context.emit(plugin, EventType::Normal, "DevicesChanged", message);
-                }
-                true
-            }
-            Err(unlistable) => {
-                self.rejected(&unlistable, store, context);
-                false
-            }
-        };
-        Some(is_accepted)
+        if store.with(plugin, |_| ()).is_none() {
+            store.set(DevicePlugin::new(plugin, listing.options));
+        }
+        if let Some(Some(changes)) = store.with(plugin, |known| known.replace(devices)) {
+            let message = format!("received a device list {changes}");
+            context.emit(plugin, EventType::Normal, "DevicesChanged", message);
+        }
     }
 
     /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
@@ -391,17 +337,19 @@ impl Client {
         context: &mut Context<'_>,
     ) {
         let Self { plugin, state, .. } = self;
-        if let State::Listing { is_warned, .. } = state {
-            if !std::mem::replace(is_warned, true) {
-                let message = format!(
-                    "rejected its device list; none of its devices can be used until a list is \
-                     accepted; {}: {why}",
-                    why.remedy()
-                );
-                context.emit(plugin, EventType::Warning, "DevicesRejected", message);
-            }
+        let State::Listing(listing) = state else {
+            return;
+        };
+        if !std::mem::replace(&mut listing.is_warned, true) {
+            let advice = why.advice();
+            let message = format!("rejected its device list; {advice}: {why}");
+            context.emit(plugin, EventType::Warning, "DevicesRejected", message);
         }
-        self.lost(&why.to_string(), store, context);
+        if *why == Unlistable::Undecodable {
+            self.lost(&why.to_string(), store, context);
+        } else if let Some(stream) = &mut listing.stream {
+            stream.interrupted(context);
+        }
     }
 
     /// Gives up the stream: a plugin that does not implement it now will not do so later.
@@ -412,8 +360,8 @@ impl Client {
         context: &mut Context<'_>,
     ) {
         let Self { plugin, state, .. } = self;
-        if let State::Listing { stream, .. } = state {
-            *stream = None;
+        if let State::Listing(listing) = state {
+            listing.stream = None;
             let message = format!(
                 "does not implement ListAndWatch, so none of its devices can be used; it is not \
                  called again until the plugin registers again: {error}"
@@ -423,33 +371,6 @@ impl Client {
         self.lost(&error.to_string(), store, context);
     }
 
-    /// Drops the list of devices, because plugins have exhausted the memory budget, and opens the
-    /// stream again after a pause, also that of a plugin that has announced itself.
-    fn over_budget(&mut self, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let Self { plugin, state, .. } = self;
-        let State::Listing {
-            options,
-            stream,
-            pending,
-            ..
-        } = state
-        else {
-            return;
-        };
-        Pending::drop_lists(pending, context);
-        if let Some(stream) = stream {
-            stream.interrupted(context);
-        }
-        let mut devices = 0;
-        let known = store.with(plugin, |known| devices = known.devices.len());
-        if known.is_some() && devices > 0 {
-            store.set(DevicePlugin::new(plugin, *options));
-            let why = CallFailure::OverBudget;
-            let message = format!("removed its devices: {why} devices={devices}");
-            context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
-        }
-    }
-
     /// Handles the loss of the stream: the devices may be in any state.
     fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let Self {
@@ -457,21 +378,18 @@ impl Client {
             is_announced,
             state,
         } = self;
-        let State::Listing {
-            stream,
-            grace,
-            pending,
-            ..
-        } = state
-        else {
+        let State::Listing(listing) = state else {
             return;
         };
-        Pending::drop_lists(pending, context);
+        listing.listed_at = None;
+        if let Some(next) = listing.next.take() {
+            context.cancel(next.timer);
+        }
         if *is_announced {
-            if let Some(ended) = stream.take() {
+            if let Some(ended) = listing.stream.take() {
                 context.cancel(ended.effect());
             }
-        } else if let Some(stream) = stream {
+        } else if let Some(stream) = &mut listing.stream {
             stream.interrupted(context);
         }
         let is_kept = store.with(plugin, DevicePlugin::disconnect);
@@ -482,38 +400,30 @@ impl Client {
         } else {
             log::debug!("{plugin}: still no list of devices: {why}");
         }
-        if is_kept.is_some() && grace.is_none() {
-            *grace = Some(context.set_timer(DEVICE_GRACE));
+        if is_kept.is_some() && listing.grace.is_none() {
+            listing.grace = Some(context.set_timer(DEVICE_GRACE));
         }
     }
 
-    /// Opens the stream again, forgets the devices or goes on with a list, depending on the timer.
+    /// Applies the list that waits, forgets the devices or opens the stream again, depending on the
+    /// timer.
     fn timer_fired(
         &mut self,
         timer: EffectId,
         store: &Store<DevicePlugin>,
-        worked_at: &mut Option<Time>,
         context: &mut Context<'_>,
     ) {
-        let State::Listing {
-            stream,
-            grace,
-            pending,
-            ..
-        } = &mut self.state
-        else {
+        let State::Listing(listing) = &mut self.state else {
             return;
         };
-        if let Some(list) = pending.take_if(|list| list.timer == timer) {
-            self.resume(list, store, worked_at, context);
-        } else if grace.take_if(|end| *end == timer).is_none() {
-            if let Some(stream) = stream {
+        if let Some(next) = listing.next.take_if(|next| next.timer == timer) {
+            self.apply(&next.list, store, context);
+        } else if listing.grace.take_if(|end| *end == timer).is_none() {
+            if let Some(stream) = &mut listing.stream {
                 stream.resume(context);
             }
         } else if store.remove(&self.plugin).is_some() {
-            if let Some(pending) = pending {
-                pending.list.restart();
-            }
+            listing.reserved = context.reserve();
             let message = format!(
                 "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"
             );

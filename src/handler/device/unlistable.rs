@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::budget::OverBudget;
 use crate::config::{MAX_DEVICES, MAX_REPLY};
 
 /// The reason why a list of devices is rejected.
@@ -21,6 +22,8 @@ pub enum Unlistable {
         /// The length of the message in octets.
         octets: u32,
     },
+    /// With the list, more would be held of all plugins than the memory budget allows.
+    OverBudget,
 }
 
 impl fmt::Display for Unlistable {
@@ -35,6 +38,7 @@ impl fmt::Display for Unlistable {
                 f,
                 "the ListAndWatch message is too large octets={octets} limit={MAX_REPLY}"
             ),
+            Self::OverBudget => OverBudget.fmt(f),
         }
     }
 }
@@ -42,11 +46,19 @@ impl fmt::Display for Unlistable {
 impl std::error::Error for Unlistable {}
 
 impl Unlistable {
-    /// Returns what the plugin's author can do about it.
-    pub(super) fn remedy(&self) -> &'static str {
+    /// Returns what becomes of the devices, and what can be done about it.
+    pub(super) fn advice(&self) -> &'static str {
         match self {
-            Self::Undecodable => "make it send a v1beta1 ListAndWatchResponse",
-            Self::TooMany { .. } | Self::TooLarge { .. } => "make it list fewer devices",
+            Self::Undecodable => {
+                "none of its devices can be used until a list is accepted; make it send a v1beta1 \
+                 ListAndWatchResponse"
+            }
+            Self::TooMany { .. } | Self::TooLarge { .. } => {
+                "what it listed before stays in force; make it list fewer devices"
+            }
+            Self::OverBudget => {
+                "what it listed before stays in force; allow more with --memory-budget"
+            }
         }
     }
 }

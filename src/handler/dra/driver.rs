@@ -8,6 +8,7 @@ use std::{fmt, mem};
 use prost::Message as _;
 
 use super::service::Service;
+use crate::budget::{OverBudget, Reserved};
 use crate::config::MAX_DEVICES;
 use crate::handler::fields::count_fields;
 use crate::handler::{Plugin, Store};
@@ -60,11 +61,19 @@ impl Driver {
     }
 
     /// Replaces the health of all devices: a message lists all of them. Returns whether it changed.
-    pub(super) fn set_health(&mut self, message: &[u8]) -> Result<bool, NoHealth> {
-        let count = count_fields(message).ok_or(NoHealth::Undecodable)?;
+    pub(super) fn set_health(
+        &mut self,
+        message: &[u8],
+        reserved: &mut Reserved,
+    ) -> Result<bool, NoHealth> {
+        let count = count_fields(message).map_err(|_| NoHealth::Undecodable)?;
         if count > MAX_DEVICES {
             return Err(NoHealth::TooMany);
         }
+        let octets = message.len() + count * size_of::<(DeviceName, DeviceHealth)>();
+        reserved
+            .resize(octets)
+            .map_err(|OverBudget| NoHealth::OverBudget)?;
         let response = NodeWatchResourcesResponse::decode(message);
         let response = response.map_err(|_| NoHealth::Undecodable)?;
         let devices = response.devices.into_iter().map(|entry| {
@@ -118,6 +127,8 @@ pub enum NoHealth {
     Undecodable,
     /// It lists more than [`MAX_DEVICES`] devices.
     TooMany,
+    /// With it, more would be held of all plugins than the memory budget allows.
+    OverBudget,
 }
 
 impl fmt::Display for NoHealth {
@@ -128,6 +139,7 @@ impl fmt::Display for NoHealth {
                 f,
                 "too many devices in the NodeWatchResources message limit={MAX_DEVICES}"
             ),
+            Self::OverBudget => OverBudget.fmt(f),
         }
     }
 }
@@ -166,6 +178,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::budget::Budget;
     use crate::proto::pluginregistration::PluginInfo;
     use crate::proto::v1alpha1::{self, DeviceIdentifier};
 
@@ -190,19 +203,23 @@ mod tests {
         NodeWatchResourcesResponse { devices }.encode_to_vec()
     }
 
+    fn set_health(driver: &mut Driver, message: &[u8]) -> Result<bool, NoHealth> {
+        driver.set_health(message, &mut Budget::default().reserve())
+    }
+
     #[test]
     fn a_message_names_all_devices_and_is_news_only_when_it_changes_something() {
         let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
         let devices = [("one", 1), ("two", 2), ("odd", 9)];
-        assert_eq!(driver.set_health(&message(&devices)), Ok(true));
+        assert_eq!(set_health(&mut driver, &message(&devices)), Ok(true));
         assert_eq!((driver.healthy(), driver.devices.len()), (1, 3));
-        assert_eq!(driver.set_health(&message(&devices)), Ok(false));
-        assert_eq!(driver.set_health(&message(&[("two", 1)])), Ok(true));
+        assert_eq!(set_health(&mut driver, &message(&devices)), Ok(false));
+        assert_eq!(set_health(&mut driver, &message(&[("two", 1)])), Ok(true));
         assert_eq!((driver.healthy(), driver.devices.len()), (1, 1));
         driver.forget_health();
         assert_eq!(driver.healthy(), 0);
         let repeated = [("two", 1), ("one", 1), ("two", 2)];
-        assert_eq!(driver.set_health(&message(&repeated)), Ok(true));
+        assert_eq!(set_health(&mut driver, &message(&repeated)), Ok(true));
         let names = driver.devices.iter().map(|(name, _)| &*name.device);
         assert_eq!(names.collect::<Vec<_>>(), ["one", "two"]);
         assert_eq!(driver.devices[1].1.health, Health::Unhealthy);
@@ -211,11 +228,11 @@ mod tests {
     #[test]
     fn what_is_no_message_or_names_too_many_devices_changes_nothing() {
         let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
-        assert_eq!(driver.set_health(&message(&[("one", 1)])), Ok(true));
+        assert_eq!(set_health(&mut driver, &message(&[("one", 1)])), Ok(true));
         let before = driver.clone();
         let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
-        assert_eq!(driver.set_health(&too_many), Err(NoHealth::TooMany));
-        assert_eq!(driver.set_health(&[0xff]), Err(NoHealth::Undecodable));
+        assert_eq!(set_health(&mut driver, &too_many), Err(NoHealth::TooMany));
+        assert_eq!(set_health(&mut driver, &[0xff]), Err(NoHealth::Undecodable));
         assert_eq!(driver, before);
     }
 

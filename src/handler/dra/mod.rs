@@ -28,6 +28,7 @@ use super::{
     Answer, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin, PluginHandler,
     Reason, Stream,
 };
+use crate::budget::Reserved;
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
 use crate::grpc::Code;
@@ -49,6 +50,8 @@ struct Client {
     /// The stream of health reports; `None` if the driver does not report the health of its
     /// devices.
     health: Option<Reconnect>,
+    /// The memory that the health of its devices takes.
+    reserved: Reserved,
 }
 
 impl DraHandler {
@@ -129,6 +132,7 @@ impl Client {
             plugin: plugin.clone(),
             connection,
             health,
+            reserved: context.reserve(),
         }
     }
 
@@ -138,11 +142,6 @@ impl Client {
             Event::Disconnected { .. } => self.disconnected(drivers, context),
             Event::StreamMessage { message, .. } => self.health_sent(&message, drivers, context),
             Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
-            Event::OverBudget { .. } => {
-                self.health_lost(&CallFailure::OverBudget.to_string(), drivers, context);
-                let forget = |driver: &mut Driver| driver.devices = Vec::new();
-                drivers.0.with(&self.plugin, forget);
-            }
             Event::TimerFired { id } => self.pause_over(id, context),
             _ => {} // Other effects are never asked for.
         }
@@ -170,8 +169,7 @@ impl Client {
     fn health_sent(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         let changed = drivers.0.with(plugin, |driver| {
-            let is_news = driver.set_health(message)?;
-            context.keeps(message.len() + DEVICE_SIZE * driver.devices.len());
+            let is_news = driver.set_health(message, &mut self.reserved)?;
             Ok::<_, NoHealth>(is_news.then(|| (driver.devices.len(), driver.healthy())))
         });
         match changed {
@@ -240,9 +238,6 @@ impl Client {
         }
     }
 }
-
-/// The octets that the health of a device takes, besides those of its message.
-const DEVICE_SIZE: usize = 160;
 
 /// The type of DRA drivers.
 pub const TYPE: &str = "DRAPlugin";

@@ -204,11 +204,12 @@ impl EndpointCall {
     }
 
     /// Makes the call on its connection, which is established.
-    pub(super) fn connected(&mut self, now: Time) {
+    pub(super) fn connected(&mut self, context: &Context) {
+        let now = context.now;
         if self.connection.is_none() {
             return;
         }
-        let mut client = Box::new(Client::new(now));
+        let mut client = Box::new(Client::new(now).within(&context.budget));
         self.begin(&mut client, now);
         client.set_handshake_deadline(self.deadline);
         if let Some(connection) = &mut self.connection {
@@ -238,13 +239,6 @@ impl EndpointCall {
         self.failed(CallFailure::Dial(error), now)
     }
 
-    /// Closes the connection, because plugins have exhausted the memory budget. Returns what
-    /// follows from that.
-    pub(super) fn cut(&mut self, context: &mut Context) -> Progress {
-        self.hang_up(context);
-        self.failed(CallFailure::OverBudget, context.now)
-    }
-
     /// Returns what follows from the failure of a call, stream or connection.
     fn failed(&mut self, failure: CallFailure, now: Time) -> Progress {
         self.connection = None;
@@ -258,18 +252,11 @@ impl EndpointCall {
             EndpointRequest::Connection => {
                 let error = match failure {
                     CallFailure::Dial(error) => Some(error),
-                    _ => None,
+                    CallFailure::Call(_) => None,
                 };
                 Progress::Ended(HandlerEvent::Disconnected { id, error })
             }
         }
-    }
-
-    /// Returns the octets that the connection holds.
-    pub(super) fn mem_used(&self) -> usize {
-        let connection = self.connection.as_ref();
-        let client = connection.and_then(|it| it.client.as_deref());
-        client.map_or(0, Client::mem_used)
     }
 
     /// Returns what follows from a deadline that has passed.
@@ -386,6 +373,5 @@ fn is_not_ready(failure: &CallFailure) -> bool {
             )
         }
         CallFailure::Call(error) => error.code() == Code::Unavailable,
-        CallFailure::OverBudget => false,
     }
 }

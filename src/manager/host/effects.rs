@@ -17,7 +17,6 @@ use crate::http2::Endpoint as _;
 use crate::manager::context::Context;
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::measurement::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
-use crate::manager::memory::Held;
 use crate::manager::messages::Output;
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
@@ -58,12 +57,7 @@ impl HandlerHost {
                 self.call_endpoint(recipient(id), call, &endpoint, context);
             }
             Effect::Spawn { id, program, run } => {
-                let octets = program.mem_used();
                 self.open(id, recipient(id), State::Queued(run), None, context);
-                if !context.memory.has_room_for_program(octets) {
-                    return self.refuse_program(id, context);
-                }
-                self.count(id, Held::pinned(octets), context);
                 self.waiting.push_back((id, program));
                 if self.running >= MAX_PROGRAMS {
                     context.limit_hit(Limit::Programs);
@@ -73,30 +67,13 @@ impl HandlerHost {
             Effect::SetTimer { id, at } => {
                 self.open(id, recipient(id), State::Timer, Some(at), context);
             }
-            Effect::Owe { id, plugin } => self.add_debt(id, handler, plugin, context),
-            Effect::Keep { id, octets } => self.keep(recipient(id), id, octets, context),
+            Effect::Owe { id, plugin } => {
+                self.uses.add(handler);
+                self.owed.insert(id, Debt { handler, plugin });
+                self.owed_revision += 1;
+            }
             Effect::Cancel { id } => self.cancel(id, context),
         }
-    }
-
-    /// Records that a handler has yet to deregister a plugin.
-    pub(super) fn add_debt(
-        &mut self,
-        id: EffectId,
-        handler: HandlerId,
-        plugin: Arc<Plugin>,
-        context: &mut Context,
-    ) {
-        self.uses.add(handler);
-        let mut debt = Debt {
-            held: Held::default(),
-            handler,
-            plugin,
-        };
-        let held = Held::pinned(debt.plugin.mem_used());
-        context.memory.count(id.owner, &mut debt.held, held);
-        self.owed.insert(id, debt);
-        self.owed_revision += 1;
     }
 
     pub(super) fn open(
@@ -114,7 +91,6 @@ impl HandlerHost {
             recipient,
             deadline,
             state,
-            held: Held::default(),
         };
         self.effects.insert(id, effect);
     }
@@ -122,8 +98,6 @@ impl HandlerHost {
     /// Removes an effect that has ended. Returns the recipient of its last event.
     pub(super) fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
-        let held = Held::default();
-        context.memory.count(id.owner, &mut effect.held, held);
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
         self.uses.remove(effect.recipient.handler);
@@ -133,10 +107,8 @@ impl HandlerHost {
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
         self.drop_events_of(&|effect| effect == id);
-        if let Some(mut debt) = self.owed.remove(&id) {
+        if let Some(debt) = self.owed.remove(&id) {
             self.uses.remove(debt.handler);
-            let held = Held::default();
-            context.memory.count(id.owner, &mut debt.held, held);
             self.owed_revision += 1;
         }
         self.end(id, context);
@@ -171,7 +143,7 @@ impl HandlerHost {
             return;
         };
         match state {
-            State::Timer | State::Kept | State::NotReady(_) => {}
+            State::Timer | State::NotReady(_) => {}
             State::Call(call) => call.hang_up(context),
             State::Queued(_) => self.waiting.retain(|(waiting, _)| *waiting != id),
             State::Running(started, run) => {
@@ -213,7 +185,7 @@ impl HandlerHost {
                     self.dial(id, endpoint.as_deref(), context);
                 }
             }
-            State::Queued(_) | State::Kept => {}
+            State::Queued(_) => {}
             // Only the daemon knows whether it was started.
             State::Running(..) => context.outputs.push_back(Output::Kill { id }),
         }
@@ -286,7 +258,7 @@ impl HandlerHost {
     /// Processes a connection that was established.
     pub(in crate::manager) fn connected(&mut self, id: EffectId, context: &mut Context) {
         if let Some(call) = self.call(id) {
-            call.connected(context.now);
+            call.connected(context);
             self.progress(id, None, context);
         }
     }
@@ -334,8 +306,6 @@ impl HandlerHost {
             };
             let Some(next) = progress.take().or_else(|| call.poll(context)) else {
                 call.flush(context);
-                let held = Held::loose(call.mem_used());
-                context.memory.count(id.owner, &mut effect.held, held);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
                 return context.timers.set_or_earlier(timer, deadline, at);
@@ -364,8 +334,6 @@ impl HandlerHost {
                     self.ended(event, context);
                 }
                 Progress::NotReady(at) => {
-                    let held = Held::default();
-                    context.memory.count(id.owner, &mut effect.held, held);
                     let before = std::mem::replace(&mut effect.state, State::Timer);
                     if let State::Call(call) = before {
                         effect.state = State::NotReady(call);

@@ -5,8 +5,6 @@
 
 mod call;
 mod effects;
-mod failures;
-mod kept;
 mod uses;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,11 +18,9 @@ use super::context::Context;
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
-use super::memory::Held;
 use super::operation::Question;
 use super::timers::Scheduled;
 use super::verdict::find_handler;
-use crate::handler::panics;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, EndpointUse,
     Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run,
@@ -39,8 +35,6 @@ pub(super) struct HandlerHost {
     uses: Uses,
     /// The handlers that no type is assigned to any more, and that something still uses.
     replaced: Vec<HandlerId>,
-    /// The handlers that were given up and whose questions and effects are still open.
-    given_up: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
     tickets: BTreeMap<Ticket, Asker>,
     last_ticket: u64,
@@ -105,15 +99,11 @@ struct OpenEffect {
     recipient: Recipient,
     deadline: Scheduled,
     state: State,
-    /// What it was counted with last.
-    held: Held,
 }
 
 #[derive(Debug)]
 enum State {
     Timer,
-    /// What the handler keeps for the plugin.
-    Kept,
     /// A call, stream or connection.
     Call(Box<EndpointCall>),
     /// A call that is repeated when its deadline comes, because its endpoint was not ready.
@@ -146,8 +136,6 @@ impl Idle {
 struct Debt {
     handler: HandlerId,
     plugin: Arc<Plugin>,
-    /// What it was counted with.
-    held: Held,
 }
 
 /// An event that a handler has yet to receive.
@@ -166,7 +154,6 @@ impl HandlerHost {
             handlers,
             uses: Uses::default(),
             replaced: Vec::new(),
-            given_up: Vec::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
             ids: EffectIds::default(),
@@ -217,24 +204,18 @@ impl HandlerHost {
 
     /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
     /// endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
-    pub(super) fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
-        self.query(handler, |table| table.get(handler)?.endpoint_taken(plugin))
+    pub(super) fn endpoint_taken(&self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
+        self.handlers.get(handler)?.endpoint_taken(plugin)
     }
 
     /// Returns what the handler of a plugin uses the plugin's endpoint for.
-    pub(super) fn endpoint_use(&mut self, plugin: &Plugin) -> EndpointUse {
-        let Some(handler) = self.handlers.find(&plugin.kind) else {
-            return EndpointUse::None;
-        };
-        self.query(handler, |table| table.endpoint_use(&plugin.kind))
+    pub(super) fn endpoint_use(&self, plugin: &Plugin) -> EndpointUse {
+        self.handlers.endpoint_use(&plugin.kind)
     }
 
     /// Returns what a dry run does not check of a plugin that its handler accepts.
-    pub(super) fn not_checked(&mut self, plugin: &Plugin) -> Vec<&'static str> {
-        let Some(handler) = self.handlers.find(&plugin.kind) else {
-            return Vec::new();
-        };
-        self.query(handler, |table| table.not_checked(plugin).collect())
+    pub(super) fn not_checked(&self, plugin: &Plugin) -> Vec<&'static str> {
+        self.handlers.not_checked(plugin).collect()
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
@@ -265,7 +246,7 @@ impl HandlerHost {
             }
         };
         match self.with_handler(asker.handler, subject, Some(ticket), context, ask) {
-            None => Ok(Err(panics::reason())),
+            None => Ok(Err(Reason::new(DROPPED))),
             Some(Answer::Done(result)) => Ok(result),
             Some(Answer::Pending) => {
                 self.tickets.insert(ticket, asker);
@@ -322,15 +303,11 @@ impl HandlerHost {
 
     /// Returns whether handlers have yet to receive an event.
     pub(super) fn is_any_event(&self) -> bool {
-        !self.events.is_empty() || !self.given_up.is_empty()
+        !self.events.is_empty()
     }
 
     /// Delivers the oldest event. Returns false if there is none.
     pub(super) fn deliver_event(&mut self, context: &mut Context) -> bool {
-        if let Some(handler) = self.given_up.pop() {
-            self.clear(handler, context);
-            return true;
-        }
         let next = self.events.pop_front();
         let is_any = next.is_some();
         match next {
@@ -339,15 +316,12 @@ impl HandlerHost {
                 let Recipient { handler, plugin } = recipient;
                 let owner = event.effect().owner;
                 let subject = plugin.as_ref().map(|plugin| Subject { plugin, owner });
-                let is_cut = matches!(event, HandlerEvent::OverBudget { .. });
-                context.memory.set_cutting(is_cut);
                 self.with_handler(handler, subject, None, context, |handler, context| {
                     handler.handle_event(event, context);
                 });
-                context.memory.set_cutting(false);
             }
             Some(PendingEvent::Resume(handler, plugin)) => {
-                self.resume_debt(handler, plugin, context);
+                self.resume_debt(handler, &plugin, context);
             }
         }
         self.hang_up_idle(context);
@@ -376,35 +350,27 @@ impl HandlerHost {
         self.answers.clear();
     }
 
-    /// Has a handler resume a deregistration. If the handler fails, the next process resumes it.
+    /// Has a handler resume a deregistration.
     fn resume_debt(
         &mut self,
         handler: Option<HandlerId>,
-        plugin: Arc<Plugin>,
+        plugin: &Arc<Plugin>,
         context: &mut Context,
     ) {
-        let resumed = handler.map(|id| {
-            let resumed = self.with_handler(id, None, None, context, |handler, context| {
-                handler.resume_deregistration(&plugin, context)
-            });
-            resumed.ok_or(id)
+        let is_resumed = handler.and_then(|id| {
+            self.with_handler(id, None, None, context, |handler, context| {
+                handler.resume_deregistration(plugin, context)
+            })
         });
         // The snapshot leaves the deregistration out from now on, unless the handler owes it again.
         self.owed_revision += 1;
-        match resumed {
-            Some(Ok(true)) => {}
-            Some(Err(failed)) => {
-                let id = self.ids.next(EffectOwner::HANDLER);
-                self.add_debt(id, failed, plugin, context);
-            }
-            Some(Ok(false)) | None => {
-                context.emit(PluginEvent::of_plugin(&plugin, EventKind::DebtDropped));
-            }
+        if is_resumed != Some(true) {
+            context.emit(PluginEvent::of_plugin(plugin, EventKind::DebtDropped));
         }
     }
 
     /// Calls one method of a handler, and carries out the effects that the method asks for. Returns
-    /// `None` if the handler was given up, or panics now: then it asks for nothing.
+    /// `None` if the handler was dropped.
     fn with_handler<T>(
         &mut self,
         id: HandlerId,
@@ -416,23 +382,17 @@ impl HandlerHost {
         let handler = self.handlers.get_mut(id)?;
         let mut wanted = Vec::new();
         let now = context.now;
-        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
+        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted)
+            .with_budget(&context.budget);
         if let Some(Subject { plugin, owner }) = subject {
             handler_context = handler_context.with_plugin(plugin).with_owner(owner);
         }
-        match panics::catch(|| method(handler, &mut handler_context)) {
-            Ok(result) => {
-                let plugin = subject.map(|it| it.plugin);
-                for effect in wanted {
-                    self.execute_effect(id, plugin, effect, context);
-                }
-                Some(result)
-            }
-            Err(panicked) => {
-                self.give_up(id, &panicked);
-                None
-            }
+        let result = method(handler, &mut handler_context);
+        let plugin = subject.map(|it| it.plugin);
+        for effect in wanted {
+            self.execute_effect(id, plugin, effect, context);
         }
+        Some(result)
     }
 
     /// Returns what a running program does for which plugin, if its handler has named that.
@@ -481,3 +441,6 @@ impl HandlerHost {
         effects.filter(|it| it.deadline.at().is_some()).count()
     }
 }
+
+/// The answer of a handler that was dropped, which nothing asks any more.
+const DROPPED: &str = "the handler for plugins of this type has gone";

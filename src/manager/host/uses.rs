@@ -3,7 +3,7 @@
 //! Pure.
 
 use super::HandlerHost;
-use crate::handler::{HandlerId, panics};
+use crate::handler::HandlerId;
 use crate::manager::context::Context;
 use crate::manager::ids::SocketId;
 
@@ -59,7 +59,7 @@ impl HandlerHost {
         replaced.retain(|id| {
             let is_used = uses.of(*id) > 0;
             if !is_used {
-                panics::discard(handlers.remove(*id));
+                handlers.remove(*id);
             }
             is_used && handlers.get(*id).is_some()
         });

@@ -34,8 +34,6 @@ pub(in crate::manager) enum Event {
     Answered(Result<(), Refusal>),
     /// A deadline may have passed.
     Timeout,
-    /// More is held of plugins than the memory budget allows, and this one is cut.
-    OverBudget,
     /// The socket was removed or replaced, or the manager stops.
     Cancelled,
 }
@@ -148,7 +146,6 @@ impl Event {
             Self::EndpointChecked(_) => "EndpointChecked",
             Self::Answered(_) => "Answered",
             Self::Timeout => "Timeout",
-            Self::OverBudget => "OverBudget",
             Self::Cancelled => "Cancelled",
         }
     }

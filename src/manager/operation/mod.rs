@@ -50,7 +50,7 @@
 //! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
 //! ends it from every state: at once if no handler has registered the plugin, and through
 //! `Deregistering` if one has or may have. So every register that was not answered with a no is
-//! followed by exactly one deregister. [`Event::OverBudget`] fails the attempt in the same ways.
+//! followed by exactly one deregister.
 //!
 //! A socket that is replaced or removed cancels its operation as soon as the watch reports that. In
 //! `AskingInfo` this closes the connection and drops the reply, and the plugin is not notified. A
@@ -348,7 +348,6 @@ impl Operation {
                 steps.deregistration_timed_out(asked.plugin, then)
             }
             (state, E::Cancelled) => steps.cancelled(state),
-            (state, E::OverBudget) if !state.is_deregistering() => steps.over_budget(state),
             (state, event) => {
                 let (state_name, event) = (state.name(), event.name());
                 let unexpected = Unexpected {

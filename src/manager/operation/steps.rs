@@ -321,30 +321,6 @@ impl Steps<'_> {
         self.deregistered(plugin, then, answer)
     }
 
-    /// Fails, because more is held of plugins than the memory budget allows.
-    pub(super) fn over_budget(self, state: State) -> Step {
-        match state {
-            State::Validating(asked) | State::Observing(asked) => {
-                self.commands.push(Command::Abandon(asked.plugin));
-                self.fail(Failure::OverBudget)
-            }
-            State::Registering(asked) => {
-                let abandon = Command::Abandon(asked.plugin.clone());
-                self.commands.push(abandon);
-                self.undo_unnotified(asked.plugin, Failure::OverBudget)
-            }
-            State::Notifying(Notification::Registered(plugin), _)
-            | State::Redialing(Notification::Registered(plugin), _) => {
-                self.undo_unnotified(plugin, Failure::OverBudget)
-            }
-            State::Notifying(Notification::Refused(refusal), _)
-            | State::Redialing(Notification::Refused(refusal), _) => {
-                self.fail(Failure::Refused(refusal))
-            }
-            _ => self.fail(Failure::OverBudget),
-        }
-    }
-
     pub(super) fn cancelled(self, state: State) -> Step {
         match state {
             State::Dialing(..)

@@ -128,7 +128,6 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ),
         ("Timeout, early", Event::Timeout, Time::ZERO),
         ("Timeout", Event::Timeout, LATE),
-        ("OverBudget", Event::OverBudget, Time::ZERO),
         ("Cancelled", Event::Cancelled, Time::ZERO),
     ]
 }
@@ -221,11 +220,9 @@ Dialing
     DialFailed(Refused) -> AwaitingListener [ReportNotConnected]
     DialFailed(Denied) -> ended: Failed(Dial) [Hangup]
     Timeout -> ended: Failed(Dial) [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AwaitingListener
     Timeout -> Dialing [Dial]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo
     Replied(info) -> AwaitingLock(Register) [AcquireLock]
@@ -233,7 +230,6 @@ AskingInfo
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(RegisterAgain)
     Replied(info) -> AwaitingLock(Register) [AcquireLock]
@@ -241,7 +237,6 @@ AskingInfo(RegisterAgain)
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Check)
     Replied(info) -> ended: Alive [MonitorLiveness]
@@ -249,11 +244,9 @@ AskingInfo(Check)
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AwaitingLock(Register)
     LockAcquired -> Validating [Ask(Validate)]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Observe)
     Replied(info) -> AwaitingLock(Observe) [Hangup, AcquireLock]
@@ -261,30 +254,25 @@ AskingInfo(Observe)
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AwaitingLock(Observe)
     LockAcquired -> Observing [Ask(Validate)]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 Observing
     Answered(yes) -> ended: Observed(true) []
     Answered(no) -> ended: Observed(false) []
     Answered(ignore) -> ended: Observed(false) []
     Timeout -> ended: Observed(false) [Abandon]
-    OverBudget -> ended: Failed(OverBudget) [Abandon, Hangup]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
 Observing(endpoint)
     Answered(yes) -> CheckingEndpoint [CheckEndpoint]
     Answered(no) -> ended: Observed(false) []
     Answered(ignore) -> ended: Observed(false) []
     Timeout -> ended: Observed(false) [Abandon]
-    OverBudget -> ended: Failed(OverBudget) [Abandon, Hangup]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
 CheckingEndpoint
     EndpointChecked(yes) -> ended: Observed(true) [Hangup]
     EndpointChecked(no) -> ended: EndpointFailed [Hangup]
-    OverBudget -> ended: Failed(OverBudget) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AwaitingLock(Deregister)
     LockAcquired -> Deregistering [Ask(Deregister)]
@@ -294,14 +282,12 @@ Validating
     Answered(no) -> Notifying(Refused) [Notify(false)]
     Answered(ignore) -> ended: Failed(Refused) [Hangup]
     Timeout -> Notifying(Refused) [Abandon, Notify(false)]
-    OverBudget -> ended: Failed(OverBudget) [Abandon, Hangup]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
 Registering
     Answered(yes) -> Notifying(Registered) [Notify(true)]
     Answered(no) -> Notifying(Refused) [LeaveActual, Notify(false)]
     Answered(ignore) -> ended: Failed(Refused) [LeaveActual, Hangup]
     Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
-    OverBudget -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Registered)
     Replied(info) -> ended: Registered [MonitorLiveness]
@@ -309,7 +295,6 @@ Notifying(Registered)
     Replied(garbage) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(error) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(unsent) -> Redialing(Registered) [Hangup, Dial]
-    OverBudget -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Refused)
     Replied(info) -> ended: Failed(Refused) [Hangup]
@@ -317,21 +302,18 @@ Notifying(Refused)
     Replied(garbage) -> ended: Failed(Refused) [Hangup]
     Replied(error) -> ended: Failed(Refused) [Hangup]
     Replied(unsent) -> Redialing(Refused) [Hangup, Dial]
-    OverBudget -> ended: Failed(Refused) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 Redialing(Registered)
     Connected -> Notifying(Registered) [Notify(true)]
     DialFailed(Refused) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     DialFailed(Denied) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Timeout -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
-    OverBudget -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
 Redialing(Refused)
     Connected -> Notifying(Refused) [Notify(false)]
     DialFailed(Refused) -> ended: Failed(Refused) [Hangup]
     DialFailed(Denied) -> ended: Failed(Refused) [Hangup]
     Timeout -> ended: Failed(Refused) [Hangup]
-    OverBudget -> ended: Failed(Refused) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 Deregistering(Refuse)
     Answered(yes) -> Notifying(Refused) [Notify(false)]

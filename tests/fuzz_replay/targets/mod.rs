@@ -16,7 +16,6 @@ pub mod api_requests;
 pub mod client_script;
 pub mod config_file;
 pub mod connection_split;
-pub mod device_lists;
 pub mod frames;
 pub mod grpc_message;
 pub mod grpc_server_script;
@@ -45,7 +44,7 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 18] = [
+pub const TARGETS: [(&str, Check); 17] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -62,7 +61,6 @@ pub const TARGETS: [(&str, Check); 18] = [
     ("grpc_status", grpc_status::check),
     ("plugin_info", plugin_info::check),
     ("register_requests", register_requests::check),
-    ("device_lists", device_lists::check),
     ("config_file", config_file::check),
 ];
 

@@ -103,7 +103,7 @@ impl Devices {
                 continue;
             };
             let parts = |id: &str| id.rsplitn(2, '.').last().map(str::to_owned);
-            assert_eq!(parts(first.id), parts(last.id), "two lists are mixed");
+            assert_eq!(parts(&first.id), parts(&last.id), "two lists are mixed");
             let mut numbers = first.id.split('.').map(|it| it.parse().ok());
             let (process, count) = (numbers.next().flatten(), numbers.nth(1).flatten());
             assert_eq!(Some(known.devices.len() as u64), count, "{first:?}");
@@ -209,7 +209,7 @@ impl Simulation {
             let known = all.iter().find(|it| it.plugin == plugin);
             let known = known.unwrap_or_else(|| panic!("the devices of {plugin} are unknown"));
             let healthy = known.devices.iter().filter(|it| it.is_healthy);
-            let healthy: Vec<_> = healthy.map(|it| it.id.to_owned()).collect();
+            let healthy: Vec<_> = healthy.map(|it| it.id.to_string()).collect();
             assert_eq!(healthy, ids, "{plugin}");
             self.accept_events();
             self.node.world.push(&path, &list);

@@ -1,0 +1,141 @@
+//! The memory budget: one number for all that plugins can make grow.
+//!
+//! Pure. Each buffer and each list has a limit of its own, but there may be many plugins, so the
+//! sum is limited, too. What would exceed the budget is refused at that moment: a call fails, or a
+//! list is not accepted. Nothing is taken from another plugin for it. A small share is always
+//! granted, so that a small plugin registers whatever the others hold.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use crate::config::{MEMORY_BUDGET, SMALL_SHARE};
+
+/// The octets that may be held for all plugins together. Clones share the same budget.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Counters>);
+
+#[derive(Debug)]
+struct Counters {
+    limit: AtomicUsize,
+    held: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+/// What one holder has of the budget, which it returns when it is dropped.
+#[derive(Debug)]
+pub struct Reserved {
+    budget: Budget,
+    octets: usize,
+}
+
+/// The reason why octets are refused: all plugins together would hold more than the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Arc::new(Counters {
+            limit: AtomicUsize::new(MEMORY_BUDGET),
+            held: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        }))
+    }
+}
+
+impl Budget {
+    /// Returns the number of octets that may be held.
+    pub fn limit(&self) -> usize {
+        self.0.limit.load(Relaxed)
+    }
+
+    /// Sets the number of octets that may be held. What is held already stays.
+    pub fn set_limit(&self, octets: usize) {
+        self.0.limit.store(octets, Relaxed);
+    }
+
+    /// Returns the number of octets that are held.
+    pub fn held(&self) -> usize {
+        self.0.held.load(Relaxed)
+    }
+
+    /// Returns how often octets were refused since the last call.
+    pub fn take_refused(&self) -> usize {
+        self.0.refused.swap(0, Relaxed)
+    }
+
+    /// Returns a holder that has nothing yet.
+    pub fn reserve(&self) -> Reserved {
+        Reserved {
+            budget: self.clone(),
+            octets: 0,
+        }
+    }
+}
+
+impl Reserved {
+    /// Holds this number of octets in place of those before. Refused if it is more than before and
+    /// more than [`SMALL_SHARE`], and exceeds the budget; then nothing changes.
+    pub fn resize(&mut self, octets: usize) -> Result<(), OverBudget> {
+        let counters = &*self.budget.0;
+        let others = counters.held.load(Relaxed) - self.octets;
+        let is_granted = octets <= self.octets.max(SMALL_SHARE)
+            || others.saturating_add(octets) <= counters.limit.load(Relaxed);
+        if !is_granted {
+            counters.refused.fetch_add(1, Relaxed);
+            return Err(OverBudget);
+        }
+        counters.held.store(others + octets, Relaxed);
+        self.octets = octets;
+        Ok(())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.budget.0.held.fetch_sub(self.octets, Relaxed);
+    }
+}
+
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("plugins have exhausted the memory budget")
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = SMALL_SHARE + 1;
+
+    #[test]
+    fn what_would_exceed_the_budget_is_refused_and_changes_nothing() {
+        let budget = Budget::default();
+        budget.set_limit(2 * LARGE);
+        let (mut one, mut other) = (budget.reserve(), budget.reserve());
+        assert_eq!(one.resize(LARGE), Ok(()));
+        assert_eq!(other.resize(LARGE + 1), Err(OverBudget));
+        assert_eq!((budget.held(), budget.take_refused()), (LARGE, 1));
+        assert_eq!(other.resize(LARGE), Ok(()), "it is just enough");
+        assert_eq!((budget.held(), budget.take_refused()), (2 * LARGE, 0));
+        drop(one);
+        assert_eq!(other.resize(2 * LARGE), Ok(()));
+        drop(other);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn a_small_share_is_always_granted_and_so_is_less_than_before() {
+        let budget = Budget::default();
+        let (mut large, mut small) = (budget.reserve(), budget.reserve());
+        assert_eq!(large.resize(2 * LARGE), Ok(()));
+        budget.set_limit(0);
+        assert_eq!(small.resize(SMALL_SHARE), Ok(()));
+        assert_eq!(large.resize(2 * LARGE + 1), Err(OverBudget));
+        assert_eq!(large.resize(LARGE), Ok(()));
+        assert_eq!(large.resize(LARGE + 1), Err(OverBudget));
+    }
+}
