@@ -6,8 +6,12 @@
 //! what follows.
 
 use std::fmt::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 
 /// Untrusted text that is shown with everything but visible characters and plain spaces escaped,
 /// and with a length limit.
@@ -44,6 +48,23 @@ pub(crate) fn composed(text: &[u8]) -> String {
     bytes(text).to_string().replace(r"\\", r"\")
 }
 
+/// Appends a value as JSON in plain ASCII, so that a terminal can show it whatever it is.
+///
+/// # Panics
+///
+/// Panics if the value cannot be JSON, such as a path that is not UTF-8.
+pub fn json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    write_json(value, out).expect("the value can be JSON, and a vector takes all of it");
+}
+
+/// Writes a value as JSON in plain ASCII.
+pub(crate) fn write_json(
+    value: &(impl Serialize + ?Sized),
+    out: impl io::Write,
+) -> serde_json::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, Ascii))
+}
+
 /// Appends `text` as a JSON string in plain ASCII, so that a terminal can show it whatever it is.
 pub fn json_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
@@ -68,6 +89,26 @@ fn push_ascii(c: char, out: &mut Vec<u8>) {
         for shift in [12, 8, 4, 0] {
             out.push(b"0123456789abcdef"[usize::from((*unit >> shift) & 0xf)]);
         }
+    }
+}
+
+/// The format of JSON in which every character that is not visible ASCII is `\uXXXX`.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        for part in fragment.split_inclusive(|c| !matches!(c, ' '..='~')) {
+            let plain = part.trim_end_matches(|c| !matches!(c, ' '..='~'));
+            out.write_all(plain.as_bytes())?;
+            for unit in part[plain.len()..].encode_utf16() {
+                write!(out, "\\u{unit:04x}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +294,7 @@ mod tests {
     fn json_is_plain_ascii_and_means_the_same() {
         let said = "größe \u{7f}\u{9b}31m \u{202e}\u{1f600}\n\t\0\"\\";
         let mut string = Vec::new();
-        json_string(said, &mut string);
+        json(said, &mut string);
         let string = String::from_utf8(string).expect("it is text");
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~');
         assert!(string.bytes().all(is_plain), "{string}");

@@ -256,9 +256,6 @@ pub const MAX_JOURNAL: usize = 16 * 1024 * 1024;
 /// half of the journal (octets): several times the usual need.
 pub const MAX_SHARE: usize = MAX_STATE_FILE / MAX_SOCKETS;
 
-/// The part of a state file that is written in one turn (octets), in about a millisecond.
-pub const STATE_FILE_PIECE: usize = 64 * 1024;
-
 /// The time that passes before links to plugins by name are changed again: a plugin that flaps
 /// costs one change per second.
 pub const LINK_INTERVAL: Duration = Duration::from_secs(1);

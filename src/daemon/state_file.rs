@@ -1,8 +1,8 @@
 //! The state file, which keeps the registered plugins over a restart.
 //!
 //! Each version is written beside the old one and renamed over it, so that there is a complete file
-//! at every moment. Writing starts some time after a change, and one piece is written in each turn
-//! of the loop, so that plugins do not wait for it. The file is useful during one boot only, so it
+//! at every moment. It is written some time after a change, so that a burst of registrations is one
+//! version. The file is useful during one boot only, so it
 //! is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
@@ -16,13 +16,13 @@ use nix::errno::Errno;
 
 use super::journal::{Journal, PendingEntry};
 use super::{ProgramProblem, SetupError, permissions};
-use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_PIECE, STATE_FILE_RETRY};
+use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
 use crate::escape;
 use crate::handler::EffectId;
-use crate::manager::{Manager, SavedState, Snapshot};
+use crate::manager::{Manager, SavedState};
 use crate::time::Time;
 
-/// The state file, and the progress of writing it.
+/// The state file, and when it is written next.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
@@ -31,27 +31,14 @@ pub(super) struct StateFile {
     boot: Option<String>,
     /// The manager's revision in the last version, or after the start.
     written: u64,
-    /// The time at which the next version, or its next piece, is written.
+    /// The time at which the next version is written.
     due: Option<Time>,
     /// The pause before the next attempt, if the last version could not be written.
     pause: Option<Duration>,
-    /// The next version, while it is being written.
-    writing: Option<Writing>,
     /// Whether a warning was logged that plugins were left out.
     is_too_long: bool,
     /// The programs that were started since the last version.
     journal: Journal,
-}
-
-/// A version of the file that is written in pieces, one for each turn of the loop.
-#[derive(Debug)]
-struct Writing {
-    snapshot: Snapshot,
-    /// The manager's revision that the snapshot shows.
-    revision: u64,
-    /// The number of the first journal entry that the snapshot does not contain.
-    journal: u64,
-    file: File,
 }
 
 impl StateFile {
@@ -64,7 +51,6 @@ impl StateFile {
             written: 0,
             due: None,
             pause: None,
-            writing: None,
             is_too_long: false,
         }
     }
@@ -184,85 +170,50 @@ impl StateFile {
         }
     }
 
-    /// Writes a piece of the next version if that is due.
+    /// Writes the next version if that is due.
     pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
-        if self.due.is_none_or(|due| due > now) {
-            return;
-        }
-        self.due = None;
-        let written = self.begin(manager).and_then(|()| self.write_next());
-        match written {
-            Ok(true) => self.due = Some(now), // The next turn does not wait.
-            Ok(false) => {}
-            Err(error) => self.failed(&error, now),
+        if self.due.is_some_and(|due| due <= now) {
+            self.save(manager, now);
         }
     }
 
-    /// Writes the next version now and as a whole, if the manager has changed.
+    /// Writes the next version now, if the manager has changed.
     pub(super) fn save(&mut self, manager: &Manager, now: Time) {
         self.due = None;
-        self.writing = None;
-        let mut written = self.begin(manager);
-        while written.is_ok() && self.writing.is_some() {
-            written = self.write_next().map(|_| ());
-        }
-        if let Err(error) = written {
+        if let Err(error) = self.write(manager) {
             self.failed(&error, now);
         }
     }
 
-    /// Begins the next version if the manager has changed, unless a version is being written.
-    fn begin(&mut self, manager: &Manager) -> io::Result<()> {
-        let Some(boot) = &self.boot else {
+    fn write(&mut self, manager: &Manager) -> io::Result<()> {
+        let Some(boot) = self.boot.as_ref().filter(|_| self.is_changed(manager)) else {
             return Ok(());
         };
-        let revision = manager.revision();
-        if self.writing.is_none() && self.is_changed(manager) {
-            let file = create(&beside(&self.path))?;
-            let journal = self.journal.begin();
-            let mut snapshot = manager.snapshot(boot);
-            snapshot.set_journal(journal);
-            self.writing = Some(Writing {
-                snapshot,
-                revision,
-                journal,
-                file,
-            });
-        }
+        let mut file = create(&beside(&self.path))?;
+        let journal = self.journal.begin();
+        let mut state = manager.snapshot(boot);
+        state.set_journal(journal);
+        file.write_all(&state.encode())?;
+        fs::rename(beside(&self.path), &self.path)?;
+        self.written = manager.revision();
+        self.journal.contained(journal);
+        self.succeeded(state.left_out());
         Ok(())
     }
 
-    /// Writes the next piece; after the last one, renames the file to its place. Returns whether
-    /// there is more to write.
-    fn write_next(&mut self) -> io::Result<bool> {
-        let Some(mut writing) = self.writing.take() else {
-            return Ok(false);
-        };
-        if let Some(piece) = writing.snapshot.encode_next(STATE_FILE_PIECE) {
-            writing.file.write_all(&piece)?;
-            self.writing = Some(writing);
-            return Ok(true);
-        }
-        fs::rename(beside(&self.path), &self.path)?;
-        self.succeeded(&writing);
-        Ok(false)
-    }
-
-    fn succeeded(&mut self, written: &Writing) {
-        self.written = written.revision;
-        self.journal.contained(written.journal);
+    /// Logs what has changed since the last version: it was not written, or not as a whole.
+    fn succeeded(&mut self, left_out: usize) {
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {
             log::info!("{path}: the state file can be written again");
         }
-        let count = written.snapshot.left_out();
-        if count > 0 && !self.is_too_long {
+        if left_out > 0 && !self.is_too_long {
             log::warn!(
                 "{path}: plugins were left out of the state file, because they do not fit or have \
-                 a path that is not UTF-8 count={count}"
+                 a path that is not UTF-8 count={left_out}"
             );
         }
-        self.is_too_long = count > 0;
+        self.is_too_long = left_out > 0;
     }
 
     /// Schedules a retry after a pause that doubles each time. Logs only the first failure.

@@ -129,8 +129,8 @@
 //!   few.
 //! - **A plugin that is down stays registered**, as with kubelet, unless the user asks otherwise.
 //! - **What was registered survives a restart in a file** that is valid for one boot only and is
-//!   written a second after a change. Given up: writing it to the disk with `fsync`; it is worth
-//!   nothing after a reboot.
+//!   written a second after a change, as a whole. Given up: writing it to the disk with `fsync`; it
+//!   is worth nothing after a reboot; writing it in pieces; and reading its first format.
 //! - **A program is recorded before it is started**, in a journal beside that file: an `add` of the
 //!   last second had no `del` if the daemon was killed. The child that becomes the program appends
 //!   the entry, so the loop does not wait for the disk, and the kernel kills a child whose daemon

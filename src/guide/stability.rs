@@ -201,10 +201,8 @@
 //! again, whatever its version. The state file only adds which plugins disappeared in between. It
 //! is JSON, begins with its format, and is valid until the next boot.
 //!
-//! - **Upgrade.** This version writes format 2 and reads formats 1 and 2. In a file of format 1 the
-//!   birth time of a socket means nothing, so its sockets are compared by device and inode.
-//!   Tests: `a_state_file_of_the_first_format_is_compared_by_device_and_inode_only`,
-//!   `what_was_restored_by_inode_only_is_saved_as_such`.
+//! - **Upgrade.** This version reads and writes format 2. A file of format 1, which 0.1.0 wrote, is
+//!   as one of an unknown format.
 //! - A plugin that announced itself has the key `announced`. An older version takes it for one
 //!   whose socket has gone, and deregisters it.
 //! - The key `journal` is the number of the first entry of the journal (`FILE.journal-a`,

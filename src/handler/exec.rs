@@ -38,12 +38,15 @@
 mod grammar;
 mod owed;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::Serialize;
 
 use self::owed::Owed;
 use super::{
@@ -52,7 +55,6 @@ use super::{
 };
 use crate::config::{EXEC_TIMEOUT, MAX_OWED};
 use crate::escape;
-use crate::json::Writer;
 
 /// A handler that runs a program for every plugin of its types.
 #[derive(Debug)]
@@ -470,18 +472,28 @@ fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// Returns the object that the program reads from its standard input, in one line.
+/// The object that the program reads from its standard input, in one line.
+#[derive(Serialize)]
+struct Registration<'a> {
+    action: &'a str,
+    r#type: &'a str,
+    name: &'a str,
+    endpoint: Cow<'a, str>,
+    versions: &'a [String],
+    socket: Cow<'a, str>,
+}
+
 fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
+    let registration = Registration {
+        action: verb.word(),
+        r#type: &plugin.kind,
+        name: &plugin.name,
+        endpoint: plugin.endpoint.to_string_lossy(),
+        versions: &plugin.versions,
+        socket: plugin.socket.to_string_lossy(),
+    };
     let mut line = Vec::new();
-    let mut json = Writer(&mut line);
-    json.open(b'{');
-    json.key("action").text(verb.word());
-    json.key("type").text(&plugin.kind);
-    json.key("name").text(&plugin.name);
-    json.key("endpoint").path(&plugin.endpoint);
-    json.key("versions").texts(&plugin.versions);
-    json.key("socket").path(&plugin.socket);
-    json.close(b'}');
+    escape::json(&registration, &mut line);
     line.push(b'\n');
     line
 }

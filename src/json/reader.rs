@@ -1,6 +1,6 @@
 //! Reads JSON.
 
-use std::str::{self, FromStr};
+use std::str;
 
 /// The rest of a document, without leading white space.
 ///
@@ -32,11 +32,6 @@ impl<'a> Reader<'a> {
         self.rest.first().copied()
     }
 
-    /// Returns the number of octets that are left.
-    pub(crate) fn left(&self) -> usize {
-        self.rest.len()
-    }
-
     /// Reads an object. `entry` reads the value of each key.
     pub(crate) fn object(
         &mut self,
@@ -54,27 +49,8 @@ impl<'a> Reader<'a> {
         self.parts(b'[', b']', item)
     }
 
-    /// Reads an array of texts.
-    pub(crate) fn texts(&mut self) -> Option<Vec<String>> {
-        let mut texts = Vec::new();
-        self.array(&mut |reader| {
-            texts.push(reader.text()?);
-            Some(())
-        })?;
-        Some(texts)
-    }
-
-    /// Reads a number of a type whose numbers have no fraction.
-    pub(crate) fn number<T: FromStr>(&mut self) -> Option<T> {
-        self.plain()?.parse().ok()
-    }
-
-    /// Reads `true` or `false`.
-    pub(crate) fn boolean(&mut self) -> Option<bool> {
-        self.plain()?.parse().ok()
-    }
-
     /// Reads any value, and drops it.
+    #[cfg(test)]
     pub(crate) fn ignore(&mut self) -> Option<()> {
         match self.first()? {
             b'"' => self.text().map(drop),

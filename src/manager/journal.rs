@@ -12,13 +12,14 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Manager;
 use super::ids::SocketId;
-use super::registered::Compared;
 use super::saved_state::{NO_SOCKET, SavedPlugin};
 use super::socket::Socket;
+use crate::escape;
 use crate::handler::{EffectId, Plugin, Run};
-use crate::json::{Reader, Writer};
 
 /// A program that was about to be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,15 @@ pub struct JournalEntry {
     /// One of [`ACTIONS`].
     action: &'static str,
     plugin: SavedPlugin,
+}
+
+/// An entry as a line of the journal.
+#[derive(Serialize, Deserialize)]
+struct Line<T> {
+    number: u64,
+    boot: String,
+    action: String,
+    plugin: T,
 }
 
 impl JournalEntry {
@@ -41,14 +51,13 @@ impl JournalEntry {
     /// Encodes the entry with this number, in the boot of that name.
     pub fn encode(&self, number: u64, boot: &str) -> Vec<u8> {
         let mut line = vec![b'\n'];
-        let mut json = Writer(&mut line);
-        json.open(b'{');
-        json.key("number").number(number);
-        json.key("boot").text(boot);
-        json.key("action").text(self.action);
-        json.key("plugin");
-        self.plugin.write(&mut json);
-        json.close(b'}');
+        let entry = Line {
+            number,
+            boot: boot.to_owned(),
+            action: self.action.to_owned(),
+            plugin: &self.plugin,
+        };
+        escape::json(&entry, &mut line);
         line
     }
 
@@ -57,8 +66,8 @@ impl JournalEntry {
     pub fn decode(content: &[u8], boot: &str, first: u64) -> (Vec<Self>, usize) {
         let (mut entries, mut damaged) = (Vec::new(), 0);
         for line in content.split(|octet| *octet == b'\n') {
-            match Self::read(line, boot) {
-                Some((entry, true)) if entry.number >= first => entries.push(entry),
+            match Self::read(line) {
+                Some((entry, of)) if of == boot && entry.number >= first => entries.push(entry),
                 Some(_) => {}
                 None => damaged += usize::from(!line.is_empty()),
             }
@@ -66,31 +75,16 @@ impl JournalEntry {
         (entries, damaged)
     }
 
-    /// Reads a line: the entry, and whether it is of that boot. Keys that are not known are
-    /// skipped.
-    fn read(line: &[u8], boot: &str) -> Option<(Self, bool)> {
-        let (mut number, mut is_of_boot, mut action, mut plugin) = (None, None, None, None);
-        let mut reader = Reader::new(line);
-        reader.object(&mut |reader, key| {
-            match key {
-                "number" => number = Some(reader.number()?),
-                "boot" => is_of_boot = Some(reader.text()? == boot),
-                "action" => {
-                    let word = reader.text()?;
-                    action = ACTIONS.iter().find(|action| **action == word);
-                }
-                "plugin" => plugin = Some(SavedPlugin::read(reader)?),
-                _ => reader.ignore()?,
-            }
-            Some(())
-        })?;
+    /// Reads a line: the entry, and the name of its boot. Keys that are not known are skipped.
+    fn read(line: &[u8]) -> Option<(Self, String)> {
+        let line: Line<SavedPlugin> = serde_json::from_slice(line).ok()?;
+        let action = ACTIONS.iter().find(|action| **action == line.action)?;
         let entry = Self {
-            number: number?,
-            action: action?,
-            plugin: plugin?,
+            number: line.number,
+            action,
+            plugin: line.plugin,
         };
-        let is_of_boot = is_of_boot?;
-        reader.is_at_end().then_some((entry, is_of_boot))
+        Some((entry, line.boot))
     }
 }
 
@@ -102,12 +96,9 @@ impl Manager {
         let socket = self.sockets.at(&plugin.socket);
         let saved = socket.and_then(Socket::saved);
         // A socket that is not known is never found: the plugin is deregistered after a restart.
-        let (_, identity, compared) = saved.filter(|(saved, ..)| *saved == plugin).unwrap_or((
-            plugin,
-            NO_SOCKET,
-            Compared::Identity,
-        ));
-        let plugin = SavedPlugin::of(plugin, identity, compared)?;
+        let saved = saved.filter(|(saved, ..)| *saved == plugin);
+        let (_, identity, is_announced) = saved.unwrap_or((plugin, NO_SOCKET, false));
+        let plugin = SavedPlugin::of(plugin, identity, is_announced)?;
         Some(JournalEntry {
             number: 0,
             action,
@@ -123,8 +114,7 @@ impl Manager {
     /// not have ended: it is owed.
     pub fn replay(&mut self, entry: JournalEntry) {
         let JournalEntry { action, plugin, .. } = entry;
-        let compared = plugin.compared();
-        let (plugin, identity) = plugin.into_plugin();
+        let (plugin, identity, is_announced) = plugin.into_plugin();
         let is_del = action == DEL;
         let before = self.sockets.at(&plugin.socket).filter(|socket| {
             let registered = socket.registered();
@@ -141,7 +131,7 @@ impl Manager {
         if let Some(before) = before.filter(|before| before.key() != plugin.key()) {
             self.host.resume(before);
         }
-        self.restore_plugin(plugin, identity, compared);
+        self.restore_plugin(plugin, identity, is_announced);
     }
 
     /// Removes a restored plugin whose socket has been neither found nor lost.
@@ -177,8 +167,7 @@ mod tests {
             r#"{{"socket":"/r/{name}.sock","device":1,"inode":2,"born":[3,4],"type":"CSIPlugin",
             "name":"{name}","endpoint":"/p/a.sock","versions":["1.0.0"]}}"#
         );
-        let plugin = SavedPlugin::read(&mut Reader::new(plugin.as_bytes()));
-        let plugin = plugin.expect("it is valid");
+        let plugin = serde_json::from_str(&plugin).expect("it is valid");
         JournalEntry {
             number,
             action,

@@ -64,7 +64,6 @@ mod registered;
 mod request;
 mod router;
 mod saved_state;
-mod snapshot;
 mod socket;
 mod sockets;
 mod state;
@@ -100,7 +99,6 @@ pub use request::ForgetError;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use saved_state::{SavedState, SavedStateError};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use snapshot::Snapshot;
 pub use socket::Socket;
 pub use state::State;
 pub use status::{Status, Usage};

@@ -96,7 +96,7 @@ impl Socket {
         if let Some(Registered { by, health, .. }) = &self.registered {
             let is_leaving = match by {
                 By::Handler(_) => self.desired.is_none() || health.must_deregister,
-                By::Restored(_) => false,
+                By::Restored { .. } => false,
                 By::Predecessor => true,
             };
             return match health.down_since() {

@@ -55,22 +55,14 @@ pub(super) enum By {
     /// A handler of this process, which validated the plugin.
     Handler(HandlerId),
     /// A handler of the process before a restart. It is not known yet whether the plugin's socket
-    /// exists; the comparison decides that when a socket is found at its path.
-    Restored(Compared),
+    /// exists: that is decided when a socket is found at its path.
+    Restored {
+        /// Whether no socket is found for the plugin: it announces itself again, or is deregistered
+        /// after [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
+        is_announced: bool,
+    },
     /// A handler of the process before a restart. The socket was removed or replaced.
     Predecessor,
-}
-
-/// How the socket of a restored plugin is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
-    /// By its whole identity.
-    Identity,
-    /// By device and inode: the state file has the first format.
-    Inode,
-    /// Not at all: its plugin announces itself again, or is deregistered after
-    /// [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
-    Announced,
 }
 
 /// The state of a registered plugin, as far as it is known.
@@ -125,28 +117,20 @@ impl Registered {
 
     /// Returns whether it is not known yet whether the plugin's socket exists.
     pub(super) fn is_restored(&self) -> bool {
-        matches!(self.by, By::Restored(_))
+        matches!(self.by, By::Restored { .. })
     }
 
     /// Returns whether the plugin announced itself before a restart and has not done so since.
     pub(super) fn is_restored_announced(&self) -> bool {
-        self.by == By::Restored(Compared::Announced)
+        self.by == By::Restored { is_announced: true }
     }
 
-    /// Returns how the plugin's socket is recognised after another restart.
-    pub(super) fn compared(&self) -> Compared {
+    /// Returns whether the plugin announced itself, and has to do so again after another restart.
+    pub(super) fn is_announced(&self) -> bool {
         match self.by {
-            By::Restored(compared) => compared,
-            By::Handler(_) if self.identity.is_of_announcement() => Compared::Announced,
-            By::Handler(_) | By::Predecessor => Compared::Identity,
-        }
-    }
-
-    /// Returns whether a socket is the one of the plugin.
-    pub(super) fn has_identity(&self, identity: Identity) -> bool {
-        match self.by {
-            By::Restored(Compared::Inode) => self.identity.is_same_inode(&identity),
-            _ => self.identity == identity,
+            By::Restored { is_announced } => is_announced,
+            By::Handler(_) => self.identity.is_of_announcement(),
+            By::Predecessor => false,
         }
     }
 }

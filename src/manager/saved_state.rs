@@ -1,54 +1,66 @@
 //! The state that is restored after a restart: which plugins were registered.
 //!
-//! Pure: octets in; the daemon reads the file, and writes a [`super::Snapshot`] to it. A plugin may
-//! go while the daemon is down, and its handler must still deregister it. So the registered plugins
-//! are kept in a file; a plugin in it whose socket the watch reports as lost is deregistered.
+//! Pure: octets in and out; the daemon reads and writes the file. A plugin may go while the daemon
+//! is down, and its handler must still deregister it. So the registered plugins are kept in a file;
+//! a plugin in it whose socket the watch reports as lost is deregistered.
+//!
+//! A file is never longer than what is read back ([`MAX_STATE_FILE`]), in which each of
+//! [`MAX_SOCKETS`](crate::config::MAX_SOCKETS) plugins has a share that no honest plugin exceeds.
+//! The longest entries are left out of a file that would be longer, so a plugin with a very long
+//! description never costs another one its place.
 //!
 //! A file from before a reboot does not apply to the sockets of this boot, and a file that is torn
 //! or was not written by this program has no meaning. Both are rejected, which costs only the saved
 //! state.
 
 use std::fmt;
+use std::ops::Not;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Manager;
-use super::registered::{By, Compared, Registered};
-use crate::config::DEVICE_GRACE;
+use super::registered::{By, Registered};
+use super::socket::Socket;
+use crate::config::{DEVICE_GRACE, MAX_STATE_FILE};
 use crate::escape;
 use crate::handler::Plugin;
-use crate::json::{Reader, Writer};
 use crate::watch::Identity;
 
-/// The registered plugins at some moment, as a [`super::Snapshot`] has encoded them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The plugins that a restart needs, as they were at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
-    /// The format of the file: [`FORMAT`] or [`FORMAT_1`].
+    /// The format of the file: [`FORMAT`].
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
     /// The number of the first entry of the journal that the file does not contain. Older versions
     /// neither write nor read this field.
+    #[serde(skip_serializing_if = "Option::is_none")]
     journal: Option<u64>,
     /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
+    #[serde(default)]
     owed: Vec<SavedPlugin>,
     plugins: Vec<SavedPlugin>,
+    #[serde(skip)]
+    left_out: usize,
 }
 
 /// A plugin that was registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedPlugin {
     socket: PathBuf,
     device: u64,
     inode: u64,
-    btime: (i64, u32),
-    kind: String,
+    /// The birth time of the socket, in seconds and nanoseconds.
+    born: (i64, u32),
+    r#type: String,
     name: String,
     endpoint: PathBuf,
     versions: Vec<String>,
-    /// Whether only device and inode of the socket are known.
-    by_inode: bool,
     /// Whether the plugin announced itself. Older versions skip this field.
+    #[serde(default, skip_serializing_if = "Not::not")]
     announced: bool,
 }
 
@@ -66,14 +78,9 @@ pub enum SavedStateError {
 impl SavedState {
     /// Decodes a file's content, in the boot of that name.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, SavedStateError> {
-        let mut reader = Reader::new(content);
-        let state = Self::read(&mut reader).filter(|_| reader.is_at_end());
-        let Some(state) = state else {
-            let place = content.len() - reader.left();
-            let error = format!("not valid at octet {place}");
-            return Err(SavedStateError::Unreadable(error));
-        };
-        if ![FORMAT, FORMAT_1].contains(&&*state.format) {
+        let state: Self = serde_json::from_slice(content)
+            .map_err(|error| SavedStateError::Unreadable(error.to_string()))?;
+        if state.format != FORMAT {
             return Err(SavedStateError::Foreign(state.format));
         }
         if state.boot != boot {
@@ -82,26 +89,40 @@ impl SavedState {
         Ok(state)
     }
 
-    /// Reads a file. Keys that are not known are skipped.
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let mut state = Self::default();
-        let (mut format, mut boot, mut has_plugins) = (None, None, false);
-        reader.object(&mut |reader, key| {
-            match key {
-                "format" => format = Some(reader.text()?),
-                "boot" => boot = Some(reader.text()?),
-                "journal" => state.journal = Some(reader.number()?),
-                "owed" => state.owed = read_plugins(reader)?,
-                "plugins" => {
-                    state.plugins = read_plugins(reader)?;
-                    has_plugins = true;
-                }
-                _ => reader.ignore()?,
+    /// Sets the number of the next journal entry: the state contains all before it.
+    pub fn set_journal(&mut self, next: u64) {
+        self.journal = Some(next);
+    }
+
+    /// Encodes the file. Leaves out the longest entries, those of registered plugins first, if the
+    /// file would be too long.
+    pub fn encode(&mut self) -> Vec<u8> {
+        let content = self.to_json();
+        let mut excess = content.len().saturating_sub(MAX_STATE_FILE);
+        if excess == 0 {
+            return content;
+        }
+        for plugins in [&mut self.plugins, &mut self.owed] {
+            plugins.sort_by_cached_key(SavedPlugin::len);
+            while excess > 0 {
+                let Some(longest) = plugins.pop() else { break };
+                excess = excess.saturating_sub(longest.len());
+                self.left_out += 1;
             }
-            Some(())
-        })?;
-        (state.format, state.boot) = (format?, boot?);
-        has_plugins.then_some(state)
+        }
+        self.to_json()
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        let mut json = Vec::new();
+        escape::json(self, &mut json);
+        json.push(b'\n');
+        json
+    }
+
+    /// Returns the number of plugins left out so far: there was no room, or a path is not UTF-8.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// Returns the number of the first journal entry that the file does not contain. `None`: a
@@ -123,113 +144,74 @@ impl SavedState {
 
 impl SavedPlugin {
     /// Returns the entry of a plugin, or `None` if one of its paths is not UTF-8.
-    pub(super) fn of(plugin: &Plugin, identity: Identity, compared: Compared) -> Option<Self> {
+    pub(super) fn of(plugin: &Plugin, identity: Identity, announced: bool) -> Option<Self> {
         plugin.socket.to_str()?;
         plugin.endpoint.to_str()?;
         Some(Self {
             socket: plugin.socket.to_path_buf(),
             device: identity.device,
             inode: identity.inode,
-            btime: identity.btime,
-            kind: plugin.kind.clone(),
+            born: identity.btime,
+            r#type: plugin.kind.clone(),
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
-            by_inode: compared == Compared::Inode,
-            announced: compared == Compared::Announced,
-        })
-    }
-
-    /// Reads an entry. Keys that are not known are skipped.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let (mut socket, mut endpoint) = (None, None);
-        let (mut kind, mut name, mut versions) = (None, None, None);
-        let (mut device, mut inode, mut btime) = (None, None, None);
-        let (mut by_inode, mut announced) = (false, false);
-        reader.object(&mut |reader, key| {
-            match key {
-                "socket" => socket = Some(reader.text()?),
-                "device" => device = Some(reader.number()?),
-                "inode" => inode = Some(reader.number()?),
-                "born" => btime = Some(read_time(reader)?),
-                "type" => kind = Some(reader.text()?),
-                "name" => name = Some(reader.text()?),
-                "endpoint" => endpoint = Some(reader.text()?),
-                "versions" => versions = Some(reader.texts()?),
-                "by_inode" => by_inode = reader.boolean()?,
-                "announced" => announced = reader.boolean()?,
-                _ => reader.ignore()?,
-            }
-            Some(())
-        })?;
-        Some(Self {
-            socket: socket?.into(),
-            device: device?,
-            inode: inode?,
-            btime: btime?,
-            kind: kind?,
-            name: name?,
-            endpoint: endpoint?.into(),
-            versions: versions?,
-            by_inode,
             announced,
         })
     }
 
-    /// Writes the entry.
-    pub(super) fn write(&self, json: &mut Writer<'_>) {
-        json.open(b'{');
-        json.key("socket").path(&self.socket);
-        json.key("device").number(self.device);
-        json.key("inode").number(self.inode);
-        let (seconds, nanoseconds) = self.btime;
-        json.key("born").open(b'[');
-        json.raw(seconds.to_string().as_bytes());
-        json.number(nanoseconds.into());
-        json.close(b']');
-        json.key("type").text(&self.kind);
-        json.key("name").text(&self.name);
-        json.key("endpoint").path(&self.endpoint);
-        json.key("versions").texts(&self.versions);
-        if self.by_inode {
-            json.key("by_inode").boolean(true);
-        }
-        if self.announced {
-            json.key("announced").boolean(true);
-        }
-        json.close(b'}');
+    /// Returns the length of the encoded entry (octets).
+    fn len(&self) -> usize {
+        let mut json = Vec::new();
+        escape::json(self, &mut json);
+        json.len()
     }
 
-    /// Returns how its socket is recognised, unless the file has the first format.
-    pub(super) fn compared(&self) -> Compared {
-        if self.announced {
-            Compared::Announced
-        } else if self.by_inode {
-            Compared::Inode
-        } else {
-            Compared::Identity
-        }
-    }
-
-    /// Returns the plugin, and the identity of its socket.
-    pub(super) fn into_plugin(self) -> (Arc<Plugin>, Identity) {
+    /// Returns the plugin, the identity of its socket, and whether the plugin announced itself.
+    pub(super) fn into_plugin(self) -> (Arc<Plugin>, Identity, bool) {
         let identity = Identity {
             device: self.device,
             inode: self.inode,
-            btime: self.btime,
+            btime: self.born,
         };
         let plugin = Plugin {
-            kind: self.kind,
+            kind: self.r#type,
             name: self.name,
             endpoint: self.endpoint.into(),
             versions: self.versions,
             socket: self.socket.into(),
         };
-        (Arc::new(plugin), identity)
+        (Arc::new(plugin), identity, self.announced)
     }
 }
 
 impl Manager {
+    /// Returns what a restart in this boot needs: the plugins that handlers know, those that were
+    /// registered before the last restart and have not been registered again yet, and those that
+    /// handlers have yet to deregister.
+    pub fn snapshot(&self, boot: &str) -> SavedState {
+        let mut left_out = 0;
+        let mut count = |entry: Option<SavedPlugin>| {
+            left_out += usize::from(entry.is_none());
+            entry
+        };
+        let owed = self.host.owed();
+        let owed = owed.map(|plugin| SavedPlugin::of(plugin, NO_SOCKET, false));
+        let owed = owed.filter_map(&mut count).collect();
+        let saved = self.sockets.iter().filter_map(Socket::saved);
+        let saved = saved.map(|(plugin, identity, is_announced)| {
+            SavedPlugin::of(plugin, identity, is_announced)
+        });
+        SavedState {
+            format: FORMAT.to_owned(),
+            boot: boot.to_owned(),
+            journal: None,
+            owed,
+            plugins: saved.filter_map(&mut count).collect(),
+            left_out,
+        }
+    }
+
     /// Restores what was registered before a restart. To be called before any socket is found.
     /// Deregistrations that were owed begin with the next input or timeout.
     ///
@@ -239,17 +221,12 @@ impl Manager {
     /// [`super::Input::Lost`] reports that, unless a plugin with its type, name and endpoint is
     /// registered through another socket by then: to deregister it would undo that registration.
     pub fn restore(&mut self, state: SavedState) {
-        let is_format_1 = state.format == FORMAT_1;
         for owed in state.owed {
             self.host.resume(owed.into_plugin().0);
         }
         for saved in state.plugins {
-            let compared = match saved.compared() {
-                Compared::Identity if is_format_1 => Compared::Inode,
-                compared => compared,
-            };
-            let (plugin, identity) = saved.into_plugin();
-            self.restore_plugin(plugin, identity, compared);
+            let (plugin, identity, is_announced) = saved.into_plugin();
+            self.restore_plugin(plugin, identity, is_announced);
         }
     }
 
@@ -258,10 +235,10 @@ impl Manager {
         &mut self,
         plugin: Arc<Plugin>,
         identity: Identity,
-        compared: Compared,
+        is_announced: bool,
     ) {
-        let mut restored = Registered::new(plugin, identity, By::Restored(compared));
-        if compared == Compared::Announced {
+        let mut restored = Registered::new(plugin, identity, By::Restored { is_announced });
+        if is_announced {
             restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
         }
         self.sockets.restore(restored, &mut self.context);
@@ -306,37 +283,10 @@ pub(super) const NO_SOCKET: Identity = Identity {
 /// The first word of a file, with the version of its format.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
-/// The first word of a file of the first format. The static binary wrote a socket's modification
-/// time in place of its birth time, so only device and inode of such a file are valid.
-const FORMAT_1: &str = "plugind registered plugins 1";
-
-/// Reads a list of entries.
-fn read_plugins(reader: &mut Reader<'_>) -> Option<Vec<SavedPlugin>> {
-    let mut plugins = Vec::new();
-    reader.array(&mut |reader| {
-        plugins.push(SavedPlugin::read(reader)?);
-        Some(())
-    })?;
-    Some(plugins)
-}
-
-/// Reads a time: an array of seconds and nanoseconds.
-fn read_time(reader: &mut Reader<'_>) -> Option<(i64, u32)> {
-    let (mut seconds, mut nanoseconds) = (None, None);
-    reader.array(&mut |reader| {
-        match (seconds, nanoseconds) {
-            (None, _) => seconds = Some(reader.number()?),
-            (_, None) => nanoseconds = Some(reader.number()?),
-            _ => return None,
-        }
-        Some(())
-    })?;
-    Some((seconds?, nanoseconds?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::MAX_SHARE;
 
     const BOOT: &str = "0a1b";
 
@@ -374,5 +324,52 @@ mod tests {
             Err(SavedStateError::Foreign("something else".into()))
         );
         assert!(SavedState::decode(b"[]", BOOT).is_err());
+    }
+
+    /// Returns an entry of which nearly all is this much text, which grows sixfold.
+    fn saved(name: &str, text: usize) -> SavedPlugin {
+        let plugin = Plugin {
+            kind: "CSIPlugin".into(),
+            name: name.into(),
+            endpoint: Path::new("/p/a.sock").into(),
+            versions: vec!["\u{1}".repeat(text)],
+            socket: Path::new(&format!("/r/{name}.sock")).into(),
+        };
+        SavedPlugin::of(&plugin, NO_SOCKET, false).expect("its paths are text")
+    }
+
+    #[test]
+    fn a_file_is_never_longer_than_what_is_read_and_the_longest_entries_are_left_out() {
+        let large = (0..60).map(|n| saved(&format!("large-{n}"), 25 * 1024));
+        let usual = (0..100).map(|n| saved(&format!("usual-{n}"), 100));
+        let mut state = SavedState {
+            format: FORMAT.to_owned(),
+            boot: BOOT.to_owned(),
+            journal: Some(1),
+            owed: vec![saved("owed", 40 * 1024)],
+            plugins: usual.chain(large).collect(),
+            left_out: 0,
+        };
+        let content = state.encode();
+        assert!(content.len() <= MAX_STATE_FILE, "{}", content.len());
+        let left_out = state.left_out();
+        assert!((5..30).contains(&left_out), "{left_out}");
+        let read = SavedState::decode(&content, BOOT).expect("it was just encoded");
+        assert_eq!((read.len(), read.owed.len()), (160 - left_out, 1));
+        let is_usual = |it: &&SavedPlugin| it.name.starts_with("usual-");
+        assert_eq!(read.plugins.iter().filter(is_usual).count(), 100);
+    }
+
+    #[test]
+    fn a_plugin_with_the_longest_paths_and_a_usual_name_has_its_share() {
+        let honest = Plugin {
+            kind: "DevicePlugin".into(),
+            name: "n".repeat(253),
+            endpoint: Path::new(&"e".repeat(107)).into(),
+            versions: vec!["v1beta1.DRAPlugin".into(), "v1.DRAPlugin".into()],
+            socket: Path::new(&"s".repeat(107)).into(),
+        };
+        let entry = SavedPlugin::of(&honest, NO_SOCKET, true).expect("its paths are text");
+        assert!(entry.len() < MAX_SHARE);
     }
 }

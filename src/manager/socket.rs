@@ -26,7 +26,7 @@ use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
 use super::reconcile::{Action, action};
-use super::registered::{By, Compared, Liveness, Registered};
+use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
 use crate::grpc::{self, CallError, Client};
@@ -174,23 +174,20 @@ impl Socket {
     }
 
     /// Returns the plugin that a handler knows or has yet to be asked to deregister, or that was
-    /// registered before a restart, with the identity of its socket.
-    pub(super) fn saved(&self) -> Option<(&Arc<Plugin>, Identity, Compared)> {
+    /// registered before a restart, with the identity of its socket, and whether the plugin
+    /// announced itself.
+    pub(super) fn saved(&self) -> Option<(&Arc<Plugin>, Identity, bool)> {
         if let Some(it) = &self.registered {
-            return Some((&it.plugin, it.identity, it.compared()));
+            return Some((&it.plugin, it.identity, it.is_announced()));
         }
         let to_deregister = self.running().and_then(Operation::plugin_to_deregister);
         if let (Some(plugin), Some(active)) = (to_deregister, &self.active) {
-            return Some((plugin, active.identity, Compared::Identity));
+            return Some((plugin, active.identity, false));
         }
         let desired = self.desired.as_ref()?;
         let restored = desired.restored.as_ref()?;
-        let compared = if desired.identity.is_of_announcement() {
-            Compared::Announced
-        } else {
-            Compared::Identity
-        };
-        Some((restored, desired.identity, compared))
+        let is_announced = desired.identity.is_of_announcement();
+        Some((restored, desired.identity, is_announced))
     }
 
     // --- Claims ---

@@ -322,7 +322,7 @@ impl Sockets {
         }
         let socket = self.at_mut(path)?;
         let registered = socket.registered.as_mut().filter(|it| it.is_restored())?;
-        let is_it = registered.has_identity(identity);
+        let is_it = registered.identity == identity;
         registered.by = By::Predecessor;
         let restored = is_it.then(|| socket.take_registered(context)).flatten();
         let id = socket.id;

@@ -33,11 +33,6 @@ impl Identity {
     pub(crate) fn is_of_announcement(&self) -> bool {
         self.device == ANNOUNCED
     }
-
-    /// Returns whether both are the same inode of the same device, whatever their birth times.
-    pub fn is_same_inode(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
 }
 
 /// The device of the sockets whose plugins have announced themselves.

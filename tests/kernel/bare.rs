@@ -28,7 +28,7 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
         let file = memory.path().join("state.json");
         let dir = tempfile::tempdir().unwrap();
         let saved = format!(
-            r#"{{"format":"plugind registered plugins 1","boot":"","plugins":[{{"socket":{:?},
+            r#"{{"format":"plugind registered plugins 2","boot":"","plugins":[{{"socket":{:?},
             "device":1,"inode":1,"born":[1,1],"type":"CSIPlugin","name":"before",
             "endpoint":"/p","versions":[]}}]}}"#,
             dir.path().join("before.sock")

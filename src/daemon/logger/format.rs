@@ -44,7 +44,7 @@ impl LogFormat {
                 line.extend_from_slice(b"\",\"level\":\"");
                 line.extend_from_slice(level.as_str().as_bytes());
                 line.extend_from_slice(b"\",\"target\":");
-                escape::json_string(target, line);
+                escape::json(target, line);
                 line.extend_from_slice(b",\"message\":");
             }
             Self::Journald => line.extend_from_slice(match level {
@@ -63,7 +63,7 @@ impl LogFormat {
             Self::Json => {
                 let text = line[message..].to_vec();
                 line.truncate(message);
-                escape::json_string(&String::from_utf8_lossy(&text), line);
+                escape::json(&String::from_utf8_lossy(&text), line);
                 line.push(b'}');
             }
             // The journal makes an entry of each line, and a panic has two.

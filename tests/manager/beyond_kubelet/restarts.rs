@@ -64,33 +64,6 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
 }
 
 #[test]
-fn a_state_file_of_the_first_format_is_compared_by_device_and_inode_only() {
-    let mut before = World::new();
-    before.appear(A, csi("a"));
-    let saved = before.manager.snapshot("boot").encode();
-    let saved = String::from_utf8(saved).expect("it is JSON");
-    // The static binary wrote the modification time in place of the birth time.
-    let times = saved.replace("[0,0]", "[17,4]");
-    assert_ne!(times, saved);
-    let notification_of = |format: &str| {
-        let file = times.replace("registered plugins 2", format);
-        let mut world = World::new();
-        let state = SavedState::decode(file.as_bytes(), "boot").expect("the format is known");
-        world.manager.restore(state);
-        world.appear(A, csi("a"));
-        world.handler_calls()
-    };
-    assert_eq!(
-        notification_of("registered plugins 1"),
-        "validate a, register a"
-    );
-    assert_eq!(
-        notification_of("registered plugins 2"),
-        "deregister a, validate a, register a"
-    );
-}
-
-#[test]
 fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_socket_goes() {
     let mut before = World::new();
     before.appear(A, csi("a"));
@@ -129,23 +102,6 @@ fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
     lose(&mut world, A);
     world.run();
     assert_eq!(world.handler_calls(), "deregister a\u{1}");
-}
-
-#[test]
-fn what_was_restored_by_inode_only_is_saved_as_such() {
-    let mut before = World::new();
-    before.appear(A, csi("a"));
-    let saved = before.manager.snapshot("boot").encode();
-    let saved = String::from_utf8(saved).expect("it is JSON");
-    let first = saved
-        .replace("[0,0]", "[17,4]")
-        .replace("registered plugins 2", "registered plugins 1");
-    let mut world = World::new();
-    let state = SavedState::decode(first.as_bytes(), "boot").expect("the format is known");
-    world.manager.restore(state);
-    let mut again = restarted(&world);
-    again.appear(A, csi("a"));
-    assert_eq!(again.handler_calls(), "validate a, register a");
 }
 
 #[test]

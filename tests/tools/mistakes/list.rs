@@ -262,8 +262,8 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "a plugin that announced itself is awaited like a socket after a restart",
         file: "src/manager/saved_state.rs",
-        right: "announced: compared == Compared::Announced,",
-        wrong: "announced: false,",
+        right: "            announced,\n        })",
+        wrong: "            announced: false,\n        })",
         finder: Finder::Simulation { seed: 1244 },
     },
     Mistake {
@@ -311,8 +311,8 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "an `add` in the journal is not restored",
         file: "src/manager/journal.rs",
-        right: "self.restore_plugin(plugin, identity, compared);",
-        wrong: "let _ = (identity, compared);",
+        right: "self.restore_plugin(plugin, identity, is_announced);",
+        wrong: "let _ = (identity, is_announced);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
