@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::json::Json;
 use super::options::{Context, DEFAULT, Target, Verb};
 use super::table::Table;
 
@@ -19,11 +18,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         request.timeout = RESCAN_TIMEOUT;
     }
     let mut done = context.client.json(&request)?;
-    if let Some(filter) = done.get_mut("filter").filter(|it| it.shown("").is_empty()) {
-        *filter = Json::Text(DEFAULT.to_owned());
+    if done["filter"] == "" {
+        done["filter"] = DEFAULT.into();
     }
     let mut table = Table::default();
-    table.entries("", &done);
+    table.add_entries("", &done);
     print(&table.show(""))
 }
 
@@ -36,14 +35,16 @@ fn path(verb: Verb, target: &Target) -> String {
         Verb::Reload => "/v1/reload",
         _ => "/v1/rescan",
     };
-    let (key, value, name) = match target {
-        Target::Plugin { kind, name } => ("?type=", kind.as_bytes(), name.as_bytes()),
-        Target::Socket(path) => ("?socket=", path.as_os_str().as_bytes(), &b""[..]),
-        Target::Filter(filter) => ("?filter=", filter.as_bytes(), &b""[..]),
-        Target::All | Target::Type(_) | Target::Resource(_) => return path.to_owned(),
+    let query = match target {
+        Target::Plugin { kind, name } => {
+            let (kind, name) = (encode(kind.as_bytes()), encode(name.as_bytes()));
+            format!("?type={kind}&name={name}")
+        }
+        Target::Socket(path) => format!("?socket={}", encode(path.as_os_str().as_bytes())),
+        Target::Filter(filter) => format!("?filter={}", encode(filter.as_bytes())),
+        Target::All | Target::Type(_) | Target::Resource(_) => String::new(),
     };
-    let separator = if name.is_empty() { "" } else { "&name=" };
-    [path, key, &encode(value), separator, &encode(name)].concat()
+    path.to_owned() + &query
 }
 
 /// The time that reading directories may take: they may be large, and on slow file systems.

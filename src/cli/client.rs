@@ -3,13 +3,16 @@
 //! Everything that the daemon can do wrong is bounded: a response has to begin and to continue in
 //! time, and a line or a document has a maximum length.
 
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::decoder::{Decoder, TRUNCATED};
 use super::failure::{Failure, Kind, Result};
-use super::json::Json;
+use super::json::text;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
 use crate::handler::DialError;
@@ -74,13 +77,16 @@ impl Client {
         let opened = Connection::open(&self.socket, request.follows);
         let mut connection = opened.map_err(|error| self.unreachable(&error))?;
         let (method, length) = if request.changes {
-            ("POST ", "Content-Length: 0\r\n\r\n")
+            ("POST", "Content-Length: 0\r\n")
         } else {
-            ("GET ", "\r\n")
+            ("GET", "")
         };
-        let head = [method, request.target, HEAD, length].concat();
+        let target = request.target;
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n"
+        );
         let sent = connection.send(head.as_bytes());
-        sent.map_err(|error| broken(&error.to_string()))?;
+        sent.map_err(broken)?;
         let mut response = Response {
             connection,
             decoder: Decoder::default(),
@@ -109,35 +115,30 @@ impl Client {
     }
 
     /// Sends a request and returns the JSON of the response.
-    pub(super) fn json(&self, request: &Request<'_>) -> Result<Json> {
+    pub(super) fn json(&self, request: &Request<'_>) -> Result<Value> {
         parse(&self.body(request)?)
     }
 
     /// Returns the failure to connect.
-    #[cold]
     fn unreachable(&self, error: &DialError) -> Failure {
-        let (kind, remedy) = match error {
-            DialError::Gone | DialError::Refused => (
-                Kind::NoDaemon,
-                "; start plugind run, or name another socket with --socket",
-            ),
+        let socket = escape::path(&self.socket);
+        let (kind, why) = match error {
+            DialError::Gone | DialError::Refused => {
+                let remedy = "start plugind run, or name another socket with --socket";
+                let why = format!("no daemon at {socket}: {error}; {remedy}");
+                return Failure::new(Kind::NoDaemon, why);
+            }
             DialError::Busy => (Kind::Interrupted, ""),
             DialError::Denied => (Kind::Failed, "; run as root or as a member of its group"),
             _ => (Kind::Failed, ""),
         };
-        let what = if kind == Kind::NoDaemon {
-            "no daemon at "
-        } else {
-            "cannot connect to "
-        };
-        let socket = escape::path(&self.socket).to_string();
-        Failure::new(kind, &[what, &socket, ": ", &error.to_string(), remedy])
+        Failure::new(kind, format!("cannot connect to {socket}: {error}{why}"))
     }
 }
 
 impl Response {
     /// Returns the next line as JSON, or `None` after the last one.
-    pub(super) fn json_line(&mut self) -> Result<Option<Json>> {
+    pub(super) fn json_line(&mut self) -> Result<Option<Value>> {
         let mut searched = 0;
         loop {
             let new = &self.body[searched..];
@@ -192,8 +193,8 @@ impl Response {
             },
             Ok(len) => self.decoder.receive(&buf[..len], &mut self.body),
             Err(WaitError::TimedOut) => Err("the daemon does not respond in time"),
-            Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, &[])),
-            Err(WaitError::Failed(error)) => return Err(broken(&error.to_string())),
+            Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, "")),
+            Err(WaitError::Failed(error)) => return Err(broken(error)),
         };
         received.map_err(broken)
     }
@@ -203,8 +204,8 @@ impl Response {
     #[cold]
     fn refused(self, status: u16, names: bool) -> Failure {
         let body = self.rest(MAX_LINE).unwrap_or_default();
-        let json = Json::parse(&body).unwrap_or_default();
-        let why = match json.text("error") {
+        let json: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let why = match text(&json["error"]) {
             "" => body.trim_ascii(),
             error => error.as_bytes(),
         };
@@ -212,9 +213,8 @@ impl Response {
         let lines: Vec<_> = lines.collect();
         if status == 422 && !why.is_empty() {
             // The problems of a configuration, as `check-config` shows them.
-            return Failure::new(Kind::BadConfig, &[&lines.join("\nplugind: ")]);
+            return Failure::new(Kind::BadConfig, lines.join("\nplugind: "));
         }
-        let why = lines.join("\\n");
         let kind = match status {
             404 if names => Kind::NoSuchPlugin,
             422 => Kind::BadConfig,
@@ -222,8 +222,8 @@ impl Response {
             _ => Kind::Failed,
         };
         let colon = if why.is_empty() { "" } else { ": " };
-        let status = status.to_string();
-        Failure::new(kind, &["the daemon returned ", &status, colon, &why])
+        let why = lines.join("\\n");
+        Failure::new(kind, format!("the daemon returned {status}{colon}{why}"))
     }
 }
 
@@ -235,10 +235,7 @@ pub(super) fn encode(text: &[u8]) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(byte.into());
         } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 0xf] {
-                encoded.push(b"0123456789ABCDEF"[usize::from(digit)].into());
-            }
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
@@ -254,35 +251,31 @@ pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout();
     let printed = out.write_all(bytes).and_then(|()| out.flush());
     printed.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, &[]),
+        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, ""),
         _ => Failure::new(
             Kind::Failed,
-            &["cannot write to standard output: ", &error.to_string()],
+            format!("cannot write to standard output: {error}"),
         ),
     })
 }
 
 /// Parses JSON of the daemon.
-fn parse(bytes: &[u8]) -> Result<Json> {
-    Json::parse(bytes).ok_or_else(|| Failure::new(Kind::Failed, &["the response is not JSON"]))
+fn parse(bytes: &[u8]) -> Result<Value> {
+    serde_json::from_slice(bytes)
+        .map_err(|_| Failure::new(Kind::Failed, "the response is not JSON"))
 }
 
 /// Returns the failure of an exchange that another one may not have.
-#[cold]
-fn broken(why: &str) -> Failure {
+fn broken(why: impl Display) -> Failure {
     Failure::new(
         Kind::Interrupted,
-        &["cannot read the daemon's response: ", why],
+        format!("cannot read the daemon's response: {why}"),
     )
 }
 
-#[cold]
 fn too_long() -> Failure {
-    Failure::new(Kind::Failed, &["the daemon's response is too long"])
+    Failure::new(Kind::Failed, "the daemon's response is too long")
 }
-
-/// The part of a request between its target and the fields that depend on its method.
-const HEAD: &str = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
 
 /// The time in which a response must begin, and continue. The daemon responds within milliseconds,
 /// also when it is busy.
@@ -321,11 +314,7 @@ mod tests {
                 asked.join().unwrap()
             });
             let why = "cannot read the daemon's response: the daemon does not respond in time";
-            assert_eq!(
-                asked,
-                Err(Failure::new(Kind::Interrupted, &[why])),
-                "{head}"
-            );
+            assert_eq!(asked, Err(Failure::new(Kind::Interrupted, why)), "{head}");
         }
     }
 

@@ -7,26 +7,36 @@
 
 use std::str;
 
+use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
+
 /// The decoder of one response.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// The status code, or 0 before the head is complete.
     status: u16,
-    is_chunked: bool,
-    /// The number of octets that are left of the body, or of the chunk.
-    left: u64,
-    /// Whether the line end after a chunk is next.
-    is_chunk_end: bool,
+    framing: Framing,
     is_done: bool,
-    /// The bytes that were received and not decoded yet: part of a head or of a chunk's size.
+    /// The bytes that were received and not decoded yet: part of a head or of a chunk.
     raw: Vec<u8>,
+}
+
+/// The end of a body.
+#[derive(Debug, Default)]
+enum Framing {
+    /// It ends with the connection.
+    #[default]
+    Connection,
+    /// It ends after this number of octets.
+    Length(usize),
+    /// It ends with a chunk of size zero.
+    Chunks,
 }
 
 /// The reason why a response cannot be decoded.
 pub(super) type Fault = &'static str;
 
 const NOT_HTTP: Fault = "the response is not HTTP; does another program own the socket?";
-const LONG_HEAD: Fault = "the head of the response is longer than 16 KiB";
+const LONG_HEAD: Fault = "the head of the response is longer than 16 KiB or 64 fields";
 const FRAMING: Fault = "the framing of the response is invalid";
 const NO_RESPONSE: Fault = "the connection was closed without a response";
 pub(super) const TRUNCATED: Fault = "the connection was closed within the response";
@@ -45,106 +55,100 @@ impl Decoder {
     /// Decodes received bytes and appends those of the body to `body`.
     pub(super) fn receive(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Fault> {
         self.raw.extend_from_slice(bytes);
-        while !self.is_done {
-            let used = if self.status == 0 {
-                self.head()?
-            } else if self.left > 0 {
-                let len = self.raw.len();
-                let len = usize::try_from(self.left).map_or(len, |left| left.min(len));
-                body.extend_from_slice(&self.raw[..len]);
-                self.left -= len as u64;
-                self.is_chunk_end = self.is_chunked && self.left == 0;
-                len
-            } else if self.is_chunked {
-                self.chunk_size()?
-            } else {
-                self.is_done = true;
-                0
-            };
-            if used == 0 {
-                break;
+        if self.status == 0 {
+            self.decode_head()?;
+        }
+        match &mut self.framing {
+            _ if self.status == 0 => {}
+            Framing::Connection => body.append(&mut self.raw),
+            Framing::Length(left) => {
+                let len = self.raw.len().min(*left);
+                body.extend(self.raw.drain(..len));
+                *left -= len;
+                self.is_done = *left == 0;
             }
-            self.raw.drain(..used);
+            Framing::Chunks => while !self.is_done && self.decode_chunk(body)? {},
         }
         Ok(())
     }
 
     /// Handles the end of the connection.
     pub(super) fn end(&mut self) -> Result<(), Fault> {
-        if self.is_done || self.left > UNTIL_END / 2 {
-            self.is_done = true;
-            return Ok(());
+        match self.framing {
+            _ if self.is_done => Ok(()),
+            Framing::Connection if self.status > 0 => {
+                self.is_done = true;
+                Ok(())
+            }
+            _ if self.status == 0 && self.raw.is_empty() => Err(NO_RESPONSE),
+            _ => Err(TRUNCATED),
         }
-        let is_empty = self.status == 0 && self.raw.is_empty();
-        Err(if is_empty { NO_RESPONSE } else { TRUNCATED })
     }
 
-    /// Decodes the head. Returns its length, or 0 if more bytes are needed.
-    fn head(&mut self) -> Result<usize, Fault> {
-        let begun = self.raw.len().min(VERSION.len());
-        if self.raw[..begun] != VERSION[..begun] {
-            return Err(NOT_HTTP);
-        }
-        let Some(end) = self.raw.windows(4).position(|it| it == b"\r\n\r\n") else {
-            let is_long = self.raw.len() > MAX_HEAD;
-            return if is_long { Err(LONG_HEAD) } else { Ok(0) };
+    /// Decodes the head if it is complete.
+    fn decode_head(&mut self) -> Result<(), Fault> {
+        let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+        let mut head = Response::new(&mut fields);
+        let len = match head.parse(&self.raw) {
+            Ok(Status::Complete(len)) => len,
+            Ok(Status::Partial) if self.raw.len() > MAX_HEAD => return Err(LONG_HEAD),
+            Ok(Status::Partial) => return Ok(()),
+            Err(httparse::Error::TooManyHeaders) => return Err(LONG_HEAD),
+            Err(_) => return Err(NOT_HTTP),
         };
-        let head = str::from_utf8(&self.raw[..end]).map_err(|_| NOT_HTTP)?;
-        let head = head.to_ascii_lowercase();
-        self.left = UNTIL_END;
-        for field in head.lines() {
-            match field
-                .split_once(':')
-                .map(|(name, value)| (name, value.trim()))
-            {
-                Some(("transfer-encoding", "chunked")) => (self.is_chunked, self.left) = (true, 0),
-                Some(("transfer-encoding", _)) => return Err(FRAMING),
-                Some(("content-length", length)) => {
-                    self.left = length.parse().map_err(|_| FRAMING)?;
+        for field in head.headers.iter() {
+            let value = str::from_utf8(field.value).map_err(|_| NOT_HTTP)?;
+            if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                if !value.eq_ignore_ascii_case("chunked") {
+                    return Err(FRAMING);
                 }
-                _ => {}
+                self.framing = Framing::Chunks;
+            } else if field.name.eq_ignore_ascii_case("content-length") {
+                self.framing = Framing::Length(value.parse().map_err(|_| FRAMING)?);
             }
         }
-        let status = head.get(VERSION.len() + 2..VERSION.len() + 5);
-        let status = status.and_then(|status| status.parse().ok());
-        self.status = status.filter(|it| *it >= 200).ok_or(NOT_HTTP)?;
-        Ok(end + 4)
+        let status = head.code.filter(|status| *status >= 200);
+        self.status = status.ok_or(NOT_HTTP)?;
+        self.raw.drain(..len);
+        Ok(())
     }
 
-    /// Decodes the line with the size of a chunk, after the line end of the chunk before. Returns
-    /// its length, or 0 if more bytes are needed. The chunk of size zero is the last one.
-    fn chunk_size(&mut self) -> Result<usize, Fault> {
-        if self.is_chunk_end {
-            let begun = self.raw.len().min(2);
-            if self.raw[..begun] != b"\r\n"[..begun] {
-                return Err(FRAMING);
-            }
-            self.is_chunk_end = begun < 2;
-            return Ok(if begun < 2 { 0 } else { 2 });
-        }
-        let Some(end) = self.raw.windows(2).position(|it| it == b"\r\n") else {
-            let is_long = self.raw.len() > MAX_CHUNK_LINE;
-            return if is_long { Err(FRAMING) } else { Ok(0) };
+    /// Decodes a chunk with the line end behind it. Returns `false` if more bytes are needed.
+    fn decode_chunk(&mut self, body: &mut Vec<u8>) -> Result<bool, Fault> {
+        let (begin, size) = match parse_chunk_size(&self.raw).map_err(|_| FRAMING)? {
+            Status::Complete(found) => found,
+            Status::Partial if self.raw.len() > MAX_CHUNK_LINE => return Err(FRAMING),
+            Status::Partial => return Ok(false),
         };
-        let line = str::from_utf8(&self.raw[..end]).map_err(|_| FRAMING)?;
-        let size = line.split(';').next().unwrap_or_default().trim_end();
-        self.left = u64::from_str_radix(size, 16).map_err(|_| FRAMING)?;
-        self.is_done = self.left == 0;
-        Ok(end + 2)
+        let size = usize::try_from(size).ok().filter(|size| *size <= MAX_CHUNK);
+        let end = begin + size.ok_or(FRAMING)?;
+        if end == begin {
+            self.is_done = true;
+            return Ok(true);
+        }
+        match self.raw.get(end..end + 2) {
+            None => Ok(false),
+            Some(b"\r\n") => {
+                body.extend_from_slice(&self.raw[begin..end]);
+                self.raw.drain(..end + 2);
+                Ok(true)
+            }
+            Some(_) => Err(FRAMING),
+        }
     }
 }
 
-/// The beginning of a response.
-const VERSION: &[u8] = b"HTTP/1.";
-
-/// The number of octets of a body that ends with the connection, before the first of them.
-const UNTIL_END: u64 = u64::MAX;
+/// The maximum number of fields in a head; plugind sends about five.
+const MAX_FIELDS: usize = 64;
 
 /// The maximum length of a head, which is about 150 bytes from plugind (bytes).
 const MAX_HEAD: usize = 16 * 1024;
 
 /// The maximum length of the line with the size of a chunk (bytes).
 const MAX_CHUNK_LINE: usize = 256;
+
+/// The maximum length of a chunk, which is kept until it is complete: that of a document (bytes).
+const MAX_CHUNK: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,99 +1,86 @@
 //! `plugind describe`: all that the daemon knows about one plugin or socket, with its events.
 
+use serde_json::Value;
+
 use super::client::print;
 use super::failure::Result;
-use super::json::Json;
+use super::json::{document, items, text};
 use super::options::{Context, Format, now};
-use super::table::Table;
+use super::table::{Column, Form, Table, column};
 use super::{events, list};
 
 /// Shows the plugin or socket.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut found = list::read(context)?;
+    let mut records = items(&found["items"]).to_vec();
     let mut events = events::read(context)?;
-    events.retain(|event| found.items("items").iter().any(|it| belongs(event, it)));
+    events.retain(|event| records.iter().any(|it| belongs(event, it)));
     if context.options.format == Format::Json {
-        found.push("events", Json::List(events));
-        return print(&found.document());
+        found["events"] = events.into();
+        return print(&document(&found));
     }
-    let mut text = String::new();
-    for record in list::sorted(found.items("items")) {
-        if !text.is_empty() {
-            text.push_str("\n\n");
-        }
-        text.push_str(&describe(record, &events, now(), context.is_coloured));
-    }
-    print(&text)
+    list::sort(&mut records);
+    let described = records
+        .iter()
+        .map(|record| describe(record, &events, now(), context.is_coloured));
+    print(&described.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Returns whether an event is about the socket of a record, or about its plugin on a socket that
 /// has gone.
-fn belongs(event: &Json, record: &Json) -> bool {
-    let same = |one: &Json, key| {
-        let text = one.text(key);
-        !text.is_empty() && text == record.text(key)
-    };
+fn belongs(event: &Value, record: &Value) -> bool {
+    let same = |one: &Value, key| !text(&one[key]).is_empty() && one[key] == record[key];
     let plugin = &event["plugin"];
     same(event, "socket") || same(plugin, "type") && same(plugin, "name")
 }
 
 /// Returns the description of a record, with those of the events that belong to it.
-fn describe(record: &Json, events: &[Json], now: u64, is_coloured: bool) -> String {
-    let mut table = Table::default();
-    table.coloured = is_coloured.then_some(1);
-    table.lines(LINES, record, now);
-    let mut text = table.show("");
+fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> String {
+    let mut table = Table::new(is_coloured);
+    table.add_lines(LINES, record, now);
+    let lines = table.show("");
 
     let mut table = Table::default();
-    table.entries("", &record["details"]);
-    push(&mut text, "Details:", &table.show("  "));
+    table.add_entries("", &record["details"]);
+    let details = below("Details:", &table.show("  "));
 
     let mut table = Table::default();
-    table.labels(EVENT);
-    table.end();
-    let mut has_events = false;
-    for event in events {
-        if belongs(event, record) {
-            has_events = true;
-            table.cells(EVENT, event, now);
-            table.end();
-        }
+    let events: Vec<&Value> = events.iter().filter(|it| belongs(it, record)).collect();
+    if !events.is_empty() {
+        table.add_all(EVENT, events, now);
     }
-    let events = if has_events {
-        table.show("  ")
-    } else {
-        String::new()
-    };
-    push(&mut text, "Events:", &events);
-    text
+    lines + &details + &below("Events:", &table.show("  "))
 }
 
-/// Appends lines below their heading.
-fn push(text: &mut String, heading: &str, lines: &str) {
-    text.push_str(heading);
-    text.push_str(if lines.is_empty() { "  <none>\n" } else { "\n" });
-    text.push_str(lines);
+/// Returns lines below their heading.
+fn below(heading: &str, lines: &str) -> String {
+    match lines {
+        "" => format!("{heading}  <none>\n"),
+        lines => format!("{heading}\n{lines}"),
+    }
 }
 
-const LINES: &str = "\
-Name:|name|?
-Type:|type|?
-State:|state|?
-Since:|since|since
-Socket:|socket|?
-Endpoint:|endpoint|
-Versions:|versions|
-Process:|pid|
-User:|uid|
-Attempts:|attempts|
-Last Error:|lastError|text
-Next Try:|nextRetry|next";
+const LINES: &[Column] = &[
+    column("Name:", "name", Form::Known),
+    column("Type:", "type", Form::Known),
+    column("State:", "state", Form::State),
+    column("Since:", "since", Form::Since),
+    column("Socket:", "socket", Form::Known),
+    column("Endpoint:", "endpoint", Form::Plain),
+    column("Versions:", "versions", Form::Plain),
+    column("Process:", "pid", Form::Plain),
+    column("User:", "uid", Form::Plain),
+    column("Attempts:", "attempts", Form::Plain),
+    column("Last Error:", "lastError", Form::Composed),
+    column("Next Try:", "nextRetry", Form::Next),
+];
 
-const EVENT: &str = "\
-Type|type|?
-Reason|reason|?
-Age||last
-Message|message|text";
+const EVENT: &[Column] = &[
+    column("Type", "type", Form::Known),
+    column("Reason", "reason", Form::Known),
+    column("Age", "", Form::LastSeen),
+    column("Message", "message", Form::Composed),
+];
 
 pub(super) const HELP: &str = "\
 Show all that a running plugind knows about a plugin or socket, with its events
@@ -110,13 +97,13 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::json;
+    use serde_json::json;
 
     use super::super::testing::{NOW, events, records};
     use super::*;
 
     #[track_caller]
-    fn assert_described(record: &Json, expected: &str) {
+    fn assert_described(record: &Value, expected: &str) {
         assert_eq!(describe(record, &events(), NOW, false), expected);
     }
 

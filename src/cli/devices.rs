@@ -1,57 +1,39 @@
 //! `plugind devices`: the devices that the device plugins list.
 
-use super::client::{Request, encode, print};
+use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::Json;
-use super::options::{Context, Format, Target, remark};
-use super::rows::Rows;
+use super::options::{Context, Target};
+use super::rows::{Rows, print_list};
+use super::table::{Column, Form, column};
 
 /// Shows the devices, in the order of the daemon: by resource and ID.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let options = context.options;
-    let list = context.client.json(&Request::get(&path(&options.target)))?;
-    let Json::List(all) = &list["items"] else {
+    let list = context
+        .client
+        .json(&Request::get(&path(&context.options.target)))?;
+    let Some(all) = list["items"].as_array() else {
         let why = "the response is not a list of devices";
-        return Err(Failure::new(Kind::Failed, &[why]));
+        return Err(Failure::new(Kind::Failed, why));
     };
-    if options.format == Format::Json {
-        return print(&list.document());
-    }
-    if all.is_empty() {
-        remark("No devices.\n");
-        return Ok(());
-    }
-    print(&show(context, all))
+    let rows = Rows::new(context, None, COLUMNS, &[]);
+    print_list(context, &list, all, rows, "No devices.\n")
 }
 
 /// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
 fn path(target: &Target) -> String {
     match target {
-        Target::Resource(name) => [PATH, "?name=", &encode(name.as_bytes())].concat(),
-        _ => PATH.to_owned(),
+        Target::Resource(name) => format!("/v1/devices?name={}", encode(name.as_bytes())),
+        _ => "/v1/devices".to_owned(),
     }
 }
 
-const PATH: &str = "/v1/devices";
-
-/// Returns the devices as a table, or one per line.
-fn show(context: &Context<'_>, all: &[Json]) -> String {
-    let mut rows = Rows::new(context, "", COLUMNS, HEALTH, &[]);
-    for device in all {
-        rows.add(device, 0);
-    }
-    rows.show()
-}
-
-const COLUMNS: &str = "\
-RESOURCE|resource|?
-DEVICE|id|
-HEALTH|health|?
-NUMA|numaNodes|
-SOCKET|socket|?";
-
-/// The column of the health.
-const HEALTH: usize = 2;
+const COLUMNS: &[Column] = &[
+    column("RESOURCE", "resource", Form::Known),
+    column("DEVICE", "id", Form::Plain),
+    column("HEALTH", "health", Form::State),
+    column("NUMA", "numaNodes", Form::Plain),
+    column("SOCKET", "socket", Form::Known),
+];
 
 pub(super) const HELP: &str = "\
 List the devices of device plugins, by resource and ID. Of several plugins of a
@@ -71,7 +53,9 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{context, json, options};
+    use serde_json::json;
+
+    use super::super::testing::{context, options};
     use super::*;
 
     /// Returns what the command prints for three devices.
@@ -87,7 +71,12 @@ mod tests {
             }),
             json!({"resource": "example.com/nic", "id": "", "health": "Healthy"}),
         ];
-        show(&context(&options(line), is_coloured), &all)
+        let options = options(line);
+        let mut rows = Rows::new(&context(&options, is_coloured), None, COLUMNS, &[]);
+        for device in &all {
+            rows.add(device, 0);
+        }
+        rows.show()
     }
 
     #[test]
@@ -117,7 +106,7 @@ example.com/nic  <none>            Healthy    <none>  <unknown>
     fn json_lines_are_the_devices_in_ascii() {
         let shown = shown(&["devices", "-o", "jsonl"], false);
         let lines: Vec<&str> = shown.lines().collect();
-        let expected = "{\"health\":\"Unhealthy\",\"id\":\"gpu-1\\u001b[2J\\u0009\",\
+        let expected = "{\"health\":\"Unhealthy\",\"id\":\"gpu-1\\u001b[2J\\t\",\
                         \"resource\":\"example.com/gpu\",\"socket\":\"/r/gpu-reg.sock\"}";
         assert_eq!((lines.len(), lines[1]), (3, expected));
     }

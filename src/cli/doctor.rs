@@ -9,14 +9,16 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::json;
+
 use super::arguments::{Argument, Arguments, UsageError};
 use super::ask::named_socket;
+use super::json::line;
 use super::probe::{self, Format};
 use super::{Command, standard};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::escape;
-use crate::json::Writer;
 
 /// What to examine, and the format of the findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let findings = doctor::examine(&options.examined)?;
     let shown = match options.format {
         Format::Text => text(&findings),
-        Format::Json => json(&findings),
+        Format::Json => as_json(&findings),
     };
     // A closed output is not a failure of the examination.
     let _ = io::stdout().write_all(shown.as_bytes());
@@ -118,33 +120,25 @@ impl Lines {
 }
 
 /// Returns the findings as a JSON object, with one line for each of them.
-fn json(findings: &[Finding]) -> String {
-    let mut text = Vec::new();
-    let mut json = Writer(&mut text);
-    json.open(b'{');
-    json.key("findings").open(b'[');
-    for (number, found) in findings.iter().enumerate() {
-        json.0
-            .extend_from_slice(if number == 0 { b"\n" } else { b",\n" });
-        json.open(b'{');
-        json.key("level").text(found.level.name());
-        json.key("check").text(found.check);
-        json.key("message").text(&found.message);
+fn as_json(findings: &[Finding]) -> String {
+    let lines = findings.iter().map(|found| {
+        let mut json = json!({
+            "level": found.level.name(),
+            "check": found.check,
+            "message": found.message,
+        });
         if !found.remedy.is_empty() {
-            json.key("remedy").text(&found.remedy);
+            json["remedy"] = json!(found.remedy);
         }
         if found.count > 0 {
-            json.key("paths").open(b'[');
-            for path in &found.paths {
-                json.path(path);
-            }
-            json.close(b']');
-            json.key("count").number(found.count as u64);
+            let paths = found.paths.iter().map(|path| path.to_string_lossy());
+            json["paths"] = paths.collect();
+            json["count"] = json!(found.count);
         }
-        json.close(b'}');
-    }
-    text.extend_from_slice(b"\n]}\n");
-    String::from_utf8(text).unwrap_or_default() // ASCII is UTF-8.
+        line(&json)
+    });
+    let lines = lines.collect::<Vec<_>>().join(",\n");
+    format!("{{\"findings\":[\n{lines}\n]}}\n")
 }
 
 /// The options whose value is a path.
@@ -269,14 +263,14 @@ problem  sockets      none
     #[test]
     fn json_of_findings_leaves_out_what_is_empty_and_is_plain_ascii() {
         let expected = r#"{"findings":[
-{"level":"ok","check":"sockets","message":"accepts connections","paths":["/a","/b"],"count":2},
-{"level":"note","check":"sockets","message":"is \\n","paths":["/a\n"],"count":1},
-{"level":"warning","check":"sockets","message":"nothing listens","remedy":"go","paths":["/a\n","/\u00e4"],"count":9},
-{"level":"warning","check":"sockets","message":"nothing listens","remedy":"go","paths":["/a","/b"],"count":2},
-{"level":"problem","check":"sockets","message":"none","remedy":"stay"}
+{"check":"sockets","count":2,"level":"ok","message":"accepts connections","paths":["/a","/b"]},
+{"check":"sockets","count":1,"level":"note","message":"is \\n","paths":["/a\n"]},
+{"check":"sockets","count":9,"level":"warning","message":"nothing listens","paths":["/a\n","/\u00e4"],"remedy":"go"},
+{"check":"sockets","count":2,"level":"warning","message":"nothing listens","paths":["/a","/b"],"remedy":"go"},
+{"check":"sockets","level":"problem","message":"none","remedy":"stay"}
 ]}
 "#;
-        assert_eq!(json(&findings()), expected);
-        serde_json::from_str::<serde_json::Value>(&json(&[])).expect("it is JSON");
+        assert_eq!(as_json(&findings()), expected);
+        serde_json::from_str::<serde_json::Value>(&as_json(&[])).expect("it is JSON");
     }
 }

@@ -1,10 +1,12 @@
 //! `plugind events`: what happened to plugins.
 
+use serde_json::Value;
+
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::Json;
 use super::options::{Context, Target, now, remark};
 use super::rows::Rows;
+use super::table::{Column, Form, column};
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -15,7 +17,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         Request::get(PATH)
     };
     let mut response = context.client.open(&request)?;
-    let mut rows = Rows::new(context, "", COLUMNS, 1, WIDTHS);
+    let mut rows = Rows::new(context, None, COLUMNS, WIDTHS);
     let mut is_empty = true;
     while let Some(event) = response.json_line()? {
         if includes(&options.target, &event) {
@@ -37,7 +39,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Reads all events, oldest first.
-pub(super) fn read(context: &Context<'_>) -> Result<Vec<Json>> {
+pub(super) fn read(context: &Context<'_>) -> Result<Vec<Value>> {
     let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
     while let Some(event) = response.json_line()? {
@@ -50,20 +52,21 @@ pub(super) fn read(context: &Context<'_>) -> Result<Vec<Json>> {
 const PATH: &str = "/v1/events";
 
 /// Returns whether an event belongs to the target.
-fn includes(target: &Target, event: &Json) -> bool {
+fn includes(target: &Target, event: &Value) -> bool {
     target.includes(&event["plugin"], event)
 }
 
-const COLUMNS: &str = "\
-LAST SEEN||last
-TYPE|type|?
-REASON|reason|?
-OBJECT|plugin|object
-MESSAGE|message|text";
+const COLUMNS: &[Column] = &[
+    column("LAST SEEN", "", Form::LastSeen),
+    column("TYPE", "type", Form::State),
+    column("REASON", "reason", Form::Known),
+    column("OBJECT", "plugin", Form::Object),
+    column("MESSAGE", "message", Form::Composed),
+];
 
 /// The minimum widths of the columns while events are followed: the longest texts, and room for
 /// most plugins and sockets.
-const WIDTHS: &[u8] = &[16, 7, 20, 40];
+const WIDTHS: &[usize] = &[16, 7, 20, 40];
 
 pub(super) const HELP: &str = "\
 Show the events that a running plugind keeps, oldest first. A repeated event is
@@ -81,14 +84,14 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::json;
+    use serde_json::json;
 
     use super::super::testing::{NOW, context, events, options};
     use super::*;
 
     fn show(line: &[&str]) -> String {
         let options = options(line);
-        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1, WIDTHS);
+        let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
         for event in events() {
             if includes(&options.target, &event) {
                 rows.add(&event, NOW);
@@ -123,14 +126,16 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     #[test]
     fn json_is_one_line_for_each_event() {
         let shown = show(&["events", "-ojson"]);
-        let lines = shown.lines().map(|line| Json::parse(line.as_bytes()));
-        assert_eq!(lines.collect::<Option<Vec<_>>>(), Some(events()));
+        let lines = shown
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        assert_eq!(lines.collect::<Vec<Value>>(), events());
     }
 
     #[test]
     fn an_event_without_anything_is_shown() {
         let options = options(&["events", "--no-headers"]);
-        let mut rows = Rows::new(&context(&options, false), "", COLUMNS, 1, WIDTHS);
+        let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
         rows.add(&json!({}), NOW);
         assert_eq!(
             rows.show(),

@@ -33,15 +33,14 @@ pub(super) enum Kind {
 }
 
 impl Failure {
-    /// Creates a failure, whose reason consists of these pieces.
-    #[cold]
-    pub(super) fn new(kind: Kind, why: &[&str]) -> Self {
-        Self(Box::new((kind, why.concat())))
+    /// Creates a failure with this reason.
+    pub(super) fn new(kind: Kind, why: impl Into<String>) -> Self {
+        Self(Box::new((kind, why.into())))
     }
 
     /// Returns the failure to follow a daemon that has ended.
     pub(super) fn ended() -> Self {
-        Self::new(Kind::NoDaemon, &["the daemon has stopped"])
+        Self::new(Kind::NoDaemon, "the daemon has stopped")
     }
 
     /// Returns the way in which the command failed.

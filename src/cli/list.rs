@@ -1,137 +1,116 @@
 //! `plugind list`: the plugins that the daemon knows.
 
-use std::cmp::Ordering;
+use serde_json::Value;
 
 use super::UNKNOWN;
-use super::client::{Request, encode, print};
+use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::Json;
-use super::options::{Context, Format, Options, Target, now, remark};
-use super::rows::Rows;
+use super::json::text;
+use super::options::{Context, Format, Options, Target};
+use super::rows::{Rows, print_list};
+use super::table::{Column, Form, column};
 use crate::manager::State;
 
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let options = context.options;
     let list = read(context)?;
-    let all = list.items("items");
-    if all.is_empty() && options.format != Format::Json {
-        remark("No plugins.\n");
-        return Ok(());
-    }
-    if options.format == Format::Json {
-        return print(&list.document());
-    }
-    let mut rows = rows(context, "");
-    for record in sorted(all) {
-        rows.add(record, now());
-    }
-    print(&rows.show())
+    let mut items = list["items"].as_array().cloned().unwrap_or_default();
+    sort(&mut items);
+    let rows = rows(context, None);
+    print_list(context, &list, &items, rows, "No plugins.\n")
 }
 
 /// Reads the list of the records that were asked for. Returns an error if a plugin was named and
 /// there is none.
-pub(super) fn read(context: &Context<'_>) -> Result<Json> {
+pub(super) fn read(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
     let mut list = context.client.json(&Request::get(&path(options)))?;
-    let Some(Json::List(all)) = list.get_mut("items") else {
+    let Some(Value::Array(all)) = list.get_mut("items") else {
         let why = "the response is not a list of plugins";
-        return Err(Failure::new(Kind::Failed, &[why]));
+        return Err(Failure::new(Kind::Failed, why));
     };
     all.retain(|record| options.target.includes(record, record));
     let exists = !all.is_empty();
     all.retain(|record| is_in_state(options, record));
     match options.target.shown() {
-        Some(named) if !exists => Err(Failure::new(
-            Kind::NoSuchPlugin,
-            &[&named, " does not exist"],
-        )),
+        Some(named) if !exists => {
+            let why = format!("{named} does not exist");
+            Err(Failure::new(Kind::NoSuchPlugin, why))
+        }
         Some(named) if all.is_empty() => {
             let state = options.state.map_or(UNKNOWN, State::name);
-            let why = [&*named, " is not in state ", state];
-            Err(Failure::new(Kind::OtherState, &why))
+            let why = format!("{named} is not in state {state}");
+            Err(Failure::new(Kind::OtherState, why))
         }
         _ => Ok(list),
     }
 }
 
 /// Returns whether a record was asked for.
-pub(super) fn selects(options: &Options, record: &Json) -> bool {
+pub(super) fn selects(options: &Options, record: &Value) -> bool {
     options.target.includes(record, record) && is_in_state(options, record)
 }
 
 /// Returns whether a record is in the state that was asked for, if any.
-fn is_in_state(options: &Options, record: &Json) -> bool {
+fn is_in_state(options: &Options, record: &Value) -> bool {
     let state = options.state.map(State::name);
-    state.is_none_or(|state| record.text("state") == state)
+    state.is_none_or(|state| record["state"] == state)
 }
 
 /// Returns the path of the list. Names and states are not part of it: only a list without them
 /// shows whether a plugin exists.
 fn path(options: &Options) -> String {
-    let kind = match &options.target {
-        Target::Plugin { kind, .. } | Target::Type(kind) => encode(kind.as_bytes()),
-        _ => return PATH.to_owned(),
-    };
-    [PATH, "?type=", &kind].concat()
-}
-
-const PATH: &str = "/v1/plugins";
-
-/// Returns records by type, name and socket; plugins that are still unknown come last.
-pub(super) fn sorted(records: &[Json]) -> Vec<&Json> {
-    let mut all: Vec<&Json> = records.iter().collect();
-    all.sort_unstable_by(|one, other| order(one, other));
-    all
-}
-
-fn order(one: &Json, other: &Json) -> Ordering {
-    let is_unknown = |record: &Json| record.text("type").is_empty();
-    let mut order = is_unknown(one).cmp(&is_unknown(other));
-    for key in ["type", "name", "socket"] {
-        if order.is_eq() {
-            order = one.text(key).cmp(other.text(key));
+    match &options.target {
+        Target::Plugin { kind, .. } | Target::Type(kind) => {
+            format!("/v1/plugins?type={}", encode(kind.as_bytes()))
         }
+        _ => "/v1/plugins".to_owned(),
     }
-    order
+}
+
+/// Sorts records by type, name and socket; plugins that are still unknown come last.
+pub(super) fn sort(records: &mut [Value]) {
+    records.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+}
+
+fn sort_key(record: &Value) -> (bool, [&str; 3]) {
+    let keys = ["type", "name", "socket"].map(|key| text(&record[key]));
+    (keys[0].is_empty(), keys)
 }
 
 /// Creates the rows of records; with a label for it, there is a column for what happened to each.
-pub(super) fn rows(context: &Context<'_>, event: &str) -> Rows {
-    let columns = if context.options.format == Format::Wide {
-        WIDE_COLUMNS
-    } else {
-        COLUMNS
+pub(super) fn rows(context: &Context<'_>, event: Option<&str>) -> Rows {
+    let columns = match context.options.format {
+        Format::Wide => WIDE_COLUMNS,
+        _ => COLUMNS,
     };
-    let state = STATE + usize::from(!event.is_empty());
-    Rows::new(context, event, columns, state, WIDTHS)
+    Rows::new(context, event, columns, WIDTHS)
 }
 
-const COLUMNS: &str = "\
-TYPE|type|?
-NAME|name|?
-STATE|state|?
-AGE|since|age
-ENDPOINT|endpoint|socket";
+const COLUMNS: &[Column] = &[
+    column("TYPE", "type", Form::Known),
+    column("NAME", "name", Form::Known),
+    column("STATE", "state", Form::State),
+    column("AGE", "since", Form::Age),
+    column("ENDPOINT", "endpoint", Form::OrSocket),
+];
 
-const WIDE_COLUMNS: &str = "\
-TYPE|type|?
-NAME|name|?
-STATE|state|?
-AGE|since|age
-ENDPOINT|endpoint|
-VERSIONS|versions|
-SOCKET|socket|
-PID|pid|
-RETRY-IN|nextRetry|until
-LAST-ERROR|lastError|text";
-
-/// The column of the state.
-const STATE: usize = 2;
+const WIDE_COLUMNS: &[Column] = &[
+    COLUMNS[0],
+    COLUMNS[1],
+    COLUMNS[2],
+    COLUMNS[3],
+    column("ENDPOINT", "endpoint", Form::Plain),
+    column("VERSIONS", "versions", Form::Plain),
+    column("SOCKET", "socket", Form::Plain),
+    column("PID", "pid", Form::Plain),
+    column("RETRY-IN", "nextRetry", Form::Until),
+    column("LAST-ERROR", "lastError", Form::Composed),
+];
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the
 /// longest texts, and room for most names and paths.
-const WIDTHS: &[u8] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
+const WIDTHS: &[usize] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\
 List the plugins that a running plugind knows, by type and name. A plugin that
@@ -156,19 +135,19 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::json;
+    use serde_json::json;
 
     use super::super::testing::{NOW, context, options, records};
     use super::*;
 
     /// Returns what the command prints for these records.
-    fn show(line: &[&str], all: &[Json], is_coloured: bool) -> String {
+    fn show(line: &[&str], all: &[Value], is_coloured: bool) -> String {
         let options = options(line);
-        let mut rows = rows(&context(&options, is_coloured), "");
-        for record in sorted(all) {
-            if selects(&options, record) {
-                rows.add(record, NOW);
-            }
+        let mut rows = rows(&context(&options, is_coloured), None);
+        let mut all = all.to_vec();
+        sort(&mut all);
+        for record in all.iter().filter(|record| selects(&options, record)) {
+            rows.add(record, NOW);
         }
         rows.show()
     }

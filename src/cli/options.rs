@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::client::Client;
-use super::json::Json;
+use super::json::text;
 use super::table::plugin;
 use super::{Command, standard};
 use crate::daemon::client::time_of_day;
@@ -168,13 +170,13 @@ impl Target {
     }
 
     /// Returns whether a plugin, or the socket of the record or event that owns it, is the target.
-    pub(super) fn includes(&self, plugin: &Json, owner: &Json) -> bool {
-        let is = |key: &str, text: &str| plugin.text(key) == text;
+    pub(super) fn includes(&self, plugin: &Value, owner: &Value) -> bool {
+        let is = |key: &str, text: &str| plugin[key] == text;
         match self {
             Self::All | Self::Resource(_) | Self::Filter(_) => true,
             Self::Type(kind) => is("type", kind),
             Self::Plugin { kind, name } => is("type", kind) && is("name", name),
-            Self::Socket(path) => path.to_string_lossy() == owner.text("socket"),
+            Self::Socket(path) => path.to_string_lossy() == text(&owner["socket"]),
         }
     }
 }

@@ -1,51 +1,56 @@
 //! Records or events, shown one per line in one or several parts.
-//!
-//! Pure.
 
 use std::mem;
 
-use super::json::Json;
-use super::options::{Context, Format};
-use super::table::{Table, object};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::client::print;
+use super::failure::Result;
+use super::json;
+use super::options::{Context, Format, now, remark};
+use super::table::{Column, Table, labels, object};
 
 /// Records or events, as the option `--output` has them shown.
 #[derive(Debug)]
 pub(super) struct Rows {
     format: Format,
-    columns: &'static str,
-    pub(super) table: Table,
+    columns: &'static [Column],
+    table: Table,
     /// The lines of another format than a table.
     lines: String,
 }
 
+/// A change, as a line of JSON.
+#[derive(Serialize)]
+struct Change<'a> {
+    event: &'a str,
+    generation: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<&'a Value>,
+}
+
 impl Rows {
-    /// Creates the rows of a table with these columns, after one with the label `first` if that is
-    /// not empty. The column with the index `coloured` has colours if the terminal has. If changes
-    /// are followed, the columns have these minimum widths, so that later rows stand below earlier
-    /// ones.
+    /// Creates the rows of a table with these columns, after one with the label `first` if there is
+    /// one. If changes are followed, the columns have these minimum widths, so that later rows
+    /// stand below earlier ones.
     pub(super) fn new(
         context: &Context<'_>,
-        first: &str,
-        columns: &'static str,
-        coloured: usize,
-        widths: &[u8],
+        first: Option<&str>,
+        columns: &'static [Column],
+        widths: &[usize],
     ) -> Self {
-        let mut table = Table::default();
-        if context.options.follows {
-            for (column, width) in widths.iter().enumerate() {
-                table.widen(column, (*width).into());
-            }
+        let options = context.options;
+        let mut table = Table::new(context.is_coloured);
+        if options.follows {
+            table.widths = widths.to_vec();
         }
-        table.coloured = context.is_coloured.then_some(coloured);
-        if context.options.has_headers {
-            if !first.is_empty() {
-                table.cell(first);
-            }
-            table.labels(columns);
-            table.end();
+        if options.has_headers {
+            let first = first.map(str::to_owned);
+            table.add(first.into_iter().chain(labels(columns)).collect());
         }
         Self {
-            format: context.options.format,
+            format: options.format,
             columns,
             table,
             lines: String::new(),
@@ -53,40 +58,43 @@ impl Rows {
     }
 
     /// Adds a row, or the line of another format.
-    pub(super) fn add(&mut self, value: &Json, now: u64) {
+    pub(super) fn add(&mut self, value: &Value, now: u64) {
         match self.format {
             Format::Table | Format::Wide => {
-                self.table.cells(self.columns, value, now);
-                self.table.end();
+                self.table.add(self.table.cells(self.columns, value, now));
             }
-            Format::Name => self.line(&[&object(value, value)]),
-            Format::Json | Format::JsonLines => self.line(&[&value.line()]),
+            Format::Name => self.add_line(&object(value, value)),
+            Format::Json | Format::JsonLines => self.add_line(&json::line(value)),
         }
     }
 
     /// Adds a record, and what happened to it in this generation. Without a record, only JSON has a
     /// line for the event.
-    pub(super) fn add_event(&mut self, event: &str, generation: u64, record: &Json, now: u64) {
-        let has_record = !record.entries().is_empty();
-        if matches!(self.format, Format::Json | Format::JsonLines) {
-            let (key, shown) = if has_record {
-                (",\"record\":", record.line())
-            } else {
-                ("", String::new())
-            };
-            let (before, generation) = ("{\"event\":\"", generation.to_string());
-            let between = "\",\"generation\":";
-            self.line(&[before, event, between, &generation, key, &shown, "}"]);
-        } else if has_record {
-            if self.format != Format::Name {
-                self.table.cell(event);
+    pub(super) fn add_change(
+        &mut self,
+        event: &str,
+        generation: u64,
+        record: Option<&Value>,
+        now: u64,
+    ) {
+        match (self.format, record) {
+            (Format::Json | Format::JsonLines, _) => self.add_line(&json::line(&Change {
+                event,
+                generation,
+                record,
+            })),
+            (_, None) => {}
+            (Format::Name, Some(record)) => self.add(record, now),
+            (Format::Table | Format::Wide, Some(record)) => {
+                let mut cells = self.table.cells(self.columns, record, now);
+                cells.insert(0, event.to_owned());
+                self.table.add(cells);
             }
-            self.add(record, now);
         }
     }
 
-    fn line(&mut self, pieces: &[&str]) {
-        self.lines.push_str(&pieces.concat());
+    fn add_line(&mut self, line: &str) {
+        self.lines.push_str(line);
         self.lines.push('\n');
     }
 
@@ -97,4 +105,25 @@ impl Rows {
             _ => mem::take(&mut self.lines),
         }
     }
+}
+
+/// Prints the daemon's list: as it is if its format is JSON, else a row for each of `items`.
+pub(super) fn print_list(
+    context: &Context<'_>,
+    list: &Value,
+    items: &[Value],
+    mut rows: Rows,
+    absent: &str,
+) -> Result<()> {
+    if context.options.format == Format::Json {
+        return print(&json::document(list));
+    }
+    if items.is_empty() {
+        remark(absent);
+        return Ok(());
+    }
+    for item in items {
+        rows.add(item, now());
+    }
+    print(&rows.show())
 }

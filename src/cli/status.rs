@@ -1,17 +1,19 @@
 //! `plugind status` and `plugind metrics`: the daemon itself.
 
+use serde_json::Value;
+
 use super::NONE;
 use super::client::{Request, print, print_bytes};
 use super::failure::Result;
-use super::json::Json;
+use super::json::{document, items, shown};
 use super::options::{Context, Format};
-use super::table::Table;
+use super::table::{Column, Form, Table, column};
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let status = context.client.json(&Request::get("/v1/status"))?;
     if context.options.format == Format::Json {
-        return print(&status.document());
+        return print(&document(&status));
     }
     print(&text(&status, context.is_coloured))
 }
@@ -35,57 +37,47 @@ fn make_visible(text: &mut [u8]) {
 }
 
 /// Returns the status as one screen of text.
-fn text(status: &Json, is_coloured: bool) -> String {
-    let mut table = Table::default();
-    table.lines(LINES, status, 0);
-    let lines = table.show("");
-
-    let mut table = Table::default();
-    table.coloured = is_coloured.then_some(1);
-    table.part(DIRECTORY, status.items("directories"));
-    let directories = table.show("  ");
-
-    let mut table = Table::default();
-    table.entries("", &status["plugins"]);
-    let states = table.show("  ");
-
-    let mut table = Table::default();
-    table.part(LIMIT, status.items("limits"));
-    let limits = table.show("  ");
-
-    [
-        &*lines,
-        "Directories:\n",
-        &directories,
-        "Sockets:  ",
-        &status["sockets"].shown(NONE),
-        "\n",
-        &states,
-        "Limits:\n",
-        &limits,
-    ]
-    .concat()
+fn text(status: &Value, is_coloured: bool) -> String {
+    let mut lines = Table::default();
+    lines.add_lines(LINES, status, 0);
+    let mut directories = Table::new(is_coloured);
+    directories.add_all(DIRECTORY, items(&status["directories"]), 0);
+    let mut states = Table::default();
+    states.add_entries("", &status["plugins"]);
+    let mut limits = Table::default();
+    limits.add_all(LIMIT, items(&status["limits"]), 0);
+    format!(
+        "{}Directories:\n{}Sockets:  {}\n{}Limits:\n{}",
+        lines.show(""),
+        directories.show("  "),
+        shown(&status["sockets"], NONE),
+        states.show("  "),
+        limits.show("  "),
+    )
 }
 
-const LINES: &str = "\
-Version:|version|?
-Process:|pid|?
-Mode:|mode|?
-Started:|startTime|?
-Uptime:|uptimeSeconds|seconds
-Instance:|instance|?
-Generation:|generation|?
-Longest Turn:|longestTurnMicroseconds|us";
+const LINES: &[Column] = &[
+    column("Version:", "version", Form::Known),
+    column("Process:", "pid", Form::Known),
+    column("Mode:", "mode", Form::Known),
+    column("Started:", "startTime", Form::Known),
+    column("Uptime:", "uptimeSeconds", Form::Seconds),
+    column("Instance:", "instance", Form::Known),
+    column("Generation:", "generation", Form::Known),
+    column("Longest Turn:", "longestTurnMicroseconds", Form::Micros),
+];
 
-const DIRECTORY: &str = "\
-PATH|path|
-STATE|state|
-PROBLEM|problem|text";
+const DIRECTORY: &[Column] = &[
+    column("PATH", "path", Form::Plain),
+    column("STATE", "state", Form::State),
+    column("PROBLEM", "problem", Form::Composed),
+];
 
-const LIMIT: &str = "\
-NAME|name|
-USED|used|
-LIMIT|limit|";
+const LIMIT: &[Column] = &[
+    column("NAME", "name", Form::Plain),
+    column("USED", "used", Form::Plain),
+    column("LIMIT", "limit", Form::Plain),
+];
 
 pub(super) const STATUS_HELP: &str = "\
 Show a running plugind: its version and process, its directories, the number of
@@ -150,7 +142,7 @@ Limits:
 
     #[test]
     fn an_empty_status_is_shown() {
-        let shown = text(&Json::Null, true);
+        let shown = text(&Value::Null, true);
         assert!(shown.starts_with("Version:       <unknown>\n"), "{shown}");
         assert!(
             shown.ends_with("Sockets:  <none>\nLimits:\n  NAME  USED  LIMIT\n"),

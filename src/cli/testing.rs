@@ -3,33 +3,11 @@
 use std::path::PathBuf;
 
 use lexopt::Parser;
-use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use super::Command;
 use super::client::Client;
-use super::json::Json;
 use super::options::{Context, Options};
-
-/// Returns JSON that is written as in `serde_json::json`.
-macro_rules! json {
-    ($($json:tt)+) => {
-        crate::cli::testing::read(&serde_json::json!($($json)+))
-    };
-}
-
-pub(super) use json;
-
-/// Returns the same JSON.
-pub(super) fn read(value: &serde_json::Value) -> Json {
-    Json::parse(value.to_string().as_bytes()).unwrap()
-}
-
-impl Serialize for Json {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value: serde_json::Value = serde_json::from_str(&self.line()).unwrap();
-        value.serialize(serializer)
-    }
-}
 
 /// The time at which the responses are shown: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
@@ -55,7 +33,7 @@ pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
 }
 
 /// Returns a record that is five seconds old.
-pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Json {
+pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Value {
     json!({
         "type": kind, "name": name, "state": state, "socket": socket, "endpoint": socket,
         "since": "2026-01-31T11:59:55.000Z",
@@ -63,7 +41,7 @@ pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Json 
 }
 
 /// Returns the records of three plugins, one of which has two instances, and of a socket.
-pub(super) fn records() -> Vec<Json> {
+pub(super) fn records() -> Vec<Value> {
     let csi = |state: &str, since: &str, socket: &str, endpoint: &str| {
         json!({
             "type": "CSIPlugin", "name": "ebs.csi.aws.com", "state": state, "since": since,
@@ -97,7 +75,7 @@ pub(super) fn records() -> Vec<Json> {
 }
 
 /// Returns events about two of the plugins.
-pub(super) fn events() -> Vec<Json> {
+pub(super) fn events() -> Vec<Value> {
     vec![
         json!({
             "generation": 3, "type": "Normal", "reason": "SocketFound", "socket": "/r/gpu.sock",
@@ -120,7 +98,7 @@ pub(super) fn events() -> Vec<Json> {
 }
 
 /// Returns a status.
-pub(super) fn status() -> Json {
+pub(super) fn status() -> Value {
     json!({
         "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",
         "uptimeSeconds": 11520, "mode": "register", "instance": "9f2c", "generation": 17,

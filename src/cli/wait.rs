@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::UNKNOWN;
 use super::age::exact;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::Json;
+use super::json::{shown, text};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, Records};
 use crate::daemon::client::Deadline;
@@ -22,7 +24,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut plugin = Plugin::new(&options.target, options.condition);
     loop {
         let cause = match plugin.wait(context, until) {
-            Ok(true) => return print(&[&*plugin.name, " ", options.condition, "\n"].concat()),
+            Ok(true) => return print(&format!("{} {}\n", plugin.name, options.condition)),
             Ok(false) => String::new(),
             Err(failure) if matches!(failure.kind(), Kind::Interrupted | Kind::NoDaemon) => {
                 failure.why().to_owned()
@@ -30,10 +32,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Err(failure) => return Err(failure),
         };
         if until.is_over() {
-            let timeout = exact(options.timeout);
+            let (condition, timeout) = (options.condition, exact(options.timeout));
             let why = plugin.missed(&cause);
-            let why = ["not ", options.condition, " within ", &timeout, ": ", &why];
-            return Err(Failure::new(Kind::TimedOut, &why));
+            let why = format!("not {condition} within {timeout}: {why}");
+            return Err(Failure::new(Kind::TimedOut, why));
         }
         until.or(Deadline::after(PAUSE)).wait();
     }
@@ -77,7 +79,7 @@ impl<'a> Plugin<'a> {
         }
         let mut response = context.client.open(&request)?;
         while let Some(event) = response.json_line()? {
-            if event.text("event") == "EXPIRED" {
+            if event["event"] == "EXPIRED" {
                 return Ok(false);
             }
             self.apply(event);
@@ -92,13 +94,14 @@ impl<'a> Plugin<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, mut event: Json) {
-        let record = event.get_mut("record").map(std::mem::take);
+    fn apply(&mut self, mut event: Value) {
+        let record = event.get_mut("record").map(Value::take);
         let record = record.unwrap_or_default();
-        self.records.remove(record.text("socket"));
-        match event.text("event") {
+        let socket = text(&record["socket"]);
+        self.records.remove(socket);
+        match text(&event["event"]) {
             "ADDED" | "MODIFIED" if self.target.includes(&record, &record) => {
-                self.records.insert(record);
+                self.records.insert(socket.to_owned(), record);
             }
             "BOOKMARK" => self.is_listed = true,
             _ => {}
@@ -113,8 +116,8 @@ impl<'a> Plugin<'a> {
         } else {
             &HELD
         };
-        let mut records = self.records.0.iter();
-        let found = records.any(|record| states.contains(&record.text("state")));
+        let mut records = self.records.values();
+        let found = records.any(|record| states.contains(&text(&record["state"])));
         found == is_registered
     }
 
@@ -123,13 +126,13 @@ impl<'a> Plugin<'a> {
         if !self.is_listed {
             return cause.to_owned();
         }
-        let Some(record) = self.records.0.first() else {
-            return [&*self.name, " does not exist"].concat();
+        let Some(record) = self.records.values().next() else {
+            return format!("{} does not exist", self.name);
         };
-        let state = record["state"].shown(UNKNOWN);
-        let error = escape::composed(record.text("lastError").as_bytes());
+        let state = shown(&record["state"], UNKNOWN);
+        let error = escape::composed(text(&record["lastError"]).as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
-        [&self.name, " is in state ", &state, colon, &error].concat()
+        format!("{} is in state {state}{colon}{error}", self.name)
     }
 }
 
@@ -161,7 +164,7 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::json;
+    use serde_json::json;
 
     use super::super::testing::record;
     use super::*;
@@ -173,7 +176,7 @@ mod tests {
         }
     }
 
-    fn set(plugin: &mut Plugin<'_>, record: &Json) {
+    fn set(plugin: &mut Plugin<'_>, record: &Value) {
         plugin.apply(json!({"event": "MODIFIED", "record": record}));
     }
 

@@ -1,11 +1,14 @@
 //! `plugind watch`, and `plugind list --watch`: the plugins, and then each change.
 
+use std::collections::BTreeMap;
 use std::mem;
+
+use serde_json::Value;
 
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::Json;
-use super::list::{rows, selects, sorted};
+use super::json::text;
+use super::list::{rows, selects, sort};
 use super::options::{Context, Options, now};
 use super::rows::Rows;
 
@@ -18,7 +21,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             let Some(event) = response.json_line()? else {
                 return Err(Failure::ended());
             };
-            if event.text("event") == "EXPIRED" {
+            if event["event"] == "EXPIRED" {
                 break;
             }
             seen.apply(event, now());
@@ -28,7 +31,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         }
         if !seen.begin_again() {
             let why = "the daemon returns nothing but EXPIRED";
-            return Err(Failure::new(Kind::Failed, &[why]));
+            return Err(Failure::new(Kind::Failed, why));
         }
     }
 }
@@ -36,29 +39,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// The path of the stream of changes.
 pub(super) const PATH: &str = "/v1/watch";
 
-/// Records, in the order of their sockets.
-#[derive(Debug, Default)]
-pub(super) struct Records(pub(super) Vec<Json>);
-
-impl Records {
-    /// Returns the index of a socket's record, or as an error that of the place for it.
-    fn find(&self, socket: &str) -> std::result::Result<usize, usize> {
-        self.0
-            .binary_search_by(|record| record.text("socket").cmp(socket))
-    }
-
-    /// Adds a record whose socket has none.
-    pub(super) fn insert(&mut self, record: Json) {
-        if let Err(at) = self.find(record.text("socket")) {
-            self.0.insert(at, record);
-        }
-    }
-
-    /// Removes and returns the record of a socket.
-    pub(super) fn remove(&mut self, socket: &str) -> Option<Json> {
-        self.find(socket).ok().map(|at| self.0.remove(at))
-    }
-}
+/// Records by their sockets.
+pub(super) type Records = BTreeMap<String, Value>;
 
 /// The records that were seen last, and what is shown of their changes.
 struct Seen<'a> {
@@ -77,7 +59,7 @@ impl<'a> Seen<'a> {
     fn new(context: &Context<'a>) -> Self {
         Self {
             options: context.options,
-            rows: rows(context, "EVENT"),
+            rows: rows(context, Some("EVENT")),
             records: Records::default(),
             is_listed: false,
             is_shown: false,
@@ -92,35 +74,36 @@ impl<'a> Seen<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, mut event: Json, now: u64) {
-        let generation = event.number("generation");
-        let is_set = match event.text("event") {
+    fn apply(&mut self, mut event: Value, now: u64) {
+        let generation = event["generation"].as_u64().unwrap_or_default();
+        let is_set = match text(&event["event"]) {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
             "BOOKMARK" => return self.bookmark(generation, now),
             _ => return,
         };
-        let record = event.get_mut("record").map(mem::take).unwrap_or_default();
-        let socket = record.text("socket");
-        let known = self.records.remove(socket);
-        let known = known.or_else(|| self.stale.remove(socket));
+        let record = event["record"].take();
+        let socket = text(&record["socket"]).to_owned();
+        let known = self.records.remove(&socket);
+        let known = known.or_else(|| self.stale.remove(&socket));
         let selects = is_set && selects(self.options, &record);
-        let (event, shown) = match known {
+        let (change, shown) = match known {
             None if !selects => return,
             None => ("ADDED", &record),
             // What is listed again has not always changed.
-            Some(known) if selects && known.number("generation") == record.number("generation") => {
-                return self.records.insert(record);
+            Some(known) if selects && known["generation"] == record["generation"] => {
+                self.records.insert(socket, record);
+                return;
             }
             Some(_) if selects => ("MODIFIED", &record),
             Some(_) if is_set => ("DELETED", &record),
             Some(known) => ("DELETED", &deleted(known)),
         };
         if self.is_shown {
-            self.rows.add_event(event, generation, shown, now);
+            self.rows.add_change(change, generation, Some(shown), now);
         }
         if selects {
-            self.records.insert(record);
+            self.records.insert(socket, record);
         }
     }
 
@@ -128,24 +111,26 @@ impl<'a> Seen<'a> {
     fn bookmark(&mut self, generation: u64, now: u64) {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
-            for record in sorted(&self.records.0) {
-                let generation = record.number("generation");
-                self.rows.add_event("ADDED", generation, record, now);
+            let mut all: Vec<Value> = self.records.values().cloned().collect();
+            sort(&mut all);
+            for record in &all {
+                let generation = record["generation"].as_u64().unwrap_or_default();
+                self.rows.add_change("ADDED", generation, Some(record), now);
             }
         }
-        for stale in mem::take(&mut self.stale.0) {
+        for stale in mem::take(&mut self.stale).into_values() {
             let record = deleted(stale);
-            self.rows.add_event("DELETED", generation, &record, now);
+            self.rows
+                .add_change("DELETED", generation, Some(&record), now);
         }
-        self.rows
-            .add_event("BOOKMARK", generation, &Json::Null, now);
+        self.rows.add_change("BOOKMARK", generation, None, now);
     }
 }
 
 /// Returns the last record of a socket that has gone.
-fn deleted(mut record: Json) -> Json {
+fn deleted(mut record: Value) -> Value {
     if let Some(state) = record.get_mut("state") {
-        *state = Json::Text("Deleted".to_owned());
+        *state = "Deleted".into();
     }
     record
 }
@@ -168,18 +153,18 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::json;
+    use serde_json::json;
 
     use super::super::testing::{NOW, context, options, record};
     use super::*;
 
     /// Returns what the command prints for these lines of the daemon; null stands for EXPIRED.
-    fn show(line: &[&str], events: Vec<Json>) -> String {
+    fn show(line: &[&str], events: Vec<Value>) -> String {
         let options = options(line);
         let mut seen = Seen::new(&context(&options, false));
         let mut shown = String::new();
         for event in events {
-            if event == Json::Null {
+            if event == Value::Null {
                 assert!(seen.begin_again());
                 continue;
             }
@@ -191,17 +176,17 @@ mod tests {
         shown
     }
 
-    fn event(event: &str, generation: u64, mut record: Json) -> Json {
-        record.push("generation", json!(generation));
+    fn event(event: &str, generation: u64, mut record: Value) -> Value {
+        record["generation"] = json!(generation);
         json!({"event": event, "generation": generation, "record": record})
     }
 
-    fn bookmark(generation: u64) -> Json {
+    fn bookmark(generation: u64) -> Value {
         json!({"event": "BOOKMARK", "generation": generation})
     }
 
     /// Returns what a daemon sends about two plugins, one of which ends.
-    fn story() -> Vec<Json> {
+    fn story() -> Vec<Value> {
         vec![
             event("ADDED", 4, record("B", "b", "Registered", "/r/b")),
             event("ADDED", 2, record("A", "a", "Backoff", "/r/a")),
@@ -238,12 +223,12 @@ ADDED     C             longer-name               Discovered     5s     /r/c
     #[test]
     fn json_has_the_event_and_the_last_known_record() {
         let shown = show(&["watch", "-ojson"], story());
-        let lines: Vec<Json> = shown
+        let lines: Vec<Value> = shown
             .lines()
-            .map(|line| Json::parse(line.as_bytes()).unwrap())
+            .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         let mut last = record("B", "b", "Deleted", "/r/b");
-        last.push("generation", json!(4));
+        last["generation"] = json!(4);
         let expected = [
             event("ADDED", 2, record("A", "a", "Backoff", "/r/a")),
             event("ADDED", 4, record("B", "b", "Registered", "/r/b")),
@@ -276,7 +261,7 @@ ADDED     C             longer-name               Discovered     5s     /r/c
     fn after_an_expired_watch_only_the_difference_is_shown() {
         let mut story = story();
         story.extend([
-            Json::Null,
+            Value::Null,
             event("ADDED", 6, record("A", "a", "Registered", "/r/a")),
             event("ADDED", 30, record("D", "d", "Registered", "/r/d")),
             bookmark(31),

@@ -29,9 +29,11 @@
 //!   runtime. A client on `h2` needs 24,436 KiB to register 1,000 plugins at once, this program
 //!   2,492. `h2` remains as an independent peer of the tests and fuzz targets.
 //! - **Few packages, weighed in octets.** `lexopt` reads the command line (12 kB), `httparse` the
-//!   header fields of the API, `serde_json` reads and writes JSON, `env_filter` reads the log
+//!   heads and chunks of the API, `serde_json` reads and writes JSON, `env_filter` reads the log
 //!   filter. Given up: `clap` (190 kB), `toml` (160 kB), `env_logger` with `regex` (700 kB), and a
 //!   reader and writer of JSON of our own, which was 45 kB smaller.
+//! - **`-o json` sorts the keys of an object**, as kubectl does. Given up: the order of the API,
+//!   by the feature `preserve_order` of `serde_json` with its four packages.
 //! - **The configuration file is the command line**, an option in each line: what reads the one
 //!   reads the other, so keys, values and errors cannot differ, and a new option is a new key.
 //!   Given up: TOML, at 115 kB to 160 kB for flat keys.
