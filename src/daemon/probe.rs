@@ -24,14 +24,16 @@ use prost::Message as _;
 use self::call::Call;
 pub(super) use self::directory::sockets_below;
 pub use self::directory::{Sockets, sockets_in};
-pub use self::report::{File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Step};
+pub use self::report::{
+    EndpointFailure, File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Step,
+};
 use super::clock::Clock;
 use super::{SetupError, run};
 use crate::config::{DaemonConfig, PathMap};
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, EndpointUse, HandlerTable, Plugin};
 use crate::http2::{ConnectionError, OtherProtocol};
-use crate::manager::{EndpointFailure, Verdict, verdict};
+use crate::manager::{Verdict, verdict};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
@@ -171,11 +173,12 @@ impl Probe<'_> {
     fn check_endpoint(&mut self, plugin: &Plugin) -> Result<(), Outcome> {
         let wanted = self.prober.handlers.endpoint_use(&plugin.kind);
         let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
-        if has_endpoint && wanted != EndpointUse::None {
+        let connects = has_endpoint && wanted != EndpointUse::None;
+        if connects {
             self.dial_endpoint(plugin, wanted)?;
         }
-        self.not_checked
-            .extend(self.prober.handlers.not_checked(plugin));
+        let left_out = self.prober.handlers.not_checked(plugin, connects);
+        self.not_checked.extend(left_out);
         Ok(())
     }
 

@@ -117,7 +117,8 @@
 //!   registered over a restart. Given up: handlers that are dropped when they panic, where panics
 //!   unwind, which the binary's do not.
 //! - **What kubelet does not call is not called.** Given up: a CSI driver's GetPluginInfo and
-//!   NodeGetCapabilities, whose replies were only shown.
+//!   NodeGetCapabilities, whose replies were only shown; and a connection to the endpoint in a dry
+//!   run, which `plugind probe` makes.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.

@@ -176,10 +176,6 @@
 //! - `plugin refused: {refusal}` (warn, ValidationFailed or RegistrationFailed): The plugin is not
 //!   accepted, for the reason that follows; it was notified. If the type has no handler, name it
 //!   with `--type` or `--exec`.
-//! - `would register the plugin, but {failure}` (info, EndpointFailed): Dry run: the plugin is
-//!   accepted, but its endpoint does not answer. Check the path of the endpoint, and `--map-path`.
-//! - `would refuse the plugin: {failure}` (info, EndpointFailed): Dry run: the endpoint would have
-//!   to answer for a registration. Check its path, and `--map-path`.
 //! - `NotifyRegistrationStatus failed: {error}` (warn, NotifyFailed): The plugin could not be
 //!   notified that it is registered, so it is not; the attempt is repeated. Look at the log of the
 //!   plugin.

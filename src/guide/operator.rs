@@ -180,10 +180,10 @@
 //! # Dry run
 //!
 //! `--observe` finds plugins, calls GetInfo, validates them, and logs the outcome of each, with the
-//! reason and what was not checked. It connects to the endpoint if the handler would, and calls
-//! nothing there. A plugin that would be refused is called again for a minute, because it may not
-//! be ready yet. No plugin is notified or registered, no program is run, and no state file is
-//! written, so this is safe beside a kubelet or another `plugind`.
+//! reason and what was not checked: it does not connect to endpoints. A plugin that would be
+//! refused is called again for a minute, because it may not be ready yet. No plugin is notified or
+//! registered, no program is run, and no state file is written, so this is safe beside a kubelet or
+//! another `plugind`.
 //!
 //! # Locks
 //!

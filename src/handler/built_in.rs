@@ -186,7 +186,7 @@ mod tests {
                 versions: Vec::new(),
                 socket: Path::new("/r/a").into(),
             };
-            let left_out: Vec<_> = table.not_checked(&plugin).collect();
+            let left_out: Vec<_> = table.not_checked(&plugin, true).collect();
             assert_eq!(left_out, [expected]);
         }
     }

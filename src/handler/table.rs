@@ -120,11 +120,15 @@ impl HandlerTable {
             .map_or(EndpointUse::None, PluginHandler::endpoint_use)
     }
 
-    /// Returns what a dry run does not check of a plugin that its handler accepts.
-    pub fn not_checked(&self, plugin: &Plugin) -> impl Iterator<Item = &'static str> + use<> {
+    /// Returns what a dry run does not check of a plugin that its handler accepts, and to whose
+    /// endpoint a connection was made or not.
+    pub fn not_checked(
+        &self,
+        plugin: &Plugin,
+        was_connected: bool,
+    ) -> impl Iterator<Item = &'static str> + use<> {
         let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
-        let is_unused = self.endpoint_use(&plugin.kind) == EndpointUse::None;
-        let endpoint = (has_endpoint && is_unused).then_some(UNUSED_ENDPOINT);
+        let endpoint = (has_endpoint && !was_connected).then_some(UNUSED_ENDPOINT);
         let handler = self.of_type(&plugin.kind);
         let rest = handler.and_then(PluginHandler::not_checked);
         endpoint.into_iter().chain(rest)
@@ -146,7 +150,7 @@ impl HandlerTable {
     }
 }
 
-/// The note on a plugin whose handler never connects to its endpoint.
+/// The note on a plugin to whose endpoint no connection was made.
 const UNUSED_ENDPOINT: &str = "no connection to the endpoint was made";
 
 impl fmt::Debug for HandlerTable {

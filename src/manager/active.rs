@@ -31,9 +31,6 @@ pub(super) struct Active {
     pub(super) connection: Option<Connection>,
     /// The call on the connection that has not ended, and when it began.
     pub(super) call: Option<(&'static str, Time)>,
-    /// The deadline of the connection, if it is a connection to the plugin's endpoint, on which no
-    /// calls are made.
-    pub(super) endpoint_until: Option<Time>,
     /// The question that a handler has not answered yet, and when its name is passed on.
     pub(super) question: Option<Pending>,
     /// The plugin that took over when this one left the actual state.
@@ -68,7 +65,6 @@ impl Active {
             handler: None,
             connection: None,
             call: None,
-            endpoint_until: None,
             question: None,
             promoted: None,
         }
@@ -76,10 +72,6 @@ impl Active {
 
     /// Returns the deadline of the connection.
     pub(super) fn connection_deadline(&self) -> Option<Time> {
-        let connection = self.connection.as_ref()?;
-        match connection.client {
-            Some(_) => connection.deadline(),
-            None => self.endpoint_until,
-        }
+        self.connection.as_ref()?.deadline()
     }
 }

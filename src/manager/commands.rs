@@ -74,14 +74,9 @@ impl Socket {
         let active = self.active.as_mut()?;
         match command {
             Command::Dial => context.requests.push_back(Request::Dial),
-            Command::CheckEndpoint(plugin, until) => {
-                let check = Request::CheckEndpoint(plugin, until);
-                context.requests.push_back(check);
-            }
             Command::GetInfo => return self.get_info(context),
             Command::Notify(result, until) => return self.notify(result, until, context),
             Command::Hangup => {
-                active.endpoint_until = None;
                 if let Some(connection) = active.connection.take() {
                     hang_up(connection, context);
                 }
@@ -141,20 +136,14 @@ impl Socket {
         None
     }
 
-    /// Dials the socket itself at `path` or, if `endpoint_until` is set, the plugin's endpoint.
-    pub(super) fn dial(
-        &mut self,
-        path: Arc<Path>,
-        endpoint_until: Option<Time>,
-        context: &mut Context,
-    ) {
+    /// Dials the socket at `path`.
+    pub(super) fn dial(&mut self, path: Arc<Path>, context: &mut Context) {
         let Some(active) = &mut self.active else {
             return;
         };
         let conn = context.connections.add(Owner::Operation(self.id));
         active.connection = Some(Connection::dialling(conn));
-        active.endpoint_until = endpoint_until;
-        let is_found = endpoint_until.is_none() && !active.identity.is_of_announcement();
+        let is_found = !active.identity.is_of_announcement();
         let identity = is_found.then_some(active.identity);
         let dial = Output::Dial {
             conn,

@@ -61,9 +61,6 @@ pub(super) struct Policy {
 pub(super) enum Request {
     /// Connect to the socket.
     Dial,
-    /// Connect to the plugin's endpoint if the handler uses it, and wait for the server's SETTINGS
-    /// until that time.
-    CheckEndpoint(Arc<Plugin>, Time),
     /// Ask the plugin's handler.
     Ask(Question, Arc<Plugin>),
     /// Abandon a question to a handler.

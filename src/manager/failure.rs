@@ -24,25 +24,10 @@ pub enum Failure {
     UndecodableInfo(String),
     /// The plugin was refused.
     Refused(Refusal),
-    /// In a dry run: the handler accepts the plugin, but nothing can be called at its endpoint.
-    Endpoint(EndpointFailure),
     /// The plugin was registered, but could not be notified of it.
     Notify(CallFailure),
     /// The reply to NotifyRegistrationStatus is not a `RegistrationStatusResponse`.
     UndecodableResponse(String),
-}
-
-/// The reason why nothing can be called at a plugin's endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointFailure {
-    /// Whether the plugin would be registered all the same.
-    pub is_registered: bool,
-    /// The path of the endpoint, as the plugin reported it.
-    pub endpoint: Arc<Path>,
-    /// The path at which the daemon dials the endpoint.
-    pub path: Arc<Path>,
-    /// The error of the call.
-    pub error: CallFailure,
 }
 
 /// The reason why a plugin is refused.
@@ -70,7 +55,7 @@ impl Failure {
     /// Returns whether the failure is what the user asked for, or the result of a dry run, and so
     /// not an error.
     pub fn is_wanted(&self) -> bool {
-        matches!(self, Self::Refused(Refusal::Ignored(_)) | Self::Endpoint(_))
+        matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
 
     /// Returns whether the file at the path has changed: the watch will report that in a moment, so
@@ -93,7 +78,6 @@ impl Failure {
             Self::Refused(Refusal::Registration(_) | Refusal::EndpointTaken { .. }) => {
                 "RegistrationFailed"
             }
-            Self::Endpoint(_) => "EndpointFailed",
             Self::Notify(_) | Self::UndecodableResponse(_) => "NotifyFailed",
         }
     }
@@ -182,10 +166,6 @@ impl fmt::Display for Failure {
                 )
             }
             Self::Refused(refusal) => write!(f, "plugin refused: {refusal}"),
-            Self::Endpoint(failure) if failure.is_registered => {
-                write!(f, "would register the plugin, but {failure}")
-            }
-            Self::Endpoint(failure) => write!(f, "would refuse the plugin: {failure}"),
             Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
             Self::UndecodableResponse(error) => write!(
                 f,
@@ -193,16 +173,6 @@ impl fmt::Display for Failure {
                 escape::text(error)
             ),
         }
-    }
-}
-
-impl fmt::Display for EndpointFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its endpoint {}", escape::path(&self.endpoint))?;
-        if self.path != self.endpoint {
-            write!(f, " (mapped to {})", escape::path(&self.path))?;
-        }
-        write!(f, " does not answer: {}", self.error)
     }
 }
 

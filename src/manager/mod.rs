@@ -83,7 +83,7 @@ pub use announcement::{AnnouncementError, AnnouncementId};
 pub use backoff::Backoff;
 pub use desired::Desired;
 pub use event::{Generation, PluginEvent};
-pub use failure::{EndpointFailure, Failure, Refusal};
+pub use failure::{Failure, Refusal};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -9,7 +9,7 @@ use super::Manager;
 use super::active::Active;
 use super::announcement::AnnouncementError;
 use super::event::{DownConsequence, EventKind, PluginEvent};
-use super::failure::{EndpointFailure, Failure, Refusal};
+use super::failure::{Failure, Refusal};
 use super::messages::Output;
 use super::names::Instance;
 use super::operation::Outcome;
@@ -18,7 +18,7 @@ use super::registered::By;
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
-use crate::handler::{CallFailure, DialError, EndpointUse, Plugin};
+use crate::handler::{DialError, Plugin};
 
 impl Manager {
     /// Records the outcome of an operation, and has its socket examined, unless the plugin was
@@ -34,10 +34,6 @@ impl Manager {
                 self.was_deregistered(&active, &plugin, answer);
             }
             Outcome::Observed(found) => self.was_observed(socket, &active, found),
-            Outcome::EndpointFailed(plugin, error) => {
-                let failure = self.endpoint_failure(&plugin, error);
-                self.failed(socket, &active, &Failure::Endpoint(failure));
-            }
             Outcome::Alive(plugin) => self.alive(socket, &plugin),
             Outcome::Changed(plugin) => {
                 self.emit_of(&active, &plugin, EventKind::PluginChanged);
@@ -179,16 +175,6 @@ impl Manager {
             attempt: active.number,
             ..PluginEvent::of_socket(&socket.path, kind)
         });
-    }
-
-    /// Returns the failure of a plugin at whose endpoint nothing can be called.
-    fn endpoint_failure(&mut self, plugin: &Plugin, error: CallFailure) -> EndpointFailure {
-        EndpointFailure {
-            is_registered: self.host.endpoint_use(plugin) != EndpointUse::Registering,
-            endpoint: plugin.endpoint.clone(),
-            path: self.context.policy.path_map.find(&plugin.endpoint).into(),
-            error,
-        }
     }
 
     fn failed(&mut self, socket: &mut Socket, active: &Active, failure: &Failure) {

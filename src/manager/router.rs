@@ -21,7 +21,7 @@ use super::socket::{Permit, Socket};
 use super::timers::Timer;
 use super::{DialError, Manager};
 use crate::config::{READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
-use crate::handler::{EndpointUse, HandlerId, Plugin, Reason, Ticket};
+use crate::handler::{HandlerId, Plugin, Reason, Ticket};
 
 impl Manager {
     /// Does everything that can be done now.
@@ -245,14 +245,7 @@ impl Manager {
                 } else {
                     socket.path.clone()
                 };
-                socket.dial(path, None, context);
-            }
-            Request::CheckEndpoint(plugin, until) => {
-                if self.host.endpoint_use(&plugin) == EndpointUse::None {
-                    return Some(Event::EndpointChecked(Ok(())));
-                }
-                let path = context.endpoint_path(&plugin.endpoint);
-                socket.dial(path, Some(until), context);
+                socket.dial(path, context);
             }
             Request::Ask(question, plugin) => return self.ask(socket, question, &plugin),
             Request::Abandon(ticket, plugin) => {

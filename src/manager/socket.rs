@@ -29,8 +29,8 @@ use super::reconcile::{Action, action};
 use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
-use crate::grpc::{self, CallError, Client};
-use crate::handler::{CallFailure, DialError, HandlerId, Plugin};
+use crate::grpc::{self, Client};
+use crate::handler::{DialError, HandlerId, Plugin};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -261,10 +261,7 @@ impl Socket {
             return Some(Event::Connected);
         }
         let mut client = Box::new(Client::new(context.now).within(&context.budget));
-        let is_endpoint = active.endpoint_until.is_some();
-        if let Some(until) = active.endpoint_until {
-            client.set_handshake_deadline(until);
-        } else if let Some(until) = active.operation.as_ref()?.deadline() {
+        if let Some(until) = active.operation.as_ref()?.deadline() {
             // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
             // then. The operation's deadline is still that of its dial, which began with the first
             // attempt.
@@ -272,19 +269,12 @@ impl Socket {
         }
         connection.client = Some(client);
         connection.process = process;
-        if is_endpoint {
-            return self.poll_connection(context);
-        }
         Some(Event::Connected)
     }
 
     /// Processes a connection of the operation that could not be established.
     pub(super) fn dial_failed(&mut self, error: DialError) -> Option<Event> {
-        let active = self.active.as_mut()?;
-        active.connection = None;
-        if active.endpoint_until.take().is_some() {
-            return Some(Event::EndpointChecked(Err(CallFailure::Dial(error))));
-        }
+        self.active.as_mut()?.connection = None;
         Some(Event::DialFailed(error))
     }
 
@@ -317,9 +307,6 @@ impl Socket {
                 }
                 reply = Some(Event::Replied(result));
             }
-        }
-        if active.endpoint_until.is_some() {
-            reply = endpoint_result(client).map(Event::EndpointChecked);
         }
         reply
     }
@@ -413,11 +400,9 @@ impl Socket {
             }
         }
         if is_due(active.connection_deadline()) {
-            let Some(client) = self.operation_client() else {
-                let late = CallFailure::Dial(DialError::TimedOut);
-                return Some(Event::EndpointChecked(Err(late)));
-            };
-            client.handle_timeout(now);
+            if let Some(client) = self.operation_client() {
+                client.handle_timeout(now);
+            }
             let event = self.poll_connection(context);
             if event.is_some() {
                 return event;
@@ -564,15 +549,4 @@ impl Liveness {
 pub(super) fn hang_up(connection: Connection, context: &mut Context) {
     context.connections.remove(connection.id);
     context.outputs.push_back(connection.hang_up(context.now));
-}
-
-/// Returns whether an endpoint's server speaks HTTP/2, once its SETTINGS or an error decide that.
-fn endpoint_result(client: &Client) -> Option<Result<(), CallFailure>> {
-    if client.peer_settings().is_some() {
-        return Some(Ok(()));
-    }
-    let written = false;
-    let error = client.closing()?;
-    let error = CallError::Connection { error, written };
-    Some(Err(CallFailure::Call(error)))
 }

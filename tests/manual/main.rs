@@ -119,10 +119,12 @@ fn the_page_about_programs_names_all_that_they_get() {
     let page = fs::read_to_string(in_crate(MAN).join("plugind-exec.7")).expect("the page");
     let quoted: Vec<&str> = source.split('"').skip(1).step_by(2).collect();
     let variables = quoted.iter().filter(|it| it.starts_with("PLUGIND_"));
-    let keys = source
-        .split("json.key(\"")
-        .skip(1)
-        .filter_map(|it| it.split('"').next());
+    let input = source.split("struct Registration<'a> {\n").nth(1);
+    let fields = input
+        .and_then(|rest| rest.split('}').next())
+        .expect("fields");
+    let names = fields.lines().filter_map(|line| line.split_once(": "));
+    let keys = names.map(|(name, _)| name.trim().trim_start_matches("r#"));
     let (variables, keys): (Vec<&&str>, Vec<&str>) = (variables.collect(), keys.collect());
     assert!(variables.len() > 5 && keys.len() > 5);
     for variable in variables {

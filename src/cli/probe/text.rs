@@ -7,10 +7,10 @@ use std::fmt::{Display, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report, Step};
+use crate::daemon::probe::{EndpointFailure, File, FileKind, Found, Outcome, Peer, Report, Step};
 use crate::escape;
 use crate::http2::Settings;
-use crate::manager::{EndpointFailure, Verdict};
+use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// Returns the first line, which precedes all results.

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::escape;
 use crate::grpc::CallError;
-use crate::handler::DialError;
+use crate::handler::{CallFailure, DialError};
 use crate::http2::{ConnectionError, OtherProtocol, Settings};
-use crate::manager::{EndpointFailure, Verdict};
+use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// The findings of a probe, in the order of its steps.
@@ -58,6 +59,29 @@ pub enum Found {
         /// Success, or the reason why the endpoint does not answer.
         answer: Result<(), EndpointFailure>,
     },
+}
+
+/// The reason why nothing can be called at a plugin's endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointFailure {
+    /// Whether the plugin would be registered all the same.
+    pub is_registered: bool,
+    /// The path of the endpoint, as the plugin reported it.
+    pub endpoint: Arc<Path>,
+    /// The path at which the daemon dials the endpoint.
+    pub path: Arc<Path>,
+    /// The error of the call.
+    pub error: CallFailure,
+}
+
+impl fmt::Display for EndpointFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its endpoint {}", escape::path(&self.endpoint))?;
+        if self.path != self.endpoint {
+            write!(f, " (mapped to {})", escape::path(&self.path))?;
+        }
+        write!(f, " does not answer: {}", self.error)
+    }
 }
 
 /// A file, as the system describes it.

@@ -22,9 +22,8 @@ use super::operation::Question;
 use super::timers::Scheduled;
 use super::verdict::find_handler;
 use crate::handler::{
-    Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, EndpointUse,
-    Event as HandlerEvent, HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run,
-    Ticket,
+    Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
+    HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run, Ticket,
 };
 use crate::time::Time;
 
@@ -208,14 +207,9 @@ impl HandlerHost {
         self.handlers.get(handler)?.endpoint_taken(plugin)
     }
 
-    /// Returns what the handler of a plugin uses the plugin's endpoint for.
-    pub(super) fn endpoint_use(&self, plugin: &Plugin) -> EndpointUse {
-        self.handlers.endpoint_use(&plugin.kind)
-    }
-
     /// Returns what a dry run does not check of a plugin that its handler accepts.
     pub(super) fn not_checked(&self, plugin: &Plugin) -> Vec<&'static str> {
-        self.handlers.not_checked(plugin).collect()
+        self.handlers.not_checked(plugin, false).collect()
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Operation;
 use crate::grpc::CallError;
-use crate::handler::{CallFailure, DialError, Plugin};
+use crate::handler::{DialError, Plugin};
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
 
@@ -27,9 +27,6 @@ pub(in crate::manager) enum Event {
     AlreadyNotified,
     /// The operation has acquired the lock of the plugin name.
     LockAcquired,
-    /// The server at the plugin's endpoint has sent its SETTINGS, or the reason why it has not. An
-    /// endpoint that the handler does not use counts as checked.
-    EndpointChecked(Result<(), CallFailure>),
     /// The handler has accepted, or the reason why it has not.
     Answered(Result<(), Refusal>),
     /// A deadline may have passed.
@@ -43,9 +40,6 @@ pub(in crate::manager) enum Event {
 pub(in crate::manager) enum Command {
     /// Connect to the socket.
     Dial,
-    /// Connect to the plugin's endpoint if the handler uses it, and wait for the server's SETTINGS
-    /// until that time.
-    CheckEndpoint(Arc<Plugin>, Time),
     /// Call GetInfo on the connection.
     GetInfo,
     /// Call NotifyRegistrationStatus on the connection, with that deadline.
@@ -99,9 +93,6 @@ pub(in crate::manager) enum Outcome {
     /// The plugin would be registered, or the reason why not. It was not notified, and no handler
     /// has registered it.
     Observed(Result<Arc<Plugin>, Refusal>),
-    /// The plugin's handler accepts it, but nothing can be called at its endpoint. It was not
-    /// notified, and no handler has registered it.
-    EndpointFailed(Arc<Plugin>, CallFailure),
     /// The registered plugin answers.
     Alive(Arc<Plugin>),
     /// The plugin behind the socket answers with another description than the registered one, or
@@ -143,7 +134,6 @@ impl Event {
             Self::ConnectionLost => "ConnectionLost",
             Self::AlreadyNotified => "AlreadyNotified",
             Self::LockAcquired => "LockAcquired",
-            Self::EndpointChecked(_) => "EndpointChecked",
             Self::Answered(_) => "Answered",
             Self::Timeout => "Timeout",
             Self::Cancelled => "Cancelled",

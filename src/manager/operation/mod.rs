@@ -41,10 +41,7 @@
 //!     +-> Dialing -> AskingInfo ------------------------------->       Changed or Failed
 //!
 //!  observe
-//!     +-> Dialing -> AskingInfo -> AwaitingLock -> Observing
-//!                                                     | Answered
-//!                                                     v         ended: Observed,
-//!         (an endpoint of its own only)        CheckingEndpoint -->    EndpointFailed or Failed
+//!     +-> Dialing -> AskingInfo -> AwaitingLock -> Observing -> ended: Observed or Failed
 //! ```
 //!
 //! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
@@ -97,8 +94,6 @@ enum State {
     Validating(Asked),
     /// Waits for the handler's answer, without a connection, in a dry run.
     Observing(Asked),
-    /// Waits for the SETTINGS of the server at the plugin's endpoint, in a dry run.
-    CheckingEndpoint(Arc<Plugin>),
     /// Waits for the handler's answer, with the plugin in the actual state.
     Registering(Asked),
     /// Waits for the plugin's reply to NotifyRegistrationStatus.
@@ -307,13 +302,10 @@ impl Operation {
             (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
                 steps.validation_timed_out(asked.plugin)
             }
-            (S::Observing(asked), E::Answered(Ok(()))) => steps.check_endpoint(asked.plugin),
+            (S::Observing(asked), E::Answered(Ok(()))) => Steps::observed(Ok(asked.plugin)),
             (S::Observing(_), E::Answered(Err(refusal))) => Steps::observed(Err(refusal)),
             (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
                 steps.observed_no_answer(asked.plugin)
-            }
-            (S::CheckingEndpoint(plugin), E::EndpointChecked(result)) => {
-                steps.endpoint_checked(plugin, result)
             }
             (S::Registering(asked), E::Answered(Ok(()))) => {
                 steps.notify(Notification::Registered(asked.plugin))
@@ -360,8 +352,8 @@ impl Operation {
         }
     }
 
-    /// Returns when to handle [`Event::Timeout`]. A call on a connection and the check of an
-    /// endpoint have deadlines of their own, and the wait for a lock ends because every operation
+    /// Returns when to handle [`Event::Timeout`]. A call on a connection has a deadline of its
+    /// own, and the wait for a lock ends because every operation
     /// before this one has a deadline.
     pub(super) fn deadline(&self) -> Option<Time> {
         match &self.state {
@@ -372,10 +364,7 @@ impl Operation {
             | State::Registering(asked)
             | State::Deregistering(asked, _) => Some(asked.deadline),
             State::Redialing(_, budget) => Some(budget.until),
-            State::AskingInfo(_)
-            | State::AwaitingLock(..)
-            | State::CheckingEndpoint(_)
-            | State::Notifying(..) => None,
+            State::AskingInfo(_) | State::AwaitingLock(..) | State::Notifying(..) => None,
         }
     }
 
@@ -421,10 +410,7 @@ impl Operation {
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
     pub(super) fn is_committed(&self) -> bool {
         match self.state {
-            State::Dialing(..)
-            | State::AwaitingListener(..)
-            | State::AskingInfo(_)
-            | State::CheckingEndpoint(_) => false,
+            State::Dialing(..) | State::AwaitingListener(..) | State::AskingInfo(_) => false,
             State::AwaitingLock(_, purpose) => purpose == Purpose::Deregister,
             _ => true,
         }
@@ -454,7 +440,6 @@ impl State {
             Self::AwaitingLock(..) => "AwaitingLock",
             Self::Validating(_) => "Validating",
             Self::Observing(_) => "Observing",
-            Self::CheckingEndpoint(_) => "CheckingEndpoint",
             Self::Registering(_) => "Registering",
             Self::Notifying(..) => "Notifying",
             Self::Redialing(..) => "Redialing",

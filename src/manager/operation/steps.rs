@@ -10,9 +10,7 @@ use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
 use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, State, Then};
-use crate::config::{
-    DIAL_RETRY_INITIAL, DIAL_RETRY_MAX, DIAL_TIMEOUT, HANDLER_TIMEOUT, NOTIFY_TIMEOUT,
-};
+use crate::config::{DIAL_RETRY_INITIAL, DIAL_RETRY_MAX, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::failure::{Failure, Refusal};
@@ -150,30 +148,6 @@ impl Steps<'_> {
     pub(super) fn validate_only(mut self, plugin: Arc<Plugin>) -> Step {
         let asked = self.ask(Question::Validate, plugin);
         self.go(State::Observing(asked))
-    }
-
-    /// Checks that the endpoint of an accepted plugin can be called. An endpoint that is the
-    /// registration socket has just answered.
-    pub(super) fn check_endpoint(self, plugin: Arc<Plugin>) -> Step {
-        if plugin.endpoint.as_os_str() == plugin.socket.as_os_str() {
-            return Self::observed(Ok(plugin));
-        }
-        let until = self.now + DIAL_TIMEOUT;
-        self.commands
-            .push(Command::CheckEndpoint(plugin.clone(), until));
-        self.go(State::CheckingEndpoint(plugin))
-    }
-
-    pub(super) fn endpoint_checked(
-        self,
-        plugin: Arc<Plugin>,
-        result: Result<(), CallFailure>,
-    ) -> Step {
-        self.commands.push(Command::Hangup);
-        match result {
-            Ok(()) => Self::observed(Ok(plugin)),
-            Err(error) => Step::Ends(Outcome::EndpointFailed(plugin, error)),
-        }
     }
 
     pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>) -> Step {
@@ -326,7 +300,6 @@ impl Steps<'_> {
             State::Dialing(..)
             | State::AwaitingListener(..)
             | State::AskingInfo(_)
-            | State::CheckingEndpoint(_)
             | State::AwaitingLock(_, Purpose::Register | Purpose::Observe)
             | State::Notifying(Notification::Refused(_), _)
             | State::Redialing(Notification::Refused(_), _) => {

@@ -28,15 +28,6 @@ fn plugin() -> Arc<Plugin> {
     Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
 }
 
-/// Returns a plugin that serves its methods on a socket of their own.
-fn plugin_with_endpoint() -> Arc<Plugin> {
-    let info = PluginInfo {
-        endpoint: "/p/csi.sock".into(),
-        ..info()
-    };
-    Arc::new(Plugin::from_info(info, socket()).expect("it has a name"))
-}
-
 fn no() -> Refusal {
     Refusal::Validation(Reason::new("no"))
 }
@@ -66,8 +57,6 @@ fn states() -> Vec<State> {
         State::AskingInfo(Goal::Observe),
         State::AwaitingLock(plugin.clone(), Purpose::Observe),
         State::Observing(asked.clone()),
-        State::Observing(Asked::new(plugin_with_endpoint(), Time::ZERO)),
-        State::CheckingEndpoint(plugin_with_endpoint()),
         State::AwaitingLock(plugin.clone(), Purpose::Deregister),
         State::Validating(asked.clone()),
         State::Registering(asked.clone()),
@@ -109,16 +98,6 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ("Replied(error)", Event::Replied(Err(failed)), Time::ZERO),
         ("Replied(unsent)", Event::Replied(Err(unsent)), Time::ZERO),
         ("LockAcquired", Event::LockAcquired, Time::ZERO),
-        (
-            "EndpointChecked(yes)",
-            Event::EndpointChecked(Ok(())),
-            Time::ZERO,
-        ),
-        (
-            "EndpointChecked(no)",
-            Event::EndpointChecked(Err(CallFailure::Dial(DialError::Gone))),
-            Time::ZERO,
-        ),
         ("Answered(yes)", Event::Answered(Ok(())), Time::ZERO),
         ("Answered(no)", Event::Answered(Err(no())), Time::ZERO),
         (
@@ -138,7 +117,6 @@ fn name(state: &State) -> String {
         State::AskingInfo(Goal::Check(_)) => "(Check)",
         State::AskingInfo(Goal::Observe) => "(Observe)",
         State::AwaitingLock(_, Purpose::Observe) => "(Observe)",
-        State::Observing(asked) if asked.plugin.endpoint != asked.plugin.socket => "(endpoint)",
         State::AwaitingLock(_, Purpose::Register) => "(Register)",
         State::AwaitingLock(_, Purpose::Deregister) => "(Deregister)",
         State::Notifying(notification, _) | State::Redialing(notification, _) => match notification
@@ -158,7 +136,6 @@ fn show_command(command: &Command) -> String {
         Command::AcquireLock(_) => "AcquireLock".into(),
         Command::ReportNotConnected { .. } => "ReportNotConnected".into(),
         Command::ReportNotUndone(..) => "ReportNotUndone".into(),
-        Command::CheckEndpoint(..) => "CheckEndpoint".into(),
         Command::Ask(question, _) => format!("Ask({question:?})"),
         Command::Abandon(_) => "Abandon".into(),
         Command::EnterActual(_) => "EnterActual".into(),
@@ -172,7 +149,6 @@ fn show_step(step: &Step, commands: &[Command]) -> String {
         Step::Goes(operation) => name(&operation.state),
         Step::Ends(Outcome::Registered(_)) => "ended: Registered".into(),
         Step::Ends(Outcome::Observed(found)) => format!("ended: Observed({})", found.is_ok()),
-        Step::Ends(Outcome::EndpointFailed(..)) => "ended: EndpointFailed".into(),
         Step::Ends(Outcome::Alive(_)) => "ended: Alive".into(),
         Step::Ends(Outcome::Changed(_)) => "ended: Changed".into(),
         Step::Ends(Outcome::Deregistered(..)) => "ended: Deregistered".into(),
@@ -264,16 +240,6 @@ Observing
     Answered(ignore) -> ended: Observed(false) []
     Timeout -> ended: Observed(false) [Abandon]
     Cancelled -> ended: Cancelled [Abandon, Hangup]
-Observing(endpoint)
-    Answered(yes) -> CheckingEndpoint [CheckEndpoint]
-    Answered(no) -> ended: Observed(false) []
-    Answered(ignore) -> ended: Observed(false) []
-    Timeout -> ended: Observed(false) [Abandon]
-    Cancelled -> ended: Cancelled [Abandon, Hangup]
-CheckingEndpoint
-    EndpointChecked(yes) -> ended: Observed(true) [Hangup]
-    EndpointChecked(no) -> ended: EndpointFailed [Hangup]
-    Cancelled -> ended: Cancelled [Hangup]
 AwaitingLock(Deregister)
     LockAcquired -> Deregistering [Ask(Deregister)]
     Cancelled -> AwaitingLock(Deregister) []
