@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 
-use super::Help;
+use super::{Command, Help, VERSION};
 use crate::escape;
 
 /// An error in a command line.
@@ -105,11 +105,6 @@ impl Arguments {
         (self.command, self.help) = (command, help);
     }
 
-    /// Returns the help text of the command, which lists all options that it has.
-    pub(super) fn help(&self) -> Help {
-        self.help
-    }
-
     /// Returns the next argument, or `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<Argument>, UsageError> {
         let option = match self.parser.next() {
@@ -166,6 +161,15 @@ impl Arguments {
         parsed.ok_or_else(|| self.invalid(&value, expected))
     }
 
+    /// Returns the value of the last option, which must be one of these words.
+    pub(super) fn choice<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<T, UsageError> {
+        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+        self.parsed(&any_of(&names), |value| {
+            let found = words.iter().find(|(name, _)| *name == value);
+            found.map(|(_, meaning)| *meaning)
+        })
+    }
+
     /// Returns the value of the last option, which must be text.
     pub(super) fn text(&mut self, expected: &str) -> Result<String, UsageError> {
         self.parsed(expected, |text| Some(text.to_owned()))
@@ -194,6 +198,16 @@ impl Arguments {
     pub(super) fn unaccepted(&self, value: &OsStr, expected: &str) -> UsageError {
         let value = escape::bytes(value.as_bytes());
         self.error(format!("invalid argument {value:?}, expected {expected}"))
+    }
+
+    /// Returns the action of an option that every command has, or the error about an argument that
+    /// is not expected here.
+    pub(super) fn standard(&self, argument: &Argument) -> Result<Command, UsageError> {
+        match argument {
+            Argument::Option("--help") => Ok(Command::Print(self.help)),
+            Argument::Option("--version") => Ok(Command::Print([VERSION, ""])),
+            _ => Err(self.unexpected(argument)),
+        }
     }
 
     /// Returns the error about an argument that is not expected here.
@@ -242,6 +256,14 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
             words.next().is_some_and(|value| !value.is_empty()),
         ))
     })
+}
+
+/// Returns names as a sentence lists them: `a, b or c`.
+pub(super) fn any_of(names: &[&str]) -> String {
+    match names {
+        [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
+        names => names.concat(),
+    }
 }
 
 /// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an

@@ -4,7 +4,7 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::config_file;
 use super::plugins::{Given, Origin, same};
 use super::run::{Options, options_of_file};
-use super::{Command, CommandLine, standard};
+use super::{Command, CommandLine};
 use crate::config::{DEFAULT_PLUGINS_DIR, DEFAULT_TYPES};
 use crate::escape;
 
@@ -16,9 +16,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Value(file) if line.file.is_none() && !file.is_empty() => {
                 line.file = Some(file);
             }
-            other => {
-                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
-            }
+            other => return arguments.standard(&other),
         }
     }
     Ok(Command::CheckConfig(line))

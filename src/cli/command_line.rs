@@ -8,11 +8,11 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute, did_you_mean, options};
 use super::config_file::{self, Line};
 use super::plugins::{Chosen, Given, Origin};
 use super::run::{HELP, NONE, Options, options_of_file, read};
-use super::{Command, standard};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
 use crate::escape;
@@ -120,7 +120,7 @@ fn read_all(chosen: &mut Chosen, line: &[OsString]) -> Result<Option<Command>, U
     let mut arguments = Arguments::of_command("run", [HELP, ""], line.to_vec());
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option(option) if standard(&argument, [HELP, ""]).is_none() => {
+            Argument::Option(option) if !["--help", "--version"].contains(&option) => {
                 chosen.give(Given {
                     option,
                     value: OsString::new(),
@@ -128,11 +128,7 @@ fn read_all(chosen: &mut Chosen, line: &[OsString]) -> Result<Option<Command>, U
                 });
                 read(chosen, option, &mut arguments)?;
             }
-            other => {
-                let other =
-                    standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other))?;
-                return Ok(Some(other));
-            }
+            other => return arguments.standard(&other).map(Some),
         }
     }
     Ok(None)

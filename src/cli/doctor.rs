@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::ask::named_socket;
 use super::json::line;
-use super::probe::{self, Format};
-use super::{Command, standard};
+use super::options::{Format, TEXT_FORMATS};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::escape;
@@ -39,9 +39,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => {
-                format = arguments.parsed("text or json", probe::named)?;
-            }
+            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
             Argument::Option(option) if PATHS.contains(&option) => {
                 let path = arguments.path()?;
                 match option {
@@ -51,9 +49,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
                     _ => examined.dirs.push(path),
                 }
             }
-            other => {
-                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
-            }
+            other => return arguments.standard(&other),
         }
     }
     if examined.dirs.is_empty() {
@@ -68,8 +64,8 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let findings = doctor::examine(&options.examined)?;
     let shown = match options.format {
-        Format::Text => text(&findings),
         Format::Json => as_json(&findings),
+        _ => text(&findings),
     };
     // A closed output is not a failure of the examination.
     let _ = io::stdout().write_all(shown.as_bytes());

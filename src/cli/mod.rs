@@ -34,13 +34,16 @@ pub mod version;
 mod wait;
 mod watch;
 
+use std::ffi::OsStr;
+
 use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
 pub use self::command_line::CommandLine;
 pub use self::failure::Failure;
-pub use self::options::Options as AskOptions;
+use self::options::Verb as Ask;
+pub use self::options::{Format, Options as AskOptions};
 use crate::escape;
 use crate::simulate::Profile;
 
@@ -63,7 +66,7 @@ pub enum Command {
     /// Ask a running daemon.
     Ask(AskOptions),
     /// Print the version and how the program was built.
-    Version(probe::Format),
+    Version(Format),
     /// Print this text, which has two parts.
     Print(Help),
 }
@@ -72,21 +75,17 @@ impl Command {
     /// Parses the command line.
     pub fn parse(parser: Parser) -> Result<Self, UsageError> {
         let mut arguments = Arguments::new(parser, [HELP, ""]);
-        let argument = arguments.next()?;
-        match &argument {
+        match arguments.next()? {
             Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
             Some(Argument::Value(name)) => {
-                let name = name.to_string_lossy();
-                let verb = find(&name).ok_or_else(|| unknown_command(&name, &arguments))?;
-                arguments.enter(verb.name, verb.help());
+                let verb = find(&name, &arguments)?;
+                arguments.enter(verb.name, verb.help);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
                     Parse::Ask(verb) => options::parse(verb, &mut arguments),
                 }
             }
-            Some(option) => {
-                standard(option, [HELP, ""]).ok_or_else(|| arguments.unexpected(option))
-            }
+            Some(option) => arguments.standard(&option),
             None => Err(arguments.error("missing command")),
         }
     }
@@ -95,7 +94,7 @@ impl Command {
 /// A command.
 struct Verb {
     name: &'static str,
-    help: &'static str,
+    help: Help,
     parse: Parse,
 }
 
@@ -103,120 +102,62 @@ struct Verb {
 enum Parse {
     Local(fn(&mut Arguments) -> Result<Command, UsageError>),
     /// That of all commands that ask a running daemon.
-    Ask(options::Verb),
+    Ask(Ask),
 }
 
-impl Verb {
-    fn help(&self) -> Help {
-        let common = match self.parse {
-            Parse::Local(_) => "",
-            Parse::Ask(_) => options::HELP,
-        };
-        [self.help, common]
+/// Creates a command that does its work itself.
+const fn local(
+    name: &'static str,
+    help: &'static str,
+    parse: fn(&mut Arguments) -> Result<Command, UsageError>,
+) -> Verb {
+    Verb {
+        name,
+        help: [help, ""],
+        parse: Parse::Local(parse),
+    }
+}
+
+/// Creates a command that asks a running daemon.
+const fn ask(name: &'static str, help: &'static str, verb: Ask) -> Verb {
+    Verb {
+        name,
+        help: [help, options::HELP],
+        parse: Parse::Ask(verb),
     }
 }
 
 const VERBS: [Verb; 19] = [
-    Verb {
-        name: "run",
-        help: run::HELP,
-        parse: Parse::Local(command_line::parse),
-    },
-    Verb {
-        name: "check-config",
-        help: check_config::HELP,
-        parse: Parse::Local(check_config::parse),
-    },
-    Verb {
-        name: "probe",
-        help: probe::HELP,
-        parse: Parse::Local(probe::parse),
-    },
-    Verb {
-        name: "doctor",
-        help: doctor::HELP,
-        parse: Parse::Local(doctor::parse),
-    },
-    Verb {
-        name: "simulate",
-        help: simulate::HELP,
-        parse: Parse::Local(simulate::parse),
-    },
-    Verb {
-        name: "version",
-        help: version::HELP,
-        parse: Parse::Local(version::parse),
-    },
-    Verb {
-        name: "list",
-        help: list::HELP,
-        parse: Parse::Ask(options::Verb::List),
-    },
-    Verb {
-        name: "devices",
-        help: devices::HELP,
-        parse: Parse::Ask(options::Verb::Devices),
-    },
-    Verb {
-        name: "describe",
-        help: describe::HELP,
-        parse: Parse::Ask(options::Verb::Describe),
-    },
-    Verb {
-        name: "watch",
-        help: watch::HELP,
-        parse: Parse::Ask(options::Verb::Watch),
-    },
-    Verb {
-        name: "events",
-        help: events::HELP,
-        parse: Parse::Ask(options::Verb::Events),
-    },
-    Verb {
-        name: "wait",
-        help: wait::HELP,
-        parse: Parse::Ask(options::Verb::Wait),
-    },
-    Verb {
-        name: "status",
-        help: status::STATUS_HELP,
-        parse: Parse::Ask(options::Verb::Status),
-    },
-    Verb {
-        name: "metrics",
-        help: status::METRICS_HELP,
-        parse: Parse::Ask(options::Verb::Metrics),
-    },
-    Verb {
-        name: "retry",
-        help: change::RETRY_HELP,
-        parse: Parse::Ask(options::Verb::Retry),
-    },
-    Verb {
-        name: "forget",
-        help: change::FORGET_HELP,
-        parse: Parse::Ask(options::Verb::Forget),
-    },
-    Verb {
-        name: "rescan",
-        help: change::RESCAN_HELP,
-        parse: Parse::Ask(options::Verb::Rescan),
-    },
-    Verb {
-        name: "reload",
-        help: change::RELOAD_HELP,
-        parse: Parse::Ask(options::Verb::Reload),
-    },
-    Verb {
-        name: "log",
-        help: change::LOG_HELP,
-        parse: Parse::Ask(options::Verb::Log),
-    },
+    local("run", run::HELP, command_line::parse),
+    local("check-config", check_config::HELP, check_config::parse),
+    local("probe", probe::HELP, probe::parse),
+    local("doctor", doctor::HELP, doctor::parse),
+    local("simulate", simulate::HELP, simulate::parse),
+    local("version", version::HELP, version::parse),
+    ask("list", list::HELP, Ask::List),
+    ask("devices", devices::HELP, Ask::Devices),
+    ask("describe", describe::HELP, Ask::Describe),
+    ask("watch", watch::HELP, Ask::Watch),
+    ask("events", events::HELP, Ask::Events),
+    ask("wait", wait::HELP, Ask::Wait),
+    ask("status", status::STATUS_HELP, Ask::Status),
+    ask("metrics", status::METRICS_HELP, Ask::Metrics),
+    ask("retry", change::RETRY_HELP, Ask::Retry),
+    ask("forget", change::FORGET_HELP, Ask::Forget),
+    ask("rescan", change::RESCAN_HELP, Ask::Rescan),
+    ask("reload", change::RELOAD_HELP, Ask::Reload),
+    ask("log", change::LOG_HELP, Ask::Log),
 ];
 
 /// Returns the command of that name.
-fn find(name: &str) -> Option<&'static Verb> {
-    VERBS.iter().find(|verb| verb.name == name)
+fn find(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
+    let name = name.to_string_lossy();
+    VERBS.iter().find(|verb| verb.name == name).ok_or_else(|| {
+        let names = VERBS.iter().map(|verb| verb.name).chain(["help"]);
+        let hint = did_you_mean(&name, names);
+        let name = escape::text(&name);
+        arguments.error(format!("unknown command {name:?}{hint}"))
+    })
 }
 
 /// Returns the help text of the command that is named after `help`, or that of the program.
@@ -224,34 +165,12 @@ fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let text = match arguments.next()? {
         None => [HELP, ""],
         Some(Argument::Value(name)) if name == "help" => [HELP, ""],
-        Some(Argument::Value(name)) => {
-            let name = name.to_string_lossy();
-            let verb = find(&name).ok_or_else(|| unknown_command(&name, arguments))?;
-            verb.help()
-        }
-        Some(option) => {
-            return standard(&option, [HELP, ""]).ok_or_else(|| arguments.unexpected(&option));
-        }
+        Some(Argument::Value(name)) => find(&name, arguments)?.help,
+        Some(option) => return arguments.standard(&option),
     };
     match arguments.next()? {
         None => Ok(Command::Print(text)),
         Some(extra) => Err(arguments.unexpected(&extra)),
-    }
-}
-
-fn unknown_command(name: &str, arguments: &Arguments) -> UsageError {
-    let names = VERBS.iter().map(|verb| verb.name).chain(["help"]);
-    let hint = did_you_mean(name, names);
-    let name = escape::text(name);
-    arguments.error(format!("unknown command {name:?}{hint}"))
-}
-
-/// Returns the action of an option that the program and every command have, or `None` for others.
-fn standard(argument: &Argument, help: Help) -> Option<Command> {
-    match argument {
-        Argument::Option("--help") => Some(Command::Print(help)),
-        Argument::Option("--version") => Some(Command::Print([VERSION, ""])),
-        _ => None,
     }
 }
 
@@ -357,7 +276,7 @@ mod tests {
             assert_eq!(parse(line), Ok(Command::Print([HELP, ""])));
         }
         for verb in &VERBS {
-            let printed = Ok(Command::Print(verb.help()));
+            let printed = Ok(Command::Print(verb.help));
             assert_eq!(parse(&["help", verb.name]), printed);
             assert_eq!(parse(&[verb.name, "--help"]), printed);
         }
@@ -365,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_line_of_help_fits_a_terminal_of_80_columns() {
-        for help in VERBS.iter().map(Verb::help).chain([[HELP, ""]]) {
+        for help in VERBS.iter().map(|verb| verb.help).chain([[HELP, ""]]) {
             for line in help.concat().lines() {
                 assert!(line.chars().count() <= 80, "{line}");
             }
@@ -375,7 +294,7 @@ mod tests {
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
         for verb in &VERBS {
-            for (_, option, _) in arguments::options(verb.help()) {
+            for (_, option, _) in arguments::options(verb.help) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::Command;
+use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
 use super::client::Client;
 use super::json::text;
 use super::table::plugin;
-use super::{Command, standard};
 use crate::daemon::client::time_of_day;
 use crate::escape;
 use crate::manager::State;
@@ -80,11 +80,16 @@ pub(super) const READY: &str = "ready";
 
 /// The format of what is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    Table,
+pub enum Format {
+    /// Text for people: lines, or a table.
+    Text,
+    /// A table with more columns.
     Wide,
+    /// JSON for programs.
     Json,
+    /// An object of JSON in each line.
     JsonLines,
+    /// Names that other commands accept.
     Name,
 }
 
@@ -97,42 +102,50 @@ pub(super) struct Context<'a> {
     pub(super) is_coloured: bool,
 }
 
-/// The arguments that a command accepts.
-struct Form {
-    /// The formats, the default first, as in an error message.
-    formats: &'static str,
-    /// The kinds of target, as in an error message; empty if there is none.
-    target: &'static str,
-    is_required: bool,
-}
+/// The names of formats, the default first.
+type Formats = &'static [(&'static str, Format)];
+
+/// The formats of commands that show one thing.
+pub(super) const TEXT_FORMATS: Formats = &[("text", Format::Text), ("json", Format::Json)];
+
+const EVENT_FORMATS: Formats = &[("table", Format::Text), ("json", Format::Json)];
+
+const DEVICE_FORMATS: Formats = &[
+    ("table", Format::Text),
+    ("json", Format::Json),
+    ("jsonl", Format::JsonLines),
+];
+
+const LIST_FORMATS: Formats = &[
+    ("table", Format::Text),
+    ("wide", Format::Wide),
+    ("json", Format::Json),
+    ("jsonl", Format::JsonLines),
+    ("name", Format::Name),
+];
 
 impl Verb {
-    const fn form(self) -> Form {
-        let (formats, target, is_required) = match self {
+    /// Returns the formats that a command accepts; the kinds of target, as in an error message,
+    /// empty if there is none; and whether a target is required.
+    const fn accepts(self) -> (Formats, &'static str, bool) {
+        match self {
             Self::List | Self::Watch => (LIST_FORMATS, "TYPE or TYPE/NAME", false),
-            Self::Devices => ("table, json or jsonl", "RESOURCE", false),
-            Self::Events => ("table or json", PLUGIN_OR_SOCKET, false),
-            Self::Describe => ("text or json", PLUGIN_OR_SOCKET, true),
-            Self::Status => ("text or json", "", false),
-            Self::Retry => ("", PLUGIN_OR_SOCKET, false),
-            Self::Wait => ("", "TYPE/NAME", false),
-            Self::Forget => ("", "TYPE/NAME", true),
-            Self::Log => ("", "FILTER", true),
-            Self::Metrics | Self::Rescan | Self::Reload => ("", "", false),
-        };
-        Form {
-            formats,
-            target,
-            is_required,
+            Self::Devices => (DEVICE_FORMATS, "RESOURCE", false),
+            Self::Events => (EVENT_FORMATS, PLUGIN_OR_SOCKET, false),
+            Self::Describe => (TEXT_FORMATS, PLUGIN_OR_SOCKET, true),
+            Self::Status => (TEXT_FORMATS, "", false),
+            Self::Retry => (&[], PLUGIN_OR_SOCKET, false),
+            Self::Wait => (&[], "TYPE/NAME", false),
+            Self::Forget => (&[], "TYPE/NAME", true),
+            Self::Log => (&[], "FILTER", true),
+            Self::Metrics | Self::Rescan | Self::Reload => (&[], "", false),
         }
     }
 }
 
-const LIST_FORMATS: &str = "table, wide, json, jsonl or name";
-
 const PLUGIN_OR_SOCKET: &str = "TYPE/NAME or SOCKET";
 
-const CONDITIONS: &str = "registered, deregistered or ready";
+const CONDITIONS: [&str; 3] = ["registered", "deregistered", READY];
 
 impl Target {
     /// Parses an argument. `expected` names the kinds of target that are accepted.
@@ -183,12 +196,12 @@ impl Target {
 
 /// Parses the arguments after the command.
 pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let form = verb.form();
+    let (formats, expected, mut is_required) = verb.accepts();
     let mut options = Options {
         verb,
         socket: None,
         target: Target::All,
-        format: Format::Table,
+        format: Format::Text,
         state: None,
         has_headers: true,
         follows: verb == Verb::Watch,
@@ -198,28 +211,28 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--socket") => options.socket = Some(arguments.path()?),
-            Argument::Option("--output") => {
-                options.format = format(word(arguments, form.formats)?);
+            Argument::Option("--output") => options.format = arguments.choice(formats)?,
+            Argument::Option("--state") => {
+                let names = State::ALL.map(State::name);
+                options.state = Some(arguments.parsed(&any_of(&names), State::parse)?);
             }
-            Argument::Option("--state") => options.state = Some(state(arguments)?),
             Argument::Option("--no-headers") => options.has_headers = false,
             Argument::Option("--watch") => options.follows = true,
             Argument::Option("--timeout") => options.timeout = arguments.duration()?,
-            Argument::Option("--for") => options.condition = word(arguments, CONDITIONS)?,
-            Argument::Value(value) if options.target == Target::All && !form.target.is_empty() => {
-                options.target = Target::parse(&value, form.target)
-                    .ok_or_else(|| arguments.unaccepted(&value, form.target))?;
+            Argument::Option("--for") => {
+                options.condition = arguments.choice(&CONDITIONS.map(|name| (name, name)))?;
             }
-            other => {
-                let done = standard(&other, arguments.help());
-                return done.ok_or_else(|| arguments.unexpected(&other));
+            Argument::Value(value) if options.target == Target::All && !expected.is_empty() => {
+                options.target = Target::parse(&value, expected)
+                    .ok_or_else(|| arguments.unaccepted(&value, expected))?;
             }
+            other => return arguments.standard(&other),
         }
     }
-    let mut is_required = form.is_required;
     if verb == Verb::Wait {
         if options.condition.is_empty() {
-            return Err(arguments.error("missing option --for, expected ".to_owned() + CONDITIONS));
+            let conditions = any_of(&CONDITIONS);
+            return Err(arguments.error(format!("missing option --for, expected {conditions}")));
         }
         is_required = options.condition != READY;
         if !is_required && options.target != Target::All {
@@ -228,35 +241,9 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
         }
     }
     if is_required && options.target == Target::All {
-        return Err(arguments.error("missing ".to_owned() + form.target));
+        return Err(arguments.error(format!("missing {expected}")));
     }
     Ok(Command::Ask(options))
-}
-
-/// Returns the value of the last option, which must be one of the words of a list.
-fn word(arguments: &mut Arguments, words: &'static str) -> Result<&'static str, UsageError> {
-    let value = arguments.value(words)?;
-    let mut accepted = words.split(' ').map(|word| word.trim_end_matches(','));
-    let found = accepted.find(|&accepted| accepted != "or" && value == accepted);
-    found.ok_or_else(|| arguments.invalid(&value, words))
-}
-
-/// Returns the value of the last option, which must be the name of a state.
-fn state(arguments: &mut Arguments) -> Result<State, UsageError> {
-    let [names @ .., last] = State::ALL.map(State::name);
-    let expected = names.join(", ") + " or " + last;
-    arguments.parsed(&expected, State::parse)
-}
-
-/// Returns the format of that name.
-fn format(name: &str) -> Format {
-    match name {
-        "wide" => Format::Wide,
-        "json" => Format::Json,
-        "jsonl" => Format::JsonLines,
-        "name" => Format::Name,
-        _ => Format::Table,
-    }
 }
 
 /// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.

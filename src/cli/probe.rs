@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::options::{Format, TEXT_FORMATS};
 use super::plugins::Chosen;
-use super::{Command, standard};
 use crate::config::{DaemonConfig, MAX_NAMES};
 use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
 use crate::escape;
@@ -32,28 +33,17 @@ pub struct Options {
     pub format: Format,
 }
 
-/// The format of the findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Text for people.
-    Text,
-    /// JSON for programs.
-    Json,
-}
-
 /// Parses the arguments after `probe`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.parsed("text or json", named)?,
+            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
             Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
             Argument::Option(option) if chosen.read(option, arguments)? => {}
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
-            other => {
-                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
-            }
+            other => return arguments.standard(&other),
         }
     }
     let path = path.unwrap_or_else(|| chosen.dirs.last().cloned());
@@ -65,15 +55,6 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         timeout,
         format,
     }))
-}
-
-/// Returns the format of that name.
-pub(super) fn named(name: &str) -> Option<Format> {
-    match name {
-        "text" => Some(Format::Text),
-        "json" => Some(Format::Json),
-        _ => None,
-    }
 }
 
 /// Runs the probe, shows the findings, and returns the exit status.
@@ -89,26 +70,22 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 
 /// Probes one socket. Text is shown step by step, because a step may take long.
 fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Report {
-    match format {
-        Format::Text => {
-            print(&text::head(socket));
-            let report = prober.probe(socket, &mut |step| print(&text::step(step, socket)));
-            print(&text::end(&report));
-            report
-        }
-        Format::Json => {
-            let report = prober.probe(socket, &mut |_| {});
-            print(&json::show(&report));
-            report
-        }
+    if format == Format::Json {
+        let report = prober.probe(socket, &mut |_| {});
+        print(&json::show(&report));
+        return report;
     }
+    print(&text::head(socket));
+    let report = prober.probe(socket, &mut |step| print(&text::step(step, socket)));
+    print(&text::end(&report));
+    report
 }
 
 /// Probes the sockets in a directory one after the other, and returns the exit status.
 fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format) -> u8 {
     let (before, between, after) = match format {
-        Format::Text => ("", "\n", ""),
         Format::Json => ("[\n", ",\n", "]\n"),
+        _ => ("", "\n", ""),
     };
     print(before);
     let mut outcomes = Vec::with_capacity(sockets.paths.len());
@@ -119,7 +96,7 @@ fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format)
         outcomes.push(probe(socket, prober, format).outcome);
     }
     print(after);
-    if format == Format::Text {
+    if format != Format::Json {
         print(&text::summary(dir, &outcomes));
     }
     complain(sockets);
@@ -230,14 +207,6 @@ mod tests {
         assert_eq!(options.config, DaemonConfig::default());
         assert_eq!((options.format, options.timeout), (Format::Text, None));
         assert_eq!(options.config.handlers.types, config::DEFAULT_TYPES);
-    }
-
-    #[test]
-    fn both_formats_can_be_named() {
-        for (name, format) in [("text", Format::Text), ("json", Format::Json)] {
-            assert_eq!(named(name), Some(format));
-        }
-        assert_eq!(named("xml"), None);
     }
 
     #[test]

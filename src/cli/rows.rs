@@ -60,7 +60,7 @@ impl Rows {
     /// Adds a row, or the line of another format.
     pub(super) fn add(&mut self, value: &Value, now: u64) {
         match self.format {
-            Format::Table | Format::Wide => {
+            Format::Text | Format::Wide => {
                 self.table.add(self.table.cells(self.columns, value, now));
             }
             Format::Name => self.add_line(&object(value, value)),
@@ -85,7 +85,7 @@ impl Rows {
             })),
             (_, None) => {}
             (Format::Name, Some(record)) => self.add(record, now),
-            (Format::Table | Format::Wide, Some(record)) => {
+            (Format::Text | Format::Wide, Some(record)) => {
                 let mut cells = self.table.cells(self.columns, record, now);
                 cells.insert(0, event.to_owned());
                 self.table.add(cells);
@@ -101,7 +101,7 @@ impl Rows {
     /// Returns and removes what was added.
     pub(super) fn show(&mut self) -> String {
         match self.format {
-            Format::Table | Format::Wide => self.table.show(""),
+            Format::Text | Format::Wide => self.table.show(""),
             _ => mem::take(&mut self.lines),
         }
     }

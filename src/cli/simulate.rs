@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
-use super::{Command, standard};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{Faults, PluginKind, Profile};
@@ -39,10 +39,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--legacy" => chosen.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
-            _ => {
-                let done = standard(&argument, [HELP, ""]);
-                return done.ok_or_else(|| arguments.unexpected(&argument));
-            }
+            _ => return arguments.standard(&argument),
         }
     }
     let profile = chosen.complete(faults);

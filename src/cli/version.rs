@@ -2,9 +2,12 @@
 
 use std::env::consts::ARCH;
 
+use serde_json::json;
+
+use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::probe::{self, Format};
-use super::{Command, standard};
+use super::json::line;
+use super::options::{Format, TEXT_FORMATS};
 use crate::api::REVISION;
 
 /// Parses the arguments after `version`.
@@ -12,12 +15,8 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => {
-                format = arguments.parsed("text or json", probe::named)?;
-            }
-            other => {
-                return standard(&other, [HELP, ""]).ok_or_else(|| arguments.unexpected(&other));
-            }
+            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
+            other => return arguments.standard(&other),
         }
     }
     Ok(Command::Version(format))
@@ -25,20 +24,15 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 
 /// Returns the version, the commit and the target in this format.
 pub fn text(format: Format) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let target = format!("{ARCH}{SYSTEM}");
     match format {
-        Format::Text => [TEXT, REVISION, "\ntarget: ", ARCH, SYSTEM, "\n"],
-        Format::Json => [JSON, REVISION, "\",\"target\":\"", ARCH, SYSTEM, "\"}\n"],
+        Format::Json => {
+            line(&json!({"version": version, "commit": REVISION, "target": target})) + "\n"
+        }
+        _ => format!("plugind {version}\ncommit: {REVISION}\ntarget: {target}\n"),
     }
-    .concat()
 }
-
-const TEXT: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\ncommit: ");
-
-const JSON: &str = concat!(
-    "{\"version\":\"",
-    env!("CARGO_PKG_VERSION"),
-    "\",\"commit\":\""
-);
 
 /// The end of the target's name, after the processor.
 const SYSTEM: &str = if cfg!(target_env = "musl") {
