@@ -46,7 +46,8 @@ build: ## Build the binary for release: target/release/plugind
 .PHONY: static
 static: ## Build the static binary, target/static/plugind, and check it; TARGET=aarch64 or armv7 for those
 	$(NEEDS)
-	CARGO="$(CARGO)" tests/static/build.sh
+	tests/static/build.sh
+	tests/static/check-test.sh
 	tests/static/check.sh
 
 .PHONY: static-test
@@ -122,7 +123,7 @@ crashes: ## Kill the daemon CRASHES times (default: 1000) while programs run; SE
 .PHONY: neighbours
 neighbours: ## Attack the static binary as a neighbour could, and print what comes of it
 	$(NEEDS)
-	CARGO="$(CARGO)" tests/static/build.sh
+	tests/static/build.sh
 	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" PLUGIND_NEIGHBOURS=1 \
 		$(CARGO) test --locked --test neighbours -- --nocapture --test-threads 1
 
@@ -149,7 +150,7 @@ h2spec: ## Hold both ends of HTTP/2 to its specification with h2spec (needs Go)
 .PHONY: bench
 bench: ## Measure the static binary beside a bare client; REST=n shortens the 60 s of nothing
 	$(NEEDS)
-	CARGO="$(CARGO)" tests/static/build.sh
+	tests/static/build.sh
 	$(CARGO) build --release --locked --example call-cost
 	PLUGIND_BINARY="$(CURDIR)/target/static/plugind" \
 		PLUGIND_BENCH_CALL_COST="$(CURDIR)/target/release/examples/call-cost" \

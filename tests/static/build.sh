@@ -2,13 +2,11 @@
 # Builds the static, position-independent binary for the processor that TARGET names:
 # target/static/plugind for x86_64, target/static/TARGET/plugind for the others.
 #
-# If rustup's musl target for x86_64 is installed, that is `cargo build --release --target`. Otherwise
 # Debian's compiler builds the standard library from its sources, without backtraces.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 . tests/static/target.sh
-readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 unset CARGO # Cargo would take it for its own path.
 # The variable from which cargo reads the flags for this target alone.
 readonly rustflags=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triple")_RUSTFLAGS
@@ -21,12 +19,8 @@ main() {
 	PLUGIND_REVISION=$(tests/static/revision.sh)
 	export PLUGIND_REVISION
 	mkdir -p "$(dirname "$binary")"
-	if is_rustups; then
-		"${cargo[@]}" "${arguments[@]}"
-	else
-		link_musl
-		with_std
-	fi
+	link_musl
+	with_std
 	cp --remove-destination "$build/$triple/release/plugind" "$binary"
 	echo "built $binary: $(stat -c %s "$binary") bytes, for $cpu, revision $PLUGIND_REVISION"
 }

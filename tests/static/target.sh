@@ -31,12 +31,6 @@ else
 	readonly binary=$build/$cpu/plugind
 fi
 
-# Succeeds if rustup has the standard library for the target. It is used only on x86_64: for the
-# others it is not position-independent, and that for armv7 has 32-bit times.
-is_rustups() {
-	[ "$cpu" = x86_64 ] && [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/$triple/lib" ]
-}
-
 # The program that runs the binary, empty if this machine does.
 if [ "$(uname -m)" = "$machine" ]; then
 	readonly emulator=

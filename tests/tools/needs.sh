@@ -49,13 +49,12 @@ needs_cargo() {
 	has_certificates || add "ca-certificates optional"
 }
 
-# The static binary for the processor that TARGET names: rustup's target, or Debian's compiler with
-# musl and the sources of its standard library, which other compilers do not accept. Another
-# processor's musl is a package of its own architecture.
+# The static binary for the processor that TARGET names: Debian's compiler with musl and the sources
+# of its standard library, which other compilers do not accept. Another processor's musl is a package
+# of its own architecture.
 needs_static() {
 	. tests/static/target.sh
 	[ -z "$emulator" ] || needs_command "$emulator" "qemu-user optional"
-	! is_rustups || return 0
 	needs_command "$gcc" "$gcc_package"
 	[ -e "$musl_dir/rcrt1.o" ] || add "$(of_architecture musl-dev "$debian")"
 	if is_new_enough /usr/bin/cargo && is_new_enough /usr/bin/rustc; then
