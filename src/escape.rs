@@ -60,7 +60,7 @@ pub fn json(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
 /// Writes a value as JSON in plain ASCII.
 pub(crate) fn write_json(
     value: &(impl Serialize + ?Sized),
-    out: impl io::Write,
+    out: &mut dyn io::Write,
 ) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Ascii))
 }

@@ -118,7 +118,6 @@ pub mod budget;
 mod by_path;
 pub mod config;
 pub mod escape;
-mod json;
 mod small_vec;
 pub mod time;
 

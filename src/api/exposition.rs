@@ -2,100 +2,76 @@
 //!
 //! Pure.
 
+use std::fmt::{self, Display};
 use std::io::Write as _;
 use std::time::Duration;
 
 use super::histogram::Histogram;
 use crate::escape;
 
-/// A metric: its name, its type and what it means.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Family {
-    pub(super) name: &'static str,
-    pub(super) kind: &'static str,
-    pub(super) help: &'static str,
-}
-
-/// A label. One with an empty name is left out.
+/// A label.
 pub(super) type Label<'a> = (&'a str, &'a [u8]);
 
-/// The value of a sample.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value {
-    Number(u64),
-    Seconds(Duration),
+/// The samples of metrics, as text.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    pub(super) text: Vec<u8>,
+    /// The name of the current metric.
+    name: &'static str,
 }
 
-/// The number of series of a histogram with one set of labels.
-pub(super) const HISTOGRAM_SERIES: usize = Histogram::BUCKETS + 2;
+/// A duration as the value of a sample.
+pub(super) struct Seconds(pub(super) Duration);
 
-/// Appends the lines that precede the samples of a metric.
-pub(super) fn head(out: &mut Vec<u8>, family: &Family) {
-    let Family { name, kind, help } = family;
-    for part in [
-        "# HELP ",
-        name,
-        " ",
-        help,
-        "\n# TYPE ",
-        name,
-        " ",
-        kind,
-        "\n",
-    ] {
-        out.extend_from_slice(part.as_bytes());
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:09}", self.0.as_secs(), self.0.subsec_nanos())
     }
 }
 
-/// Appends a sample of a metric without labels, with the lines that precede it.
-pub(super) fn single(out: &mut Vec<u8>, family: &Family, value: Value) {
-    head(out, family);
-    sample(out, family, "", &[], value);
-}
-
-/// Appends a sample. `suffix` is appended to the name of the metric.
-pub(super) fn sample(
-    out: &mut Vec<u8>,
-    family: &Family,
-    suffix: &str,
-    labels: &[Label<'_>],
-    value: Value,
-) {
-    out.extend_from_slice(family.name.as_bytes());
-    out.extend_from_slice(suffix.as_bytes());
-    let mut separator = b'{';
-    for (name, text) in labels.iter().filter(|(name, _)| !name.is_empty()) {
-        out.push(separator);
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"=\"");
-        label_value(out, text);
-        out.push(b'"');
-        separator = b',';
+impl Samples {
+    /// Appends the lines that precede the samples of a metric.
+    pub(super) fn begin(&mut self, name: &'static str, kind: &str, help: &str) {
+        self.name = name;
+        self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
-    out.extend_from_slice(if separator == b',' { b"} " } else { b" " });
-    // Writing to a vector cannot fail.
-    let _ = match value {
-        Value::Number(number) => writeln!(out, "{number}"),
-        Value::Seconds(time) => writeln!(out, "{}.{:09}", time.as_secs(), time.subsec_nanos()),
-    };
-}
 
-/// Appends the samples of a histogram with at most two labels.
-pub(super) fn histogram(
-    out: &mut Vec<u8>,
-    family: &Family,
-    labels: [Label<'_>; 2],
-    histogram: &Histogram,
-) {
-    let [first, second] = labels;
-    for (bound, count) in histogram.buckets() {
-        let labels = [first, second, ("le", bound.as_bytes())];
-        sample(out, family, "_bucket", &labels, Value::Number(count));
+    /// Appends a sample of the current metric.
+    pub(super) fn add(&mut self, labels: &[Label<'_>], value: impl Display) {
+        self.add_part("", labels, value);
     }
-    let sum = Value::Seconds(histogram.sum());
-    sample(out, family, "_sum", &labels, sum);
-    let count = Value::Number(histogram.count());
-    sample(out, family, "_count", &labels, count);
+
+    /// Appends the samples of a histogram with these labels.
+    pub(super) fn add_histogram(&mut self, labels: &[Label<'_>], histogram: &Histogram) {
+        for (bound, count) in histogram.buckets() {
+            let labels = [labels, &[("le", bound.as_bytes())]].concat();
+            self.add_part("_bucket", &labels, count);
+        }
+        self.add_part("_sum", labels, Seconds(histogram.sum()));
+        self.add_part("_count", labels, histogram.count());
+    }
+
+    /// Appends a sample of the series that has `suffix` behind the name of the metric.
+    fn add_part(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
+        for part in [self.name, suffix] {
+            self.text.extend_from_slice(part.as_bytes());
+        }
+        let mut separator = b'{';
+        for (name, text) in labels {
+            self.text.push(separator);
+            self.text.extend_from_slice(name.as_bytes());
+            self.text.extend_from_slice(b"=\"");
+            label_value(&mut self.text, text);
+            self.text.push(b'"');
+            separator = b',';
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        self.write(format_args!("{end} {value}\n"));
+    }
+
+    fn write(&mut self, text: fmt::Arguments<'_>) {
+        let _ = self.text.write_fmt(text); // Writing to a vector cannot fail.
+    }
 }
 
 /// Appends the value of a label: "label_value can be any sequence of UTF-8 characters, but the
@@ -173,21 +149,16 @@ mod tests {
 
     #[test]
     fn a_sample_has_its_labels_and_its_value() {
-        let family = Family {
-            name: "a_seconds",
-            kind: "gauge",
-            help: "A.",
-        };
-        let mut out = Vec::new();
-        single(&mut out, &family, Value::Number(u64::MAX));
-        let labels: [Label<'_>; 3] = [("b", b"1"), ("", b"2"), ("c", b"")];
-        let value = Value::Seconds(Duration::from_micros(1_000_100));
-        sample(&mut out, &family, "_sum", &labels, value);
-        let text = String::from_utf8(out).expect("it is text");
+        let mut samples = Samples::default();
+        samples.begin("a_seconds", "gauge", "A.");
+        samples.add(&[], u64::MAX);
+        let value = Seconds(Duration::from_micros(1_000_100));
+        samples.add(&[("b", b"1"), ("c", b"")], value);
+        let text = String::from_utf8(samples.text).expect("it is text");
         assert_eq!(
             text,
             "# HELP a_seconds A.\n# TYPE a_seconds gauge\na_seconds 18446744073709551615\n\
-             a_seconds_sum{b=\"1\",c=\"\"} 1.000100000\n"
+             a_seconds{b=\"1\",c=\"\"} 1.000100000\n"
         );
     }
 }

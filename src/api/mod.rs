@@ -4,26 +4,27 @@
 //! clock, opens a socket or starts a thread; `daemon` carries the octets.
 //!
 //! ```text
-//!  receive()                                                    pending(), sent()
-//!      |                                                                ^
-//!      v                                                                |
-//!    input --> request --> Request --> route --> Call --> answer --> output
-//!                 |                      |                  ^           ^
-//!                 |                      |                 View         |
-//!                 +------ 4xx, 505 ------+------> response -------------+
+//!  receive()                                            pending(), sent()
+//!      |                                                        ^
+//!      v                                                        |
+//!    input --> Request --> route --> Call --> answer ------> output
+//!      |                     |         |        ^               ^
+//!      |                     |         |      View              |
+//!      |                     |         |        v               |
+//!      |                     |         +---> follow ------------+
+//!      +---- 4xx, 505 -------+--------> response ---------------+
 //! ```
 //!
-//! One request of a client is answered at a time. What the client sends meanwhile stays in the
-//! kernel, and so does everything while more than [`API_OUTPUT`](crate::config::API_OUTPUT) waits
-//! to be written. So a client that does not read, or that sends thousands of requests at once, is
-//! slowed down, and its memory is bounded.
+//! A connection has one request and one response, which is rendered as a whole and has a limited
+//! length. Only what follows changes has no end of its own: it is rendered as it is read, so a
+//! client that does not read is slowed down, and its memory is bounded.
 //!
-//! Reading order: `request` finds the end of a head and parses it, `response` writes heads and
-//! bodies, `connection` is the state machine of one client, with its deadlines. `route` makes a
-//! [`Call`] of a [`Request`], or the response that refuses it. `answer` renders the response to a
-//! call from a [`View`] of the daemon, a piece in each turn, as `json` or `metrics`. `server` has
-//! the clients. `event_log` keeps the newest events for readers. `counters` counts with
-//! `histogram`, and `metrics` shows that (`families`) in the format of Prometheus (`exposition`).
+//! Reading order: `request` parses a head, `response` writes heads and bodies, `connection` is the
+//! state machine of one client, with its deadlines. `route` makes a [`Call`] of a [`Request`], or
+//! the response that refuses it. `answer` renders the response to a call from a [`View`] of the
+//! daemon, and `follow` that which follows changes, as `json` or `metrics`. `server` has the
+//! clients. `event_log` keeps the newest events for readers. `counters` counts with `histogram`,
+//! and `metrics` shows that in the format of Prometheus (`exposition`).
 
 mod answer;
 mod connection;
@@ -31,7 +32,7 @@ mod counters;
 mod event;
 mod event_log;
 mod exposition;
-mod families;
+mod follow;
 mod histogram;
 mod json;
 pub mod metrics;

@@ -1,8 +1,7 @@
-//! Octets become a [`Request`]: the end of its head is found, and the head is parsed.
+//! Octets become a [`Request`].
 //!
-//! Pure. A head is parsed only when all of it was received, so the result does not depend on how
-//! the octets were split. Control characters in the request line are refused at once: a client that
-//! speaks TLS need not wait for the end of its time.
+//! Pure. The result does not depend on how the octets were split. Octets that cannot begin a
+//! request are refused at once: a client that speaks TLS need not wait for the end of its time.
 
 use super::response::{Response, Status};
 use crate::config::{API_FIELDS, API_HEAD};
@@ -14,8 +13,6 @@ pub struct Request {
     pub method: Method,
     /// The target in origin form: path and query as they were sent, still percent-encoded.
     pub target: String,
-    /// Whether the client is ready for another response on this connection.
-    pub(super) keep_alive: bool,
     /// Whether the client knows chunked bodies, which are those of HTTP/1.1.
     pub(super) chunks: bool,
 }
@@ -33,102 +30,35 @@ pub enum Method {
     Other,
 }
 
-/// Finds the end of a head, octet by octet.
-#[derive(Debug, Default)]
-pub(super) struct Scanner {
-    /// The number of octets that were scanned.
-    scanned: usize,
-    place: Place,
-}
-
-/// The place of the next octet in a head.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
-    /// Before the request line. RFC 9112 §2.2: "a server that is expecting to receive and parse a
-    /// request-line SHOULD ignore at least one empty line (CRLF) received prior to the
-    /// request-line."
-    #[default]
-    Before,
-    /// In the request line.
-    RequestLine,
-    /// At the beginning of a line behind the request line.
-    LineStart,
-    /// Behind a CR at the beginning of a line.
-    EmptyLine,
-    /// In the line of a header field.
-    Field,
-}
-
-/// What is known about a head.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Scan {
-    /// More octets are needed.
-    Partial,
-    /// The head has this many octets.
-    Complete(usize),
-    /// The head is refused, and the connection with it.
-    Refused(Response),
-}
-
-impl Scanner {
-    /// Scans the octets from the beginning of a head that were not scanned before.
-    ///
-    /// A line ends with CRLF or LF (RFC 9112 §2.2: "a recipient MAY recognize a single LF as a line
-    /// terminator").
-    pub(super) fn scan(&mut self, octets: &[u8]) -> Scan {
-        for octet in &octets[self.scanned..octets.len().min(API_HEAD)] {
-            self.scanned += 1;
-            self.place = match (self.place, octet) {
-                (Place::LineStart | Place::EmptyLine, b'\n') => {
-                    return Scan::Complete(self.scanned);
-                }
-                (Place::LineStart, b'\r') => Place::EmptyLine,
-                (Place::Before, b'\r' | b'\n') => Place::Before,
-                (_, b'\n') => Place::LineStart,
-                (Place::Before | Place::RequestLine, b'\r' | b' '..=b'~' | 0x80..) => {
-                    Place::RequestLine
-                }
-                (Place::Before | Place::RequestLine, _) => {
-                    return Scan::Refused(bad_request("the request line is not valid"));
-                }
-                _ => Place::Field,
-            };
-        }
-        if octets.len() < API_HEAD {
-            return Scan::Partial;
-        }
-        Scan::Refused(Response::error(
-            Status::HeaderFieldsTooLarge,
-            "the request head is longer than 8 KiB",
-        ))
-    }
-}
-
 impl Request {
-    /// Parses a head that the [`Scanner`] has found, or returns the response that refuses it.
-    pub(super) fn parse(head: &[u8]) -> Result<Self, Response> {
+    /// Parses the octets that a client has sent: returns `None` if the head is not complete, or the
+    /// response that refuses it. What follows the head is ignored.
+    pub(super) fn parse(octets: &[u8]) -> Result<Option<Self>, Response> {
         let mut fields = [httparse::EMPTY_HEADER; API_FIELDS];
-        let mut parsed = httparse::Request::new(&mut fields);
-        match parsed.parse(head) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Err(httparse::Error::TooManyHeaders) => {
-                let why = "the request has more than 64 header fields";
-                return Err(Response::error(Status::HeaderFieldsTooLarge, why));
+        let mut head = httparse::Request::new(&mut fields);
+        let is_full = octets.len() >= API_HEAD;
+        match head.parse(&octets[..octets.len().min(API_HEAD)]) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) if is_full => {
+                return Err(too_large("the request head is longer than 8 KiB"));
             }
-            Err(httparse::Error::Version) if has_other_version(head) => {
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(httparse::Error::TooManyHeaders) => {
+                return Err(too_large("the request has more than 64 header fields"));
+            }
+            Err(httparse::Error::Version) => {
                 let why = "only HTTP/1.0 and HTTP/1.1 are supported";
                 return Err(Response::error(Status::VersionNotSupported, why));
             }
-            Ok(_) | Err(_) => return Err(bad_request("the request head is not valid")),
+            Err(_) => return Err(bad_request("the request head is not valid")),
         }
-        let is_http_1_1 = parsed.version == Some(1);
-        let facts = Facts::of(parsed.headers, is_http_1_1)?;
-        Ok(Self {
-            method: Method::parse(parsed.method.unwrap_or_default()),
-            target: origin_form(parsed.path.unwrap_or_default())?,
-            keep_alive: facts.keep_alive.unwrap_or(is_http_1_1),
+        let is_http_1_1 = head.version == Some(1);
+        check_fields(head.headers, is_http_1_1)?;
+        Ok(Some(Self {
+            method: Method::parse(head.method.unwrap_or_default()),
+            target: origin_form(head.path.unwrap_or_default())?,
             chunks: is_http_1_1,
-        })
+        }))
     }
 }
 
@@ -144,38 +74,28 @@ impl Method {
     }
 }
 
-/// The facts that the header fields state.
-struct Facts {
-    keep_alive: Option<bool>,
-}
-
-impl Facts {
-    /// Reads the fields that matter, or returns the response that refuses them.
-    fn of(fields: &[httparse::Header<'_>], is_http_1_1: bool) -> Result<Self, Response> {
-        let mut keep_alive = None;
-        let mut hosts = 0;
-        for field in fields {
-            let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-            if is("host") {
-                hosts += 1;
-            } else if is("connection") {
-                keep_alive = keeps_alive(field.value, keep_alive);
-            } else if is("transfer-encoding") {
-                return Err(has_body());
-            } else if is("content-length") {
-                check_length(field.value)?;
-            }
+/// Refuses a request whose header fields are not valid, or announce a body.
+fn check_fields(fields: &[httparse::Header<'_>], is_http_1_1: bool) -> Result<(), Response> {
+    let mut hosts = 0;
+    for field in fields {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        if is("host") {
+            hosts += 1;
+        } else if is("transfer-encoding") {
+            return Err(has_body());
+        } else if is("content-length") {
+            check_length(field.value)?;
         }
-        // RFC 9112 §3.2: "A server MUST respond with a 400 (Bad Request) status code to any
-        // HTTP/1.1 request message that lacks a Host header field and to any request message that
-        // contains more than one Host header field line".
-        if hosts > 1 || hosts == 0 && is_http_1_1 {
-            return Err(bad_request(
-                "the request must have exactly one Host header field",
-            ));
-        }
-        Ok(Self { keep_alive })
     }
+    // RFC 9112 §3.2: "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1
+    // request message that lacks a Host header field and to any request message that contains more
+    // than one Host header field line".
+    if hosts > 1 || hosts == 0 && is_http_1_1 {
+        return Err(bad_request(
+            "the request must have exactly one Host header field",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns whether octets that begin with a request, however incomplete, ask for no body: the
@@ -184,21 +104,6 @@ pub(super) fn is_head(octets: &[u8]) -> bool {
     let is_line_end = |octet: &u8| matches!(octet, b'\r' | b'\n');
     let start = octets.iter().position(|octet| !is_line_end(octet));
     start.is_some_and(|start| octets[start..].starts_with(b"HEAD "))
-}
-
-/// Returns whether the connection persists after one more `Connection` field. `close` outweighs
-/// everything else (RFC 9112 §9.3).
-fn keeps_alive(value: &[u8], before: Option<bool>) -> Option<bool> {
-    let mut keep_alive = before;
-    for option in value.split(|octet| *octet == b',') {
-        let option = option.trim_ascii();
-        if option.eq_ignore_ascii_case(b"close") {
-            keep_alive = Some(false);
-        } else if option.eq_ignore_ascii_case(b"keep-alive") {
-            keep_alive = keep_alive.or(Some(true));
-        }
-    }
-    keep_alive
 }
 
 /// Refuses any length of a body but zero.
@@ -228,17 +133,12 @@ fn origin_form(target: &str) -> Result<String, Response> {
     Ok([slash, path].concat())
 }
 
-/// Returns whether the request line ends with a version of HTTP, whatever its numbers.
-fn has_other_version(head: &[u8]) -> bool {
-    let line = head.trim_ascii_start();
-    let line = line.split(|octet| *octet == b'\n').next();
-    let version = line.and_then(|line| line.trim_ascii_end().rsplit(|octet| *octet == b' ').next());
-    let number = version.and_then(|version| version.strip_prefix(b"HTTP/"));
-    matches!(number, Some([b'0'..=b'9', b'.', b'0'..=b'9']))
-}
-
 fn bad_request(why: &str) -> Response {
     Response::error(Status::BadRequest, why)
+}
+
+fn too_large(why: &str) -> Response {
+    Response::error(Status::HeaderFieldsTooLarge, why)
 }
 
 fn has_body() -> Response {
@@ -251,13 +151,9 @@ mod tests {
 
     /// Parses a head, and returns the status of its refusal if it is refused.
     fn parse(head: &str) -> Result<Request, Status> {
-        let scan = Scanner::default().scan(head.as_bytes());
-        assert_eq!(scan, Scan::Complete(head.len()), "{head:?}");
-        Request::parse(head.as_bytes()).map_err(|response| response.status)
-    }
-
-    fn keep_alive(head: &str) -> bool {
-        parse(head).expect("the request is valid").keep_alive
+        let parsed = Request::parse(head.as_bytes());
+        let parsed = parsed.map_err(|response| response.status);
+        parsed.map(|request| request.expect("the head is complete"))
     }
 
     #[test]
@@ -284,20 +180,6 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_persists_as_version_and_options_have_it() {
-        assert!(keep_alive("GET / HTTP/1.1\r\nHost:\r\n\r\n"));
-        assert!(!keep_alive("GET / HTTP/1.0\r\n\r\n"));
-        assert!(keep_alive(
-            "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"
-        ));
-        let close = "GET / HTTP/1.1\r\nHost: x\r\nconnection: a, CLOSE\r\n";
-        assert!(!keep_alive(&[close, "\r\n"].concat()));
-        assert!(!keep_alive(
-            &[close, "Connection: keep-alive\r\n\r\n"].concat()
-        ));
-    }
-
-    #[test]
     fn what_is_not_a_request_is_refused_with_its_status() {
         use Status::{BadRequest, ContentTooLarge, HeaderFieldsTooLarge, VersionNotSupported};
         let many = |fields| "a: b\r\n".repeat(fields);
@@ -313,7 +195,7 @@ mod tests {
             ("GET a HTTP/1.1\r\n", "Host: a\r\n", BadRequest),
             ("GET * HTTP/1.1\r\n", "Host: a\r\n", BadRequest),
             ("GET ftp://a/ HTTP/1.1\r\n", "Host: a\r\n", BadRequest),
-            ("GET /\u{ff} HTTP/3.x\r\n", "Host: a\r\n", BadRequest),
+            ("GET / HTTP/3.x\r\n", "Host: a\r\n", VersionNotSupported),
             ("SSH-2.0-OpenSSH_9.2\r\n", "", BadRequest),
             ("GET / HTTP/1.2\r\n", "Host: a\r\n", VersionNotSupported),
             ("GET / HTTP/2.0\n", "Host: a\r\n", VersionNotSupported),
@@ -341,19 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_head_is_found_however_it_is_split() {
-        let heads = [
+    fn a_request_ends_with_its_head_however_that_is_split() {
+        for head in [
             "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-            "GET / HTTP/1.1\n\n",
+            "GET / HTTP/1.0\n\n",
             "\r\nGET / HTTP/1.1\r\nHost: x\r\n\n",
-        ];
-        for head in heads {
-            let octets = [head, "GET /next"].concat();
+        ] {
             for cut in 0..head.len() {
-                let mut scanner = Scanner::default();
-                assert_eq!(scanner.scan(&octets.as_bytes()[..cut]), Scan::Partial);
-                assert_eq!(scanner.scan(octets.as_bytes()), Scan::Complete(head.len()));
+                assert_eq!(Request::parse(&head.as_bytes()[..cut]), Ok(None));
             }
+            let followed = [head, "GET /next"].concat();
+            assert_eq!(parse(&followed), parse(head));
         }
     }
 
@@ -365,34 +245,23 @@ mod tests {
             head.extend_from_slice(b"\r\n\r\n");
             head
         };
-        let longest = Scanner::default().scan(&head(API_HEAD));
-        assert_eq!(longest, Scan::Complete(API_HEAD));
+        assert!(matches!(Request::parse(&head(API_HEAD)), Ok(Some(_))));
+        assert_eq!(Request::parse(&head(API_HEAD)[..API_HEAD - 1]), Ok(None));
         for octets in [
             head(API_HEAD + 1),
             vec![b'a'; API_HEAD],
             vec![b'\n'; API_HEAD],
         ] {
-            let Scan::Refused(response) = Scanner::default().scan(&octets) else {
-                panic!("the head is too long");
-            };
-            assert_eq!(response.status, Status::HeaderFieldsTooLarge);
+            let refused = Request::parse(&octets).map_err(|response| response.status);
+            assert_eq!(refused, Err(Status::HeaderFieldsTooLarge));
         }
-        assert_eq!(
-            Scanner::default().scan(&head(API_HEAD)[..8191]),
-            Scan::Partial
-        );
     }
 
     #[test]
     fn other_protocols_are_refused_at_their_first_control_character() {
         for octets in [&b"\x16\x03\x01"[..], b"GET /\0", b"abc\x7f", b"\t"] {
-            let (last, rest) = octets.split_last().expect("there is an octet");
-            let mut scanner = Scanner::default();
-            if *last != 1 {
-                assert_eq!(scanner.scan(rest), Scan::Partial);
-            }
-            let scan = scanner.scan(octets);
-            assert!(matches!(scan, Scan::Refused(_)), "{octets:?}: {scan:?}");
+            let refused = Request::parse(octets);
+            assert!(refused.is_err(), "{octets:?}: {refused:?}");
         }
     }
 

@@ -3,6 +3,12 @@
 //! Pure. Responses do not have a Date field: the core has no clock (RFC 9110 §6.6.1: "An origin
 //! server without a clock MUST NOT generate a Date header field"), and clients do not need one.
 
+use std::io;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::API_BODY;
 use crate::escape;
 
 /// A response whose body is known.
@@ -29,12 +35,53 @@ impl Response {
         }
     }
 
+    /// Returns a response whose body is a value as JSON, or an error if that is longer than
+    /// [`API_BODY`].
+    pub(super) fn json(value: &impl Serialize) -> Self {
+        let mut body = Body(Vec::new());
+        if escape::write_json(value, &mut body).is_err() {
+            let why = "the response is longer than 16 MiB; ask for a part of it";
+            return Self::error(Status::InternalServerError, why);
+        }
+        body.0.push(b'\n');
+        Self::new(Status::Ok, ContentType::Json, body.0)
+    }
+
     /// Returns a response whose body states an error, as `{"error":"..."}`.
     pub fn error(status: Status, message: &str) -> Self {
-        let mut body = b"{\"error\":".to_vec();
-        escape::json_string(message, &mut body);
-        body.extend_from_slice(b"}\n");
-        Self::new(status, ContentType::Json, body)
+        Self {
+            status,
+            ..Self::json(&json!({ "error": message }))
+        }
+    }
+
+    /// Returns the octets of the response, without the body if the request is for the head.
+    pub fn encode(&self, is_head: bool) -> Vec<u8> {
+        let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n"));
+        let allow = allow.unwrap_or_default();
+        let length = self.body.len();
+        let fields = format!("{allow}Content-Length: {length}\r\n");
+        let mut octets = head(self.status, self.content_type, &fields);
+        if !is_head {
+            octets.extend_from_slice(&self.body);
+        }
+        octets
+    }
+}
+
+/// A body that is being written, and whose length is limited.
+struct Body(Vec<u8>);
+
+impl io::Write for Body {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        if self.0.len() + octets.len() > API_BODY {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -51,7 +98,7 @@ pub enum Status {
     NotFound,
     /// 405: the method is not allowed for the target.
     MethodNotAllowed,
-    /// 408: the request head was not complete within 2 s.
+    /// 408: the request was not complete within 10 s.
     RequestTimeout,
     /// 409: the request does not fit the state of a plugin.
     Conflict,
@@ -61,6 +108,8 @@ pub enum Status {
     UnprocessableContent,
     /// 431: the head of the request is too large.
     HeaderFieldsTooLarge,
+    /// 500: the response would be too long.
+    InternalServerError,
     /// 503: there are too many clients, or the daemon is not ready.
     ServiceUnavailable,
     /// 505: the request has another version of HTTP.
@@ -81,6 +130,7 @@ impl Status {
             Self::ContentTooLarge => "413 Content Too Large",
             Self::UnprocessableContent => "422 Unprocessable Content",
             Self::HeaderFieldsTooLarge => "431 Request Header Fields Too Large",
+            Self::InternalServerError => "500 Internal Server Error",
             Self::ServiceUnavailable => "503 Service Unavailable",
             Self::VersionNotSupported => "505 HTTP Version Not Supported",
         }
@@ -108,81 +158,27 @@ impl ContentType {
     }
 }
 
-/// How the end of a body is marked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// By its length (octets).
-    Length(usize),
-    /// By a last chunk.
-    Chunks,
-    /// By the end of the connection.
-    End,
+/// Returns the head of a response whose body follows in lines of JSON: in chunks, or until the end
+/// of the connection.
+pub(super) fn stream_head(is_chunked: bool) -> Vec<u8> {
+    let framing = if is_chunked {
+        "Transfer-Encoding: chunked\r\n"
+    } else {
+        ""
+    };
+    head(Status::Ok, ContentType::Json, framing)
 }
 
-/// The head of a response.
-#[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: Status,
-    pub(super) content_type: ContentType,
-    pub(super) allow: Option<&'static str>,
-    pub(super) framing: Framing,
-    /// Whether the connection persists.
-    pub(super) keep_alive: bool,
+/// Returns a head. RFC 9112 §9.3: "A server that does not support persistent connections MUST send
+/// the "close" connection option in every response message that does not have a 1xx
+/// (Informational) status code."
+fn head(status: Status, content_type: ContentType, fields: &str) -> Vec<u8> {
+    let (status, content_type) = (status.text(), content_type.text());
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{fields}Connection: close\r\n\r\n"
+    )
+    .into_bytes()
 }
-
-impl Head {
-    /// Appends the head.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut put = |parts: [&str; 3]| {
-            for part in parts {
-                out.extend_from_slice(part.as_bytes());
-            }
-        };
-        put(["HTTP/1.1 ", self.status.text(), "\r\n"]);
-        put(["Content-Type: ", self.content_type.text(), "\r\n"]);
-        if let Some(methods) = self.allow {
-            put(["Allow: ", methods, "\r\n"]);
-        }
-        match self.framing {
-            Framing::Length(octets) => put(["Content-Length: ", &octets.to_string(), "\r\n"]),
-            Framing::Chunks => put(["Transfer-Encoding: chunked", "\r\n", ""]),
-            Framing::End => {}
-        }
-        // HTTP/1.0 closes unless it reads the first of these, HTTP/1.1 keeps unless it reads the
-        // second.
-        let connection = if self.keep_alive {
-            "keep-alive"
-        } else {
-            "close"
-        };
-        put(["Connection: ", connection, "\r\n\r\n"]);
-    }
-}
-
-/// Appends what `render` appends as one chunk, and nothing if that is nothing.
-///
-/// The size has leading zeros, because it is known last (RFC 9112 §7.1: `chunk-size = 1*HEXDIG`).
-pub(super) fn write_chunk(out: &mut Vec<u8>, render: &mut dyn FnMut(&mut Vec<u8>)) {
-    let start = out.len();
-    out.extend_from_slice(b"00000000\r\n");
-    let data = out.len();
-    render(out);
-    let size = out.len() - data;
-    if size == 0 {
-        out.truncate(start);
-        return;
-    }
-    let digits = out[start..start + 8].iter_mut().rev();
-    for (place, digit) in digits.enumerate() {
-        *digit = HEX[(size >> (4 * place)) & 0xf];
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// The chunk that ends a body, with no trailers.
-pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {
@@ -190,31 +186,20 @@ mod tests {
 
     #[test]
     fn a_head_names_what_a_client_needs() {
-        let mut out = Vec::new();
-        let mut head = Head {
-            status: Status::MethodNotAllowed,
-            content_type: ContentType::Json,
-            allow: Some("GET, HEAD"),
-            framing: Framing::Length(12),
-            keep_alive: true,
-        };
-        head.write(&mut out);
+        let mut response =
+            Response::new(Status::MethodNotAllowed, ContentType::Json, vec![b'x'; 3]);
+        response.allow = Some("GET, HEAD");
         let wanted = "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n\
-                      Allow: GET, HEAD\r\nContent-Length: 12\r\nConnection: keep-alive\r\n\r\n";
-        assert_eq!(String::from_utf8_lossy(&out), wanted);
-        for (framing, field) in [
-            (Framing::Chunks, "Transfer-Encoding: chunked\r\n"),
-            (Framing::End, ""),
-        ] {
-            head.framing = framing;
-            (head.status, head.allow, head.keep_alive) = (Status::Ok, None, false);
-            out.clear();
-            head.write(&mut out);
+                      Allow: GET, HEAD\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        assert_eq!(text(&response.encode(true)), wanted);
+        assert_eq!(text(&response.encode(false)), format!("{wanted}xxx"));
+        for (is_chunked, field) in [(true, "Transfer-Encoding: chunked\r\n"), (false, "")] {
             let wanted = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{field}\
                  Connection: close\r\n\r\n"
             );
-            assert_eq!(String::from_utf8_lossy(&out), wanted);
+            assert_eq!(text(&stream_head(is_chunked)), wanted);
         }
     }
 
@@ -226,18 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_has_the_size_of_what_was_rendered() {
-        let mut out = Vec::new();
-        for size in [0, 1, 15, 16, 255, 70_000] {
-            out.clear();
-            write_chunk(&mut out, &mut |out| out.resize(out.len() + size, b'x'));
-            if size == 0 {
-                assert!(out.is_empty(), "an empty chunk would end the body");
-                continue;
-            }
-            let parsed = httparse::parse_chunk_size(&out).expect("the size is valid");
-            assert_eq!(parsed, httparse::Status::Complete((10, size as u64)));
-            assert_eq!(out.len(), 10 + size + 2);
-        }
+    fn a_body_that_is_too_long_is_refused() {
+        let refused = Response::json(&vec!["x".repeat(1024); API_BODY / 1024]);
+        assert_eq!(refused.status, Status::InternalServerError);
+        assert!(refused.body.starts_with(b"{\"error\":"));
     }
 }

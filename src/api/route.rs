@@ -366,7 +366,6 @@ mod tests {
         Request {
             method,
             target: target.to_owned(),
-            keep_alive: true,
             chunks: true,
         }
     }

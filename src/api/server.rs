@@ -1,21 +1,22 @@
-//! The clients, and their responses in progress.
+//! The clients, and what each of them waits for.
 //!
 //! Pure. The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
 //! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
 //! [`Server::poll_change`] and reports its outcome with [`Server::answer`].
 //!
-//! Each turn has a budget for all clients, and begins with another client than the turn before. So
-//! neither a long list nor a client that asks for much holds up plugins or other clients.
+//! After [`API_TURN`] octets, the other clients wait for the next turn, which begins with them. So
+//! many clients that ask for much hold up neither plugins nor other clients.
 
-use super::answer::{Answer, Turn};
+use serde::Serialize;
+
+use super::answer::answer;
 use super::connection::Connection;
-
+use super::follow::Follower;
 use super::request::Request;
-use super::response::{ContentType, Response, Status};
+use super::response::{Response, Status};
 use super::route::{Call, Change, route};
 use super::view::View;
-use crate::config::{API_CLIENTS, METRICS_CLIENTS};
-use crate::json::Writer;
+use crate::config::{API_CLIENTS, API_TURN, METRICS_CLIENTS};
 use crate::manager::event::Generation;
 use crate::time::Time;
 
@@ -51,16 +52,33 @@ struct Client {
     id: ClientId,
     access: Access,
     connection: Connection,
-    /// The response in progress.
-    answer: Option<Answer>,
+    task: Option<Task>,
+}
+
+/// What a client waits for.
+#[derive(Debug)]
+enum Task {
+    /// The response to a call, which is rendered as a whole.
+    Answer(Call),
+    /// The outcome of a change, which is there until the caller takes it.
+    Change(Option<Change>),
+    /// Further changes and events.
+    Follow(Follower),
 }
 
 /// What a change has done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Done {
     /// So many sockets are tried again.
     Retried(usize),
+    /// So many plugins are deregistered.
+    Forgotten(usize),
+    /// The log has this filter.
+    #[serde(rename = "filter")]
+    Logs(String),
     /// Every directory was read again.
+    #[serde(untagged)]
     Rescanned {
         /// The number of directories.
         directories: usize,
@@ -69,11 +87,8 @@ pub enum Done {
         /// The number of sockets that were removed.
         lost: usize,
     },
-    /// The log has this filter.
-    Logs(String),
-    /// So many plugins are deregistered.
-    Forgotten(usize),
     /// The configuration was read again.
+    #[serde(untagged)]
     Reloaded {
         /// The keys of what has changed and is in force.
         changed: Vec<String>,
@@ -92,13 +107,11 @@ pub struct Refused {
 }
 
 impl Server {
-    /// The response to a client beyond [`API_CLIENTS`]: it is written to the new connection, which
-    /// is closed then.
-    pub const BUSY: &'static [u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-        Content-Type: application/json\r\n\
-        Content-Length: 29\r\n\
-        Connection: close\r\n\r\n\
-        {\"error\":\"too many clients\"}\n";
+    /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
+    /// connection, which is closed then.
+    pub fn busy() -> Vec<u8> {
+        Response::error(Status::ServiceUnavailable, "too many clients").encode(false)
+    }
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
     /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
@@ -119,7 +132,7 @@ impl Server {
             id,
             access,
             connection: Connection::new(now),
-            answer: None,
+            task: None,
         });
         Some(id)
     }
@@ -137,18 +150,18 @@ impl Server {
 
     /// Processes octets that the client sent.
     pub fn receive(&mut self, id: ClientId, octets: &[u8], now: Time) {
-        self.with(id, |client| {
-            client.connection.receive(octets, now);
-            client.take_requests(now);
-        });
+        if let Some(client) = self.get_mut(id) {
+            if let Some(request) = client.connection.receive(octets, now) {
+                client.accept(&request, now);
+            }
+        }
     }
 
-    /// Records that the client sends nothing more. The requests that were received are answered.
-    pub fn eof(&mut self, id: ClientId, now: Time) {
-        self.with(id, |client| {
+    /// Records that the client sends nothing more. A request that was received is answered.
+    pub fn eof(&mut self, id: ClientId) {
+        if let Some(client) = self.get_mut(id) {
             client.connection.eof();
-            client.take_requests(now);
-        });
+        }
     }
 
     /// Returns the octets to write to the client next.
@@ -159,10 +172,9 @@ impl Server {
 
     /// Counts octets that were written to the client.
     pub fn sent(&mut self, id: ClientId, octets: usize, now: Time) {
-        self.with(id, |client| {
+        if let Some(client) = self.get_mut(id) {
             client.connection.sent(octets, now);
-            client.take_requests(now);
-        });
+        }
     }
 
     /// Returns whether the connection of the client is to be closed, and the client removed.
@@ -179,7 +191,7 @@ impl Server {
     /// Returns the next change that is to be made. The client waits for [`Server::answer`].
     pub fn poll_change(&mut self) -> Option<(ClientId, Change)> {
         self.clients.iter_mut().find_map(|client| {
-            let Some(Answer::Change(change)) = &mut client.answer else {
+            let Some(Task::Change(change)) = &mut client.task else {
                 return None;
             };
             Some((client.id, change.take()?))
@@ -188,31 +200,30 @@ impl Server {
 
     /// Responds to the change that the client has asked for. Does nothing if the client has left.
     pub fn answer(&mut self, id: ClientId, outcome: &Result<Done, Refused>, now: Time) {
-        self.with(id, |client| {
-            if let Some(Answer::Change(None)) = client.answer {
+        if let Some(client) = self.get_mut(id) {
+            if let Some(Task::Change(None)) = client.task {
                 client.respond(&response_to(outcome), now);
             }
-        });
+        }
     }
 
     /// Returns the earliest time at which [`Server::advance`] would render anything if the manager
     /// is at this generation; `None` if it would not.
     pub fn work_at(&self, generation: Generation) -> Option<Time> {
-        let ready = self.clients.iter().filter(|it| it.connection.room() > 0);
-        let answers = ready.filter_map(|client| client.answer.as_ref());
-        answers.filter_map(|it| it.work_at(generation)).min()
+        let times = self.clients.iter();
+        times.filter_map(|client| client.work_at(generation)).min()
     }
 
-    /// Renders responses for the clients that have room for them, within the budget of a turn.
+    /// Renders responses for the clients that have room for them, until [`API_TURN`] is exceeded.
     pub fn advance(&mut self, view: &View<'_>) {
-        let mut turn = Turn::new(self.clients.len());
-        let served = self.served.min(self.clients.len());
-        self.clients.rotate_left(served);
+        let count = self.clients.len();
+        self.clients.rotate_left(self.served.min(count));
         self.served = 0;
+        let mut rendered = 0;
         for client in &mut self.clients {
-            client.advance(view, &mut turn);
+            rendered += client.advance(view, count);
             self.served += 1;
-            if turn.is_over() {
+            if rendered > API_TURN {
                 break;
             }
         }
@@ -231,23 +242,23 @@ impl Server {
     pub fn handle_timeout(&mut self, now: Time) {
         for client in &mut self.clients {
             client.connection.handle_timeout(now);
-            client.drop_finished();
         }
     }
 
-    /// Accepts no further clients, ends responses that have no end of their own, and closes each
-    /// connection after its response in progress. The caller continues until every client is
-    /// finished, or until a deadline of its own.
+    /// Accepts no further clients, ends responses that have no end of their own, and closes
+    /// connections without a request. The caller continues until every client is finished, or until
+    /// a deadline of its own.
     pub fn stop(&mut self, now: Time) {
         self.is_stopping = true;
         for client in &mut self.clients {
             client.connection.stop();
-            let answer = client.answer.as_ref();
-            if answer.is_some_and(Answer::is_open_ended) {
-                let stopping = "the daemon is stopping";
-                let stopping = Response::error(Status::ServiceUnavailable, stopping);
-                client.connection.finish_body(now);
-                client.respond(&stopping, now); // Unless the response has begun.
+            match client.task {
+                Some(Task::Follow(_)) => client.finish(now),
+                Some(Task::Change(_)) => {
+                    let stopping = "the daemon is stopping";
+                    client.respond(&Response::error(Status::ServiceUnavailable, stopping), now);
+                }
+                Some(Task::Answer(_)) | None => {}
             }
         }
     }
@@ -256,25 +267,30 @@ impl Server {
         self.clients.iter().find(|client| client.id == id)
     }
 
-    fn with(&mut self, id: ClientId, act: impl FnOnce(&mut Client)) {
-        if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
-            act(client);
-            client.drop_finished();
-        }
+    fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.iter_mut().find(|client| client.id == id)
     }
 }
 
 impl Client {
-    /// Takes requests until one has to be answered by the caller.
-    fn take_requests(&mut self, now: Time) {
-        while self.answer.is_none() {
-            let Some(request) = self.connection.poll_request(now) else {
-                return;
-            };
-            match self.permitted(&request) {
-                Ok(call) => self.answer = Some(Answer::new(call)),
-                Err(refusal) => self.connection.respond(&refusal, now),
-            }
+    /// Begins the response to a request, or refuses it.
+    fn accept(&mut self, request: &Request, now: Time) {
+        let call = match self.permitted(request) {
+            Ok(call) => call,
+            Err(refusal) => return self.respond(&refusal, now),
+        };
+        let task = match call {
+            Call::Change(change) => Task::Change(Some(change)),
+            Call::Watch { since } => Task::Follow(Follower::watch(since)),
+            Call::Events {
+                since,
+                follow: true,
+            } => Task::Follow(Follower::events(since)),
+            call => Task::Answer(call),
+        };
+        let is_followed = matches!(task, Task::Follow(_));
+        if !is_followed || self.connection.begin_stream(now) {
+            self.task = Some(task);
         }
     }
 
@@ -292,66 +308,62 @@ impl Client {
         Ok(call)
     }
 
-    /// Completes the answer in progress with this response.
+    fn work_at(&self, generation: Generation) -> Option<Time> {
+        match self.task.as_ref()? {
+            Task::Answer(_) => Some(Time::ZERO),
+            Task::Change(_) => None,
+            Task::Follow(_) if self.connection.is_finished() => None,
+            Task::Follow(follower) => {
+                let at = follower.work_at(generation)?;
+                (self.connection.room() > 0).then_some(at)
+            }
+        }
+    }
+
+    /// Renders what there is to render now. Returns the number of octets.
+    fn advance(&mut self, view: &View<'_>, clients: usize) -> usize {
+        let work_at = self.work_at(view.manager.generation());
+        if work_at.is_none_or(|at| at > view.now) {
+            return 0;
+        }
+        match &mut self.task {
+            Some(Task::Answer(call)) => {
+                let response = answer(call, view, clients);
+                self.respond(&response, view.now);
+                response.body.len()
+            }
+            Some(Task::Follow(follower)) => {
+                let mut lines = Vec::new();
+                let is_over = follower.render(view, self.connection.room(), &mut lines);
+                let len = lines.len();
+                self.connection.send(lines, view.now);
+                if is_over {
+                    self.finish(view.now);
+                }
+                len
+            }
+            Some(Task::Change(_)) | None => 0,
+        }
+    }
+
     fn respond(&mut self, response: &Response, now: Time) {
         self.connection.respond(response, now);
-        self.answer = None;
-        self.take_requests(now);
+        self.task = None;
     }
 
-    /// Renders as much as fits in the turn and in the output.
-    fn advance(&mut self, view: &View<'_>, turn: &mut Turn) {
-        while let Some(answer) = &mut self.answer {
-            let has_room = self.connection.room() > 0 && !turn.is_over();
-            if !has_room || !answer.advance(&mut self.connection, view, turn) {
-                return;
-            }
-            self.answer = None;
-            self.take_requests(view.now);
-        }
-    }
-
-    /// Drops the answer of a client that will not read it.
-    fn drop_finished(&mut self) {
-        if self.connection.is_finished() {
-            self.answer = None;
-        }
+    /// Ends a response that follows changes.
+    fn finish(&mut self, now: Time) {
+        self.connection.finish(now);
+        self.task = None;
     }
 }
 
 /// Returns the response to a change.
 fn response_to(outcome: &Result<Done, Refused>) -> Response {
-    let done = match outcome {
-        Ok(done) => done,
-        Err(refused) => return Response::error(refused.status, &refused.reason),
-    };
-    let mut body = Vec::new();
-    let mut json = Writer(&mut body);
-    json.open(b'{');
-    match done {
-        Done::Retried(sockets) => json.key("retried").number(*sockets as u64),
-        Done::Forgotten(plugins) => json.key("forgotten").number(*plugins as u64),
-        Done::Logs(filter) => json.key("filter").text(filter),
-        Done::Reloaded {
-            changed,
-            needs_restart,
-        } => {
-            json.key("changed").texts(changed);
-            json.key("needsRestart").texts(needs_restart);
-        }
-        Done::Rescanned {
-            directories,
-            found,
-            lost,
-        } => {
-            json.key("directories").number(*directories as u64);
-            json.key("found").number(*found as u64);
-            json.key("lost").number(*lost as u64);
-        }
+    match outcome {
+        Ok(done) => Response::json(done),
+        Err(refused) => Response::error(refused.status, &refused.reason),
     }
-    json.close(b'}');
-    body.push(b'\n');
-    Response::new(Status::Ok, ContentType::Json, body)
 }
 
 /// The paths that a client for the metrics may ask for.

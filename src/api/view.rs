@@ -56,13 +56,14 @@ pub struct Daemon {
 impl View<'_> {
     /// Returns a time as text. It is computed from the present time of day, so that a clock that is
     /// set corrects all times.
-    pub(super) fn time(&self, time: Time) -> [u8; 24] {
+    pub(super) fn time(&self, time: Time) -> String {
         let past = self.now.saturating_since(time);
         let to_come = time.saturating_since(self.now);
-        rfc3339(
+        let shown = rfc3339(
             self.time_of_day
                 .saturating_sub(past)
                 .saturating_add(to_come),
-        )
+        );
+        String::from_utf8_lossy(&shown).into_owned()
     }
 }

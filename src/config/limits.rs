@@ -20,29 +20,25 @@ pub const API_HEAD: usize = 8 * 1024;
 /// The most header fields of a request: `curl` sends three, a browser about fifteen.
 pub const API_FIELDS: usize = 64;
 
-/// The time limit for the head of a request, from its first octet: the client is on the same
-/// machine and has the request ready.
-pub const API_REQUEST_TIME: Duration = Duration::from_secs(2);
-
-/// The time for which a client may be connected without a request: longer than an operator needs
-/// for the next one, and than the usual pause between two scrapes (15 s).
-pub const API_IDLE: Duration = Duration::from_secs(30);
+/// The time limit for a request, from the connection on: longer than a busy machine needs between
+/// the two, and so short that silent clients keep others out for a moment only.
+pub const API_REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// The time after which a client is closed that reads nothing of what was written for it: a pager
 /// that is stopped for longer finds its output cut off.
 pub const API_STALL: Duration = Duration::from_secs(30);
 
-/// The output of one client that may wait to be written (octets): nothing is rendered and no
-/// request is read above it. About thirty records.
+/// The output that may wait for one client that follows changes (octets): nothing more is rendered
+/// above it. About thirty records.
 pub const API_OUTPUT: usize = 16 * 1024;
 
-/// The output that is rendered in one turn for all clients (octets), in a fraction of a
-/// millisecond: plugins do not wait for a long list.
-pub const API_TURN: usize = 32 * 1024;
+/// The longest body of another response (octets): 8 KiB for each of [`MAX_SOCKETS`] records, which
+/// is many times the usual length.
+pub const API_BODY: usize = 16 * 1024 * 1024;
 
-/// The number of records that are examined in one turn for all clients, whether or not they are
-/// rendered: in about half a millisecond.
-pub const API_TURN_RECORDS: usize = 1024;
+/// The output that is rendered in one turn for all clients (octets): the response that exceeds it
+/// is the last one, so plugins wait for one long list at most.
+pub const API_TURN: usize = 32 * 1024;
 
 /// The length above which the ID of a device is cut in a list (octets): a plugin may send one of
 /// 4 MiB, which would take several turns. That of a UUID or a path is far below.

@@ -36,7 +36,11 @@
 //! contain slashes. `HEAD` is answered as `GET`, without the body. Errors have the body
 //! `{"error":"..."}`: 400 for a request that is not understood, 404, 405 with `Allow`, 408, 413 for
 //! a body, 422 for a configuration that is not valid, with a line for each problem, 431 for a head
-//! that is too long, 503 for too many clients, 505.
+//! that is too long, 500 for a list that would be too long, 503 for too many clients, 505.
+//!
+//! A connection has one request: every response has `Connection: close`, and what follows a request
+//! is ignored. Responses have a `Content-Length`, except for those that follow changes, which are
+//! chunked.
 //!
 //! `message`, `detail`, `lastError`, `problem` and `error` are texts for people, as they are in the
 //! log: what came from a plugin is escaped in them, as `\n` or `\u{1b}`. Other values are what the
@@ -86,16 +90,11 @@
 //! | `numaNodes` | the NUMA nodes that are close to the device, at most 1,024; absent if none is |
 //! | `socket` | the registration socket of the plugin |
 //!
-//! A long list is sent in pieces, each of which shows the devices as they are at that moment. A
-//! device that exists all the time occurs once, and none occurs twice. One that is added or removed
-//! meanwhile may be missing, and what follows of a resource that is removed is left out.
-//!
 //! # Generations
 //!
 //! Events and changes of records are counted together. The count is the generation; it begins again
-//! when the daemon starts, which `instance` shows. The generation of a list is that of its
-//! beginning: its records may be newer. A watch from there does no harm by repeating them, because
-//! each change carries the whole record.
+//! when the daemon starts, which `instance` shows. A list shows one moment, and a watch from its
+//! generation on has every change since then.
 //!
 //! # The watch
 //!
@@ -136,9 +135,8 @@
 //! |---|---|
 //! | clients | 16; the next gets 503 |
 //! | head of a request | 8 KiB and 64 fields |
-//! | time for a request | 2 s from its first octet |
-//! | idle connection | 30 s |
+//! | time for a request | 10 s from the connection |
+//! | response, unless it follows changes | 16 MiB |
 //! | client that does not read | 30 s, unless it waits for changes |
 //!
-//! A client costs the daemon a part of each turn of its loop that is limited for all clients
-//! together; plugins never wait for more than that.
+//! Each turn of the loop renders one long response at most; plugins never wait for more than that.

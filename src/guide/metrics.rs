@@ -49,7 +49,6 @@
 //! | `plugind_memory_held_bytes` | gauge | |
 //! | `plugind_memory_budget_bytes` | gauge | |
 //! | `plugind_loop_turns_total` | counter | |
-//! | `plugind_series_dropped` | gauge | |
 //! | `plugind_build_info` | gauge | `version`, `revision` |
 //!
 //! - `plugind_events_total`: events by reason, those about directories included.
@@ -68,7 +67,6 @@
 //! - `plugind_memory_held_bytes`: what is held of plugins and counts against the memory budget
 //!   ([`operator`](super::operator)), which is `plugind_memory_budget_bytes`.
 //! - `plugind_loop_turns_total`: turns of the loop. An idle daemon makes next to none.
-//! - `plugind_series_dropped`: series that this response sums up or leaves out.
 //! - `plugind_build_info`: always 1. The revision is what the variable `PLUGIND_REVISION` was when
 //!   the program was built.
 //!
@@ -92,10 +90,8 @@
 //! itself has the type `unknown`. A counter has at most 128 series, and the last one is for all
 //! `other` labels.
 //!
-//! If a response would have more than 10,000 series, `plugin_manager_total_plugins`,
-//! `plugind_devices` and `plugind_backoff_seconds` have no label that names a socket or a plugin:
-//! the first two are sums then, the last one is the longest pause, and `plugind_series_dropped` is
-//! the number of series that they would have had.
+//! A socket has at most five series: two of `plugin_manager_total_plugins`, two of
+//! `plugind_devices` and one of `plugind_backoff_seconds`.
 //!
 //! A value that is not UTF-8, or that could mislead a terminal, shows these octets as `\xNN`. In
 //! such a value, and in one that contains `\x`, each backslash is doubled, so that no two values

@@ -40,15 +40,6 @@ impl<T: AsRef<Plugin>> Store<T> {
         plugins[range_of_name(&plugins, name)].last().cloned()
     }
 
-    /// Returns the entry of the current plugin of the first name that sorts after this one.
-    pub(crate) fn after(&self, name: &str) -> Option<Arc<T>> {
-        let plugins = self.lock();
-        let next = plugins.get(range_of_name(&plugins, name).end)?;
-        plugins[range_of_name(&plugins, name_of(next))]
-            .last()
-            .cloned()
-    }
-
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
         let plugins = self.lock();
@@ -206,18 +197,6 @@ mod tests {
             (numbers(&store, "0"), numbers(&store, "b")),
             (vec![5], vec![4])
         );
-    }
-
-    #[test]
-    fn a_reader_walks_over_the_current_plugins_by_name() {
-        let store = Store::default();
-        assert_eq!(store.after(""), None);
-        for (name, socket, known) in [("b", "/r/b", 2), ("a", "/r/a", 1), ("b", "/r/c", 3)] {
-            store.set(Known(named(name, socket), known));
-        }
-        let after = |name| store.after(name).map(|known| known.1);
-        let found = ["", "a", "aa", "b", "c"].map(after);
-        assert_eq!(found, [Some(1), Some(3), Some(3), None, None]);
     }
 
     #[test]

@@ -266,10 +266,10 @@ impl Manager {
         self.sockets.iter()
     }
 
-    /// Returns every path after this one at which a socket exists or a plugin is registered, in the
-    /// order of the paths' octets: for a list that is read in pieces. `None`: all of them.
-    pub fn sockets_after(&self, path: Option<&Path>) -> impl Iterator<Item = &Socket> {
-        self.sockets.after(path)
+    /// Returns every path at which a socket exists or a plugin is registered, in the order of the
+    /// paths' octets.
+    pub fn sockets_by_path(&self) -> impl Iterator<Item = &Socket> {
+        self.sockets.by_path()
     }
 
     /// Returns what is known about a path.

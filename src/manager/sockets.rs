@@ -2,7 +2,6 @@
 //!
 //! Pure.
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -136,12 +135,9 @@ impl Sockets {
             .filter_map(|(_, socket)| socket.as_deref())
     }
 
-    /// Returns every socket whose path follows this one in the order of octets.
-    pub(super) fn after(&self, path: Option<&Path>) -> impl Iterator<Item = &Socket> {
-        let start = path.map(octets);
-        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
-        let ids = self.by_path.range::<[u8], _>((from, Bound::Unbounded));
-        ids.filter_map(|(_, id)| self.get(*id))
+    /// Returns every socket, in the order of the octets of their paths.
+    pub(super) fn by_path(&self) -> impl Iterator<Item = &Socket> {
+        self.by_path.values().filter_map(|id| self.get(*id))
     }
 
     /// Returns every socket, in unspecified order.

@@ -111,10 +111,6 @@ impl Client {
             Err(error) => error.kind() == ErrorKind::ConnectionReset,
         }
     }
-
-    pub(crate) fn stream(&self) -> &UnixStream {
-        self.reader.get_ref()
-    }
 }
 
 /// Sends one request on a connection of its own, and returns the response.

@@ -1,4 +1,4 @@
-//! The metrics, rendered in pieces while the world changes, and read by a strict parser.
+//! The metrics, read by a strict parser.
 
 #[path = "../support/exposition.rs"]
 pub(crate) mod exposition;
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::api::metrics::{Cursor, MAX_SERIES, Sources};
+use plugind::api::metrics::{Sources, render};
 use plugind::api::{Counters, Event, ProcessFacts};
 use plugind::config::{BACKOFF_INITIAL, LIST_INTERVAL};
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
@@ -67,7 +67,7 @@ impl Scraped {
             watch: &self.watch,
             counters: &self.counters,
             inventory: None,
-            process: Some(&PROCESS),
+            process: Some(PROCESS),
         }
     }
 
@@ -90,16 +90,6 @@ const PROCESS: ProcessFacts = ProcessFacts {
     virtual_size: 1 << 30,
     start: Duration::from_secs(1_700_000_000),
 };
-
-fn render(sources: &Sources<'_>) -> Vec<u8> {
-    let (mut cursor, mut text) = (Cursor::default(), Vec::new());
-    let mut length = 0;
-    while cursor.next(sources, &mut text) {
-        assert!(text.len() - length < 16 * 1024, "a piece is short");
-        length = text.len();
-    }
-    text
-}
 
 fn csi(name: &str) -> Script {
     Script::good("CSIPlugin", name)
@@ -141,7 +131,6 @@ fn the_response_is_valid_and_has_every_metric() {
         "plugind_registrations_total",
         "plugind_rescans_total",
         "plugind_rpc_duration_seconds",
-        "plugind_series_dropped",
         "process_cpu_seconds_total",
         "process_max_fds",
         "process_open_fds",
@@ -158,7 +147,6 @@ fn the_response_is_valid_and_has_every_metric() {
         Some(PROCESS.cpu)
     );
     assert_eq!(scraped.get("process_open_fds", &[]), Some(12));
-    assert_eq!(scraped.get("plugind_series_dropped", &[]), Some(0));
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     assert_eq!(scraped.sum("plugind_build_info", &version), 1);
 }
@@ -482,76 +470,4 @@ fn directories_and_limits_are_counted_as_the_watch_reports_them() {
     let rescans = scraped.labels("plugind_rescans_total");
     let rescans: BTreeSet<_> = rescans.map(|labels| &*labels["reason"]).collect();
     assert_eq!(rescans, reasons.into());
-}
-
-fn with_dead_sockets(count: u64) -> World {
-    let mut world = World::new();
-    for n in 0..count {
-        world.create(&format!("/r/{n:05}.sock"), None);
-        world.notice(&format!("/r/{n:05}.sock"));
-    }
-    world
-}
-
-/// A limit that a test reaches sooner than the real one.
-const LIMIT: u64 = 400;
-
-/// Returns a whole response with at most [`LIMIT`] series. `between` is called after each piece.
-fn limited(world: &mut World, mut between: impl FnMut(&mut World)) -> Exposition {
-    let mut scraped = Scraped::default();
-    scraped.count(world);
-    let (mut cursor, mut text) = (Cursor::with_limit(LIMIT), Vec::new());
-    while cursor.next(&scraped.sources(&world.manager), &mut text) {
-        between(world);
-    }
-    Exposition::parse(&text)
-}
-
-#[test]
-fn as_many_series_as_fit_are_shown_and_more_are_summed_up() {
-    let fitting = LIMIT - 200;
-    let mut world = with_dead_sockets(fitting);
-    world.appear("/r/a.sock", csi("a"));
-    let full = limited(&mut world, |_| {});
-    assert!(full.series() as u64 > fitting && full.series() as u64 <= LIMIT);
-    assert_eq!(full.get("plugind_series_dropped", &[]), Some(0));
-    let more = 200;
-    for n in 0..more {
-        world.create(&format!("/r/more-{n}.sock"), None);
-        world.notice(&format!("/r/more-{n}.sock"));
-    }
-    let short = limited(&mut world, |_| {});
-    assert!(short.series() < 200, "{}", short.series());
-    let all = fitting + more + 1;
-    let state = |state| {
-        let labels = [("state", state)];
-        short.get("plugin_manager_total_plugins", &labels)
-    };
-    assert_eq!(state("desired_state_of_world"), Some(all));
-    assert_eq!(state("actual_state_of_world"), Some(1));
-    let dropped = short.get("plugind_series_dropped", &[]);
-    assert!(dropped.is_some_and(|it| it > all));
-    assert_eq!(short.labels("plugind_backoff_seconds").count(), 1);
-    const { assert!(MAX_SERIES == 10_000) };
-}
-
-#[test]
-fn sockets_that_appear_during_a_response_do_not_exceed_the_limit_or_occur_twice() {
-    let mut world = with_dead_sockets(LIMIT - 200);
-    let mut pieces = 0;
-    let shown = limited(&mut world, |world| {
-        pieces += 1;
-        // A socket that was shown is removed and added again, and others appear further on.
-        let first = "/r/00000.sock";
-        world.vanish(first);
-        world.appear(first, csi("a"));
-        for n in 0..60 {
-            world.create(&format!("/r/z-{pieces}-{n}.sock"), None);
-            world.notice(&format!("/r/z-{pieces}-{n}.sock"));
-        }
-    });
-    assert!(pieces >= 3, "{pieces}");
-    assert!(shown.series() as u64 <= LIMIT, "{}", shown.series());
-    let dropped = shown.get("plugind_series_dropped", &[]);
-    assert!(dropped.is_some_and(|it| it > 0));
 }

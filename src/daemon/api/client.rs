@@ -83,7 +83,7 @@ impl Client {
         match self.stream.read(&mut buffer) {
             Ok(0) => {
                 self.is_readable = false;
-                server.eof(self.id, now);
+                server.eof(self.id);
             }
             Ok(n) => server.receive(self.id, &buffer[..n], now),
             Err(error) => match error.kind() {
@@ -121,7 +121,7 @@ impl Client {
 /// Writes the response for a client that is one too many.
 pub(super) fn refuse(mut stream: UnixStream) {
     drain(&mut stream);
-    let _ = stream.write(Server::BUSY); // There is room for it: nothing was written before.
+    let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
 }
 
 /// Reads what has arrived. If that were unread when the connection is closed, the client would see

@@ -8,7 +8,7 @@
 //!
 //! Everything is done at the end of a turn, and a part of it is bounded: the number of clients that
 //! are accepted, the bytes that are read from each, the text that is rendered for all, and the
-//! changes that are made. So clients delay plugins by a fraction of a millisecond.
+//! changes that are made. So clients delay plugins by a few milliseconds at most.
 
 mod calendar;
 mod client;

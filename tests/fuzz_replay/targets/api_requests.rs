@@ -1,12 +1,10 @@
-//! A client of the API that sends anything gets responses that are valid HTTP/1.1, in order, and
-//! the same ones however its octets are split.
+//! A client of the API that sends anything gets one response, which is valid HTTP/1.1, and the same
+//! one however its octets are split.
 //!
-//! The responses are read with `httparse` and the dechunker below, and compared with what the
-//! caller of the connection responded. An input is the number of repetitions, whether the client
-//! reads only when it cannot write, the sizes of its pieces, and what it sends.
+//! The response is read with `httparse` and the dechunker below, and compared with what the caller
+//! of the connection responded. An input is the sizes of the client's pieces, and what it sends.
 
-use plugind::api::{Call, Connection, ContentType, Method, Response, Status, route};
-use plugind::config::API_OUTPUT;
+use plugind::api::{Call, Connection, ContentType, Method, Request, Response, Status, route};
 use plugind::time::Time;
 
 use super::input::Input;
@@ -14,31 +12,9 @@ use super::input::Input;
 /// Plays the octets in pieces of the size of a read, and in smaller ones.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let times = 1 + input.below(16);
-    let reads_late = input.coin();
     let pieces = input.short();
-    let octets = input.rest().repeat(times);
-    let whole = Play::run(&[], &octets, false);
-    let cut = Play::run(pieces, &octets, reads_late);
-    assert_eq!(whole, cut, "the responses");
-}
-
-/// A connection, what its caller responds and what its client reads.
-struct Play {
-    connection: Connection,
-    /// The responses of the caller.
-    wanted: Vec<Wanted>,
-    /// The number of items that the body in progress still needs.
-    items: Option<usize>,
-    read: Vec<u8>,
-}
-
-/// A response of the caller.
-#[derive(Debug)]
-struct Wanted {
-    is_head: bool,
-    status: u16,
-    body: Vec<u8>,
+    let octets = input.rest();
+    assert_eq!(run(&[], octets), run(pieces, octets), "the response");
 }
 
 /// A response as the client reads it.
@@ -46,150 +22,74 @@ struct Wanted {
 struct Answer {
     status: u16,
     body: Vec<u8>,
-    is_last: bool,
 }
 
-impl Play {
-    /// Returns the responses to these octets in these pieces, or in pieces of [`READ`] octets.
-    fn run(pieces: &[u8], octets: &[u8], reads_late: bool) -> Vec<Answer> {
-        let mut play = Self {
-            connection: Connection::new(Time::ZERO),
-            wanted: Vec::new(),
-            items: None,
-            read: Vec::new(),
-        };
-        let mut sizes = pieces.iter().map(|size| 1 + usize::from(*size)).cycle();
-        let mut size = || sizes.next().unwrap_or(READ);
-        let mut rest = octets;
-        while !rest.is_empty() && !play.connection.is_finished() {
-            if play.connection.wants_input() {
-                let (piece, behind) = rest.split_at(rest.len().min(size()));
-                rest = behind;
-                play.connection.receive(piece, Time::ZERO);
-            }
-            while play.serve() {}
-            if !reads_late || !play.connection.wants_input() {
-                play.read(READ_RATIO * size());
-            }
-        }
-        play.connection.eof();
-        while play.serve() || play.read(READ_RATIO * size()) {}
-        assert!(
-            play.connection.is_finished(),
-            "the connection ends with its input"
-        );
-        play.answers()
+/// Returns the response to these octets in these pieces, or in pieces of [`READ`] octets; `None` if
+/// they end before a request.
+fn run(pieces: &[u8], octets: &[u8]) -> Option<Answer> {
+    let mut connection = Connection::new(Time::ZERO);
+    let mut sizes = pieces.iter().map(|size| 1 + usize::from(*size)).cycle();
+    let mut rest = octets;
+    let mut request = None;
+    while !rest.is_empty() && connection.wants_input() {
+        let size = rest.len().min(sizes.next().unwrap_or(READ));
+        let (piece, behind) = rest.split_at(size);
+        rest = behind;
+        request = connection.receive(piece, Time::ZERO);
     }
-
-    /// Makes one step of a response. Returns whether there was anything to do.
-    fn serve(&mut self) -> bool {
-        let connection = &mut self.connection;
-        if let Some(items) = &mut self.items {
-            let room = connection.room();
-            let render = &mut |out: &mut Vec<u8>| {
-                let end = out.len() + room;
-                while *items > 0 && out.len() < end {
-                    out.extend_from_slice(ITEM);
-                    *items -= 1;
-                }
-            };
-            connection.send_body(render, Time::ZERO);
-            if *items == 0 {
-                connection.finish_body(Time::ZERO);
-                self.items = None;
-            }
-            self.check_bounds();
-            return room > 0;
-        }
-        let Some(request) = connection.poll_request(Time::ZERO) else {
-            self.check_bounds();
-            return false;
-        };
-        let is_head = request.method == Method::Head;
-        let (status, body) = match respond(route(&request)) {
-            Ok(items) => {
-                if connection.begin_body(ContentType::Json, Time::ZERO) {
-                    self.items = Some(items);
-                }
-                (200, ITEM.repeat(items))
-            }
-            Err(response) => {
-                connection.respond(&response, Time::ZERO);
-                (code(response.status), response.body)
-            }
-        };
-        self.wanted.push(Wanted {
-            is_head,
-            status,
-            body,
-        });
-        self.check_bounds();
-        true
-    }
-
-    fn check_bounds(&self) {
-        let (pending, memory) = (self.connection.pending().len(), self.connection.mem_used());
-        assert!(pending <= API_OUTPUT + OVERSHOOT, "{pending} octets wait");
-        assert!(memory <= 64 * 1024, "{memory} octets are held");
-    }
-
-    /// Reads at most this many octets. Returns whether there were any.
-    fn read(&mut self, octets: usize) -> bool {
-        let pending = self.connection.pending();
-        let octets = pending.len().min(octets);
-        self.read.extend_from_slice(&pending[..octets]);
-        self.connection.sent(octets, Time::ZERO);
-        octets > 0
-    }
-
-    /// Parses what was read: the responses of the caller, and at most one that refuses the rest.
-    fn answers(&self) -> Vec<Answer> {
-        let mut answers: Vec<Answer> = Vec::new();
-        let mut rest = &self.read[..];
-        let mut wanted = self.wanted.iter();
-        while !rest.is_empty() {
-            assert!(
-                answers.iter().all(|answer| !answer.is_last),
-                "a response follows the last"
-            );
-            let (answer, behind) = match wanted.next() {
-                Some(wanted) => {
-                    let (answer, behind) = parse(rest, wanted.is_head);
-                    let body = if wanted.is_head {
-                        &[][..]
-                    } else {
-                        &wanted.body
-                    };
-                    assert_eq!((answer.status, &*answer.body), (wanted.status, body));
-                    (answer, behind)
-                }
-                None => parse_refusal(rest),
-            };
-            answers.push(answer);
-            rest = behind;
-        }
-        assert!(wanted.next().is_none(), "a response was not written");
-        answers
-    }
+    connection.eof();
+    let answer = match request {
+        Some(request) => Some(respond(&mut connection, &request)),
+        None if connection.pending().is_empty() => None,
+        None => Some(parse_refusal(connection.pending())),
+    };
+    connection.sent(connection.pending().len(), Time::ZERO);
+    assert!(
+        connection.is_finished(),
+        "the connection ends with its response"
+    );
+    answer
 }
 
-/// Returns the number of items in the body for a call, or a response that is known at once.
-fn respond(call: Result<Call, Response>) -> Result<usize, Response> {
+/// Responds to a request. Returns the response as the client reads it.
+fn respond(connection: &mut Connection, request: &Request) -> Answer {
+    let is_head = request.method == Method::Head;
+    let (status, body) = match lines(route(request)) {
+        Ok(count) => {
+            if connection.begin_stream(Time::ZERO) {
+                for _ in 0..count {
+                    connection.send(LINE.to_vec(), Time::ZERO);
+                }
+                connection.finish(Time::ZERO);
+            }
+            (200, LINE.repeat(count))
+        }
+        Err(response) => {
+            connection.respond(&response, Time::ZERO);
+            (code(response.status), response.body)
+        }
+    };
+    let answer = parse(connection.pending(), is_head);
+    let body = if is_head { Vec::new() } else { body };
+    assert_eq!((answer.status, &answer.body), (status, &body));
+    answer
+}
+
+/// Returns the number of lines in the stream for a call, or a response that is rendered as a whole.
+fn lines(call: Result<Call, Response>) -> Result<usize, Response> {
     let text = |text: &str| Response::new(Status::Ok, ContentType::Text, text.into());
     match call? {
-        Call::Plugins { state, .. } => Ok(if state.is_some() { 1 } else { 100 }),
-        Call::Devices { name } => Ok(if name.is_some() { 2 } else { 100 }),
         Call::Watch { since } => Ok(since.map_or(3, |since| since.min(30) as usize)),
-        Call::Metrics | Call::Events { .. } => Ok(0),
+        Call::Events { follow: true, .. } => Ok(0),
         Call::Change(_) => Err(Response::error(Status::Forbidden, "not you")),
         Call::Ready => Err(text(&"r".repeat(1000))),
         Call::Live => Err(text("")),
-        Call::Status => Err(text("ok")),
+        _ => Err(text("ok")),
     }
 }
 
-/// Parses the response at the beginning of these octets. Returns it with what follows.
-fn parse(octets: &[u8], is_head: bool) -> (Answer, &[u8]) {
+/// Parses a response, which is all there is.
+fn parse(octets: &[u8], is_head: bool) -> Answer {
     let mut fields = [httparse::EMPTY_HEADER; 8];
     let mut head = httparse::Response::new(&mut fields);
     let length = match head.parse(octets) {
@@ -203,53 +103,45 @@ fn parse(octets: &[u8], is_head: bool) -> (Answer, &[u8]) {
         value
     };
     assert!(head.version == Some(1) && field("Content-Type").is_some());
+    assert_eq!(field("Connection"), Some(&b"close"[..]));
     let status = head.code.expect("the head is complete");
     assert_eq!(field("Allow").is_some(), status == 405);
-    let chunked = field("Transfer-Encoding");
-    assert!(matches!(chunked, None | Some(b"chunked")));
     let body_length: Option<usize> = field("Content-Length")
         .map(|value| std::str::from_utf8(value).expect("ASCII"))
         .map(|value| value.parse().expect("a number"));
-    assert!(chunked.is_none() || body_length.is_none());
-    let is_last = match field("Connection") {
-        Some(b"close") => true,
-        Some(b"keep-alive") => false,
-        other => panic!("Connection: {other:?}"),
-    };
     let rest = &octets[length..];
-    let (body, rest) = if is_head {
-        (Vec::new(), rest)
-    } else if chunked.is_some() {
-        dechunk(rest)
-    } else if let Some(length) = body_length {
-        (rest[..length].to_vec(), &rest[length..])
-    } else {
-        assert!(is_last, "the length of the body is not known");
-        (rest.to_vec(), &[][..])
+    let body = match field("Transfer-Encoding") {
+        _ if is_head => {
+            assert!(rest.is_empty());
+            Vec::new()
+        }
+        Some(b"chunked") => {
+            assert_eq!(body_length, None);
+            dechunk(rest)
+        }
+        None => {
+            assert!(body_length.is_none_or(|length| length == rest.len()));
+            rest.to_vec()
+        }
+        other => panic!("Transfer-Encoding: {other:?}"),
     };
-    let answer = Answer {
-        status,
-        body,
-        is_last,
-    };
-    (answer, rest)
+    Answer { status, body }
 }
 
-/// Parses the response to octets that are not a request: nothing follows it, and it has a body
-/// unless they began like a request for a head.
-fn parse_refusal(octets: &[u8]) -> (Answer, &[u8]) {
+/// Parses the response to octets that are not a request: it has a body unless they began like a
+/// request for a head.
+fn parse_refusal(octets: &[u8]) -> Answer {
     let is_head = octets.ends_with(b"\r\n\r\n");
-    let (answer, rest) = parse(octets, is_head);
+    let answer = parse(octets, is_head);
     assert!(matches!(answer.status, 400 | 413 | 431 | 505), "{answer:?}");
-    assert!(answer.is_last && rest.is_empty());
     assert!(
         is_head || answer.body.starts_with(b"{\"error\":\"") && answer.body.ends_with(b"\"}\n")
     );
-    (answer, rest)
+    answer
 }
 
-/// Reads a chunked body. Returns it with what follows.
-fn dechunk(mut octets: &[u8]) -> (Vec<u8>, &[u8]) {
+/// Reads a chunked body, which is all there is.
+fn dechunk(mut octets: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     loop {
         let end = octets
@@ -263,7 +155,8 @@ fn dechunk(mut octets: &[u8]) -> (Vec<u8>, &[u8]) {
         body.extend_from_slice(data);
         octets = behind.strip_prefix(b"\r\n").expect("the end of a chunk");
         if size == 0 {
-            return (body, octets);
+            assert!(octets.is_empty(), "the body has ended");
+            return body;
         }
     }
 }
@@ -280,15 +173,8 @@ fn code(status: Status) -> u16 {
     }
 }
 
-/// One item of a body that is sent in parts: a hundred of them are twice the output of a client.
-const ITEM: &[u8] = &[b'i'; 333];
+/// One line of a stream.
+const LINE: &[u8] = b"{\"event\":\"BOOKMARK\"}\n";
 
 /// The octets of one read.
 const READ: usize = 4096;
-
-/// How many times as much the client reads at once as it writes. Responses are longer than
-/// requests: reading them octet by octet would take most of the time.
-const READ_RATIO: usize = 16;
-
-/// The most output above the limit: a response is begun if there is room for one octet.
-const OVERSHOOT: usize = 2 * 1024;

@@ -376,16 +376,16 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     },
     Mistake {
         what: "the response to HEAD has a body",
-        file: "src/api/connection.rs",
-        right: "            if !terms.is_head {",
-        wrong: "            if true {",
+        file: "src/api/response.rs",
+        right: "        if !is_head {",
+        wrong: "        if true {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
-        what: "requests that wait for their responses are read without a limit",
+        what: "a line of a stream has the length of another chunk",
         file: "src/api/connection.rs",
-        right: "            && self.input.len() < API_HEAD",
-        wrong: "            && self.input.len() < usize::MAX",
+        right: "        let len = lines.len();",
+        wrong: "        let len = lines.len() + 1;",
         finder: Finder::FuzzTargets,
     },
     Mistake {

@@ -1,4 +1,4 @@
-//! The list of devices, as it is read while plugins list their devices again or go.
+//! The list of devices.
 
 use std::sync::Arc;
 
@@ -117,79 +117,6 @@ fn a_resource_that_no_plugin_has_is_404() {
 }
 
 #[test]
-fn a_long_list_of_devices_is_rendered_as_it_is_read() {
-    let mut world = World::new();
-    let all = (0..config::MAX_DEVICES).map(|n| format!("{n:05}"));
-    world.list(&plugin("a/b", "/r/b"), all.clone(), &[]);
-    let none = (0..3000).map(|n| plugin(&format!("a/c{n}"), "/r/c"));
-    for plugin in none {
-        world.list(&plugin, [""; 0], &[]);
-    }
-    let id = world.asking("GET", "/v1/devices");
-    let mut read = String::new();
-    let mut turns = 0;
-    while world.has_work() {
-        world.advance();
-        let piece = world.read(id);
-        assert!(piece.len() < API_OUTPUT + 1024);
-        read.push_str(&piece);
-        turns += 1;
-    }
-    let (_, body) = parse(&read);
-    let list: Value = serde_json::from_str(&body).expect("the list is JSON");
-    assert!(all.map(|id| format!("a/b {id}")).eq(ids(&list)));
-    assert!(turns > 50, "{turns}");
-}
-
-#[test]
-fn a_device_that_is_listed_all_the_time_occurs_once_whatever_else_changes() {
-    let mut world = World::new();
-    let (one, two) = (plugin("b", "/r/b"), plugin("b", "/r/b2"));
-    let numbered = |from: u32, to: u32| (from..to).map(|n| format!("{n:04}"));
-    world.list(&one, numbered(1000, 2000), &[]);
-    world.list(&plugin("c", "/r/c"), ["c"], &[]);
-    let id = world.asking("GET", "/v1/devices");
-    world.advance();
-    let mut read = world.read(id);
-    // The set is replaced: devices come and go before and after what was read.
-    world.list(&one, numbered(0, 1500).step_by(2), &[]);
-    world.advance();
-    read.push_str(&world.read(id));
-    // Another plugin is the current one now.
-    world.list(&two, numbered(1400, 1500), &[]);
-    world.list(&plugin("a", "/r/a"), ["a"], &[]);
-    read.push_str(&world.read_all(id));
-    let list: Value = serde_json::from_str(&parse(&read).1).expect("the list is JSON");
-    let ids = ids(&list);
-    assert!(ids.is_sorted() && ids.first().is_some_and(|id| id == "b 1000"));
-    let distinct: BTreeSet<&String> = ids.iter().collect();
-    assert_eq!(distinct.len(), ids.len());
-    for id in numbered(1000, 1500).step_by(2) {
-        let is_left = &*id < "1400" || ids.contains(&format!("b {id}"));
-        assert!(is_left, "{id} is missing");
-    }
-    assert_eq!(ids.last().map(|id| &**id), Some("c c"));
-    assert!(!ids.iter().any(|id| &**id > "b 1500" && id.starts_with('b')));
-}
-
-#[test]
-fn the_rest_of_a_resource_that_is_removed_meanwhile_is_left_out() {
-    for target in ["/v1/devices", "/v1/devices?name=b"] {
-        let mut world = World::new();
-        let plugin = plugin("b", "/r/b");
-        world.list(&plugin, (0..1000).map(|n| n.to_string()), &[]);
-        let id = world.asking("GET", target);
-        world.advance();
-        let mut read = world.read(id);
-        world.inventory().device_plugins.remove(&plugin);
-        read.push_str(&world.read_all(id));
-        let list: Value = serde_json::from_str(&parse(&read).1).expect("the list is JSON");
-        let count = ids(&list).len();
-        assert!((1..1000).contains(&count), "{count}");
-    }
-}
-
-#[test]
 fn a_device_takes_a_limited_number_of_octets() {
     let mut world = World::new();
     let long = "\u{1b}".repeat(100_000);
@@ -203,4 +130,18 @@ fn a_device_takes_a_limited_number_of_octets() {
     assert_eq!(id(1), longest);
     let shown = items[0]["numaNodes"].as_array().expect("a list");
     assert_eq!(shown.len(), config::API_DEVICE_NODES);
+}
+
+#[test]
+fn more_devices_than_a_response_may_have_are_refused_and_one_resource_is_listed() {
+    let mut world = World::new();
+    let long = format!("/r/{}", "x".repeat(3000));
+    for resource in ["a", "b", "c"] {
+        let ids = (0..2500).map(|n| format!("{n:04}"));
+        world.list(&plugin(resource, &long), ids, &[]);
+    }
+    let (status, body) = world.get("/v1/devices");
+    assert_eq!(status, 500);
+    assert!(body.contains("longer than 16 MiB"), "{body}");
+    assert_eq!(ids(&world.get_json("/v1/devices?name=b")).len(), 2500);
 }

@@ -1,0 +1,187 @@
+//! Responses that follow changes, and have no end of their own.
+//!
+//! Pure. They are cursors, and are rendered in pieces, as fast as the client reads: a slow reader
+//! of a watch gets the latest state of each record.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::json::{EventEntry, RecordEntry, dropped};
+use super::view::View;
+use crate::config::API_FOLLOW_PAUSE;
+use crate::escape;
+use crate::manager::event::Generation;
+use crate::manager::{Change, ChangeCursor, Expired, Record, RecordCursor};
+use crate::time::Time;
+
+/// A response that follows changes.
+#[derive(Debug)]
+pub(super) struct Follower {
+    position: Position,
+    /// The generation up to which nothing is left to send.
+    looked: Option<Generation>,
+    /// The time before which nothing more is rendered: see [`API_FOLLOW_PAUSE`].
+    resumes_at: Time,
+}
+
+/// The next line.
+#[derive(Debug)]
+enum Position {
+    /// The records, of which the cursor is `None` at first; then the changes after the generation
+    /// of the beginning.
+    Records(Option<(RecordCursor, Generation)>),
+    Changes(ChangeCursor),
+    Events(EventCursor),
+}
+
+impl Follower {
+    /// Returns a watch of the changes after a generation, or of the records and all later changes.
+    pub(super) fn watch(since: Option<Generation>) -> Self {
+        Self::at(match since {
+            Some(since) => Position::Changes(ChangeCursor::after(since)),
+            None => Position::Records(None),
+        })
+    }
+
+    /// Returns the events after a generation, and all later ones.
+    pub(super) fn events(since: Option<Generation>) -> Self {
+        Self::at(Position::Events(EventCursor::after(since.unwrap_or(0))))
+    }
+
+    fn at(position: Position) -> Self {
+        Self {
+            position,
+            looked: None,
+            resumes_at: Time::ZERO,
+        }
+    }
+
+    /// Returns the earliest time at which there is anything to render if the manager is at this
+    /// generation; `None` if there is not.
+    pub(super) fn work_at(&self, generation: Generation) -> Option<Time> {
+        let Some(looked) = self.looked else {
+            return Some(Time::ZERO);
+        };
+        match generation.saturating_sub(looked) {
+            0 => None,
+            1..MOST_GATHERED => Some(self.resumes_at),
+            _ => Some(Time::ZERO),
+        }
+    }
+
+    /// Appends lines until `out` has this length. Returns whether the response is over.
+    pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
+        while out.len() < len {
+            match &mut self.position {
+                Position::Records(position) => {
+                    let generation = view.manager.generation();
+                    let (cursor, generation) =
+                        position.get_or_insert((RecordCursor::default(), generation));
+                    if let Some(record) = view.manager.next_record(cursor) {
+                        set("ADDED", &record, view, out);
+                        continue;
+                    }
+                    let generation = *generation;
+                    write(
+                        &json!({ "event": "BOOKMARK", "generation": generation }),
+                        out,
+                    );
+                    self.position = Position::Changes(ChangeCursor::after(generation));
+                }
+                Position::Changes(cursor) => match view.manager.next_change(cursor) {
+                    Ok(Some(Change::Set { record, is_new })) => {
+                        let event = if is_new { "ADDED" } else { "MODIFIED" };
+                        set(event, &record, view, out);
+                    }
+                    Ok(Some(Change::Removed { socket, generation })) => {
+                        let record = json!({ "socket": socket.to_string_lossy() });
+                        let removed = "DELETED";
+                        let line =
+                            json!({ "event": removed, "generation": generation, "record": record });
+                        write(&line, out);
+                    }
+                    Ok(None) => return self.pause(view),
+                    Err(Expired) => {
+                        write(&json!({ "event": "EXPIRED" }), out);
+                        return true;
+                    }
+                },
+                Position::Events(cursor) => {
+                    if cursor.render(view, len, out) {
+                        return self.pause(view);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// Waits for further changes. Returns false: the response is not over.
+    fn pause(&mut self, view: &View<'_>) -> bool {
+        self.looked = Some(view.manager.generation());
+        self.resumes_at = view.now + API_FOLLOW_PAUSE;
+        false
+    }
+}
+
+/// The position of a reader in the kept events.
+#[derive(Debug)]
+pub(super) struct EventCursor {
+    /// The generation of the last event that was rendered.
+    seen: Generation,
+    /// The generation up to which the client knows that events were dropped.
+    dropped: Generation,
+}
+
+impl EventCursor {
+    /// Returns a reader that has seen everything up to a generation.
+    pub(super) fn after(generation: Generation) -> Self {
+        Self {
+            seen: generation,
+            dropped: 0,
+        }
+    }
+
+    /// Appends events until `out` has this length. Returns whether none is left.
+    pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
+        let known = self.seen.max(self.dropped);
+        if let Some((generation, last)) = view.events.dropped_after(known) {
+            self.dropped = generation;
+            write(&dropped(self.seen, last, view), out);
+        }
+        for event in view.events.after(self.seen) {
+            if out.len() >= len {
+                return false;
+            }
+            write(&EventEntry::new(event, view), out);
+            self.seen = event.generation;
+        }
+        true
+    }
+}
+
+/// A line of a watch with a record.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'static str,
+    generation: Generation,
+    record: RecordEntry<'a>,
+}
+
+fn set(event: &'static str, record: &Record<'_>, view: &View<'_>, out: &mut Vec<u8>) {
+    let line = Line {
+        event,
+        generation: record.generation,
+        record: RecordEntry::new(record, view),
+    };
+    write(&line, out);
+}
+
+fn write(line: &impl Serialize, out: &mut Vec<u8>) {
+    escape::json(line, out);
+    out.push(b'\n');
+}
+
+/// The number of changes and events that end a pause: fewer than the removals and events that are
+/// kept, so that a reader misses none of them because of a pause.
+const MOST_GATHERED: Generation = 64;
