@@ -167,18 +167,6 @@ impl fmt::Display for OnDown {
     }
 }
 
-impl LogFormat {
-    /// Returns the format of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "text" => Some(Self::Text),
-            "json" => Some(Self::Json),
-            "journald" => Some(Self::Journald),
-            _ => None,
-        }
-    }
-}
-
 /// Shows the value of the option `--unknown-types`.
 impl fmt::Display for UnknownTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

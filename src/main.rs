@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use log::LevelFilter;
 use plugind::cli::{
-    BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging, probe,
-    simulate, version,
+    BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging,
+    needs_restart, probe, simulate, version,
 };
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
@@ -67,7 +67,9 @@ fn serve(
         Ok((options.config, logging::level(options.verbosity)))
     };
     let daemon = Daemon::new(config)?.with_log(log);
-    daemon.with_reload(Box::new(load), level).run()?;
+    daemon
+        .with_reload(Box::new(load), level, needs_restart)
+        .run()?;
     Ok(())
 }
 

@@ -33,13 +33,6 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-impl UsageError {
-    /// Returns the problem without the command whose help explains more.
-    pub(super) fn into_problem(self) -> String {
-        self.problem
-    }
-}
-
 /// The remaining arguments.
 #[derive(Debug)]
 pub(super) struct Arguments {
@@ -48,8 +41,8 @@ pub(super) struct Arguments {
     help: Help,
     /// The last option, as typed.
     option: String,
-    /// Whether the arguments are a setting: its option is shown without dashes.
-    is_setting: bool,
+    /// Its value, if it has one and that was read.
+    value: OsString,
 }
 
 /// One argument.
@@ -61,6 +54,13 @@ pub(super) enum Argument {
     Value(OsString),
 }
 
+impl UsageError {
+    /// Returns the problem without the command whose help explains more.
+    pub(super) fn into_problem(self) -> String {
+        self.problem
+    }
+}
+
 impl Arguments {
     /// Creates the arguments of the program itself.
     pub(super) fn new(parser: Parser, help: Help) -> Self {
@@ -69,35 +69,22 @@ impl Arguments {
             command: "",
             help,
             option: String::new(),
-            is_setting: false,
+            value: OsString::new(),
         }
     }
 
-    /// Creates the arguments of a command, whose help text lists its options.
-    pub(super) fn of_command(command: &'static str, help: Help, arguments: Vec<OsString>) -> Self {
-        let mut created = Self::new(Parser::from_args(arguments), help);
-        created.command = command;
-        created
-    }
-
-    /// Creates the argument that a setting of a file or of the environment stands for. `option` is
-    /// one of those in the help text.
-    pub(super) fn of_setting(option: &'static str, value: Option<&OsStr>, help: Help) -> Self {
-        let mut argument = OsString::from(option);
+    /// Creates the arguments that a setting of a file or of the environment stands for. Its option
+    /// has been read; errors name it without dashes.
+    pub(super) fn of_setting(key: &str, value: Option<&OsStr>) -> Self {
+        let mut argument = OsString::from(format!("--{key}"));
         if let Some(value) = value {
             argument.push("=");
             argument.push(value);
         }
-        Self {
-            is_setting: true,
-            ..Self::new(Parser::from_args(vec![argument]), help)
-        }
-    }
-
-    /// Removes and returns the arguments that are left, as they were typed.
-    pub(super) fn take_rest(&mut self) -> Vec<OsString> {
-        let rest = self.parser.raw_args();
-        rest.map(Iterator::collect).unwrap_or_default()
+        let mut created = Self::new(Parser::from_args([argument]), ["", ""]);
+        key.clone_into(&mut created.option);
+        let _ = created.parser.next();
+        created
     }
 
     /// Treats the remaining arguments as those of a command, whose help text lists its options.
@@ -112,9 +99,8 @@ impl Arguments {
             Ok(Some(Arg::Value(value))) => return Ok(Some(Argument::Value(value))),
             Ok(Some(Arg::Long(name))) => format!("--{name}"),
             Ok(Some(Arg::Short(letter))) => format!("-{letter}"),
-            Err(lexopt::Error::UnexpectedValue { option, value }) => {
-                let option = escape::text(self.shown(&option));
-                let value = escape::bytes(value.as_bytes());
+            Err(lexopt::Error::UnexpectedValue { value, .. }) => {
+                let (value, option) = (escape::bytes(value.as_bytes()), &self.option);
                 return Err(self.error(format!("unexpected value {value:?} for {option}")));
             }
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
@@ -122,19 +108,11 @@ impl Arguments {
         let mut known = options(self.help);
         match known.find(|(short, long, _)| *short == option || *long == option) {
             Some((_, long, _)) => {
-                self.option = self.shown(&option).to_owned();
+                self.option = option;
+                self.value.clear();
                 Ok(Some(Argument::Option(long)))
             }
             None => Err(self.unknown_option(&option)),
-        }
-    }
-
-    /// Returns an option as the user knows it.
-    fn shown<'a>(&self, option: &'a str) -> &'a str {
-        if self.is_setting {
-            option.trim_start_matches('-')
-        } else {
-            option
         }
     }
 
@@ -143,11 +121,17 @@ impl Arguments {
         &self.option
     }
 
+    /// Returns the value of the last option that was read, or an empty one.
+    pub(super) fn last_value(&self) -> OsString {
+        self.value.clone()
+    }
+
     /// Returns the value of the last option.
-    pub(super) fn value(&mut self, expected: &str) -> Result<OsString, UsageError> {
+    fn value(&mut self, expected: &str) -> Result<OsString, UsageError> {
         let missing = format!("missing value for {}, expected {expected}", self.option);
-        let value = self.parser.value();
-        value.map_err(|_| self.error(missing))
+        let value = self.parser.value().map_err(|_| self.error(missing))?;
+        self.value.clone_from(&value);
+        Ok(value)
     }
 
     /// Returns the value of the last option, parsed by `parse`.
@@ -181,13 +165,23 @@ impl Arguments {
         absolute(&value).ok_or_else(|| self.invalid(&value, "a path"))
     }
 
+    /// Returns the value of the last option, as an absolute path unless it is `none`.
+    pub(super) fn path_or_none(&mut self) -> Result<PathBuf, UsageError> {
+        let expected = "a path, or none";
+        let value = self.value(expected)?;
+        if value == NONE {
+            return Ok(value.into());
+        }
+        absolute(&value).ok_or_else(|| self.invalid(&value, expected))
+    }
+
     /// Returns the value of the last option, as a duration.
     pub(super) fn duration(&mut self) -> Result<Duration, UsageError> {
         self.parsed(DURATION, duration)
     }
 
     /// Returns the error about a value that the last option does not accept.
-    pub(super) fn invalid(&self, value: &OsStr, expected: &str) -> UsageError {
+    fn invalid(&self, value: &OsStr, expected: &str) -> UsageError {
         let (value, option) = (escape::bytes(value.as_bytes()), &self.option);
         self.error(format!(
             "invalid value {value:?} for {option}, expected {expected}"
@@ -328,6 +322,9 @@ pub(super) fn duration(words: &str) -> Option<Duration> {
     let duration = Duration::from_millis(sum);
     (duration <= LONGEST).then_some(duration)
 }
+
+/// The word for no file and no socket.
+pub(super) const NONE: &str = "none";
 
 /// The description of a duration.
 const DURATION: &str = "a duration such as 500ms, 30s, 5m or 1h";

@@ -1,11 +1,10 @@
 //! `plugind check-config`: the configuration that `run` would have.
 
 use super::arguments::{Argument, Arguments, UsageError};
+use super::command_line::{Given, Options, Origin};
 use super::config_file;
-use super::plugins::{Given, Origin, same};
-use super::run::{Options, options_of_file};
+use super::settings::keys;
 use super::{Command, CommandLine};
-use crate::config::{DEFAULT_PLUGINS_DIR, DEFAULT_TYPES};
 use crate::escape;
 
 /// Parses the arguments after `check-config`.
@@ -14,7 +13,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Value(file) if line.file.is_none() && !file.is_empty() => {
-                line.file = Some(file);
+                line.file = Some(file.into());
             }
             other => return arguments.standard(&other),
         }
@@ -31,56 +30,34 @@ pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
 /// Returns the lines of a configuration file with these options.
 pub fn show(options: &Options) -> String {
     let mut text = String::new();
-    for Given {
-        option,
-        value,
-        origin,
-    } in &options.given
-    {
-        let (mut option, mut value) = (*option, &**value);
+    for given in &options.given {
+        let Given { setting, value, .. } = given;
+        let (mut key, mut value) = (setting.long, &**value);
         let device_plugins_dir = &options.config.manager.device_plugins_dir;
-        if let ("--device-plugins", Some(dir)) = (option, device_plugins_dir) {
+        if let ("device-plugins", Some(dir)) = (key, device_plugins_dir) {
             // Its root directory may come from a source of which nothing else is in force.
-            (option, value) = ("--device-plugins-dir", dir.as_os_str());
+            (key, value) = ("device-plugins-dir", dir.as_os_str());
         }
-        let origin = match (origin, &options.config.file) {
+        let origin = match (given.origin, &options.config.file) {
             (Origin::Line(number), Some(file)) => format!("{}:{number}", escape::path(file)),
             _ => "environment".to_owned(),
         };
-        if option != "--config" {
-            text += &config_file::show(&option[2..], value, &origin);
-        }
+        text += &config_file::show(key, value, &origin);
     }
-    let is_given = |option| {
-        options
-            .given
-            .iter()
-            .any(|it| same(it.option) == same(option))
-    };
-    for option in options_of_file().filter(|option| !is_given(option)) {
-        let defaults = DEFAULTS.iter().filter(|it| it.0 == option);
-        for (_, value) in defaults.clone() {
-            text += &config_file::show(&option[2..], value.as_ref(), DEFAULT);
+    for setting in keys() {
+        let mut given = options.given.iter();
+        if given.any(|it| it.setting.purpose() == setting.purpose()) {
+            continue;
         }
-        if defaults.count() == 0 {
-            text += &["#", &option[2..], "  # ", DEFAULT, "\n"].concat();
+        for value in setting.default {
+            text += &config_file::show(setting.long, value.as_ref(), "default");
+        }
+        if setting.default.is_empty() {
+            text += &["#", setting.long, "  # default\n"].concat();
         }
     }
     text
 }
-
-/// The options that are on unless they are given, with their values.
-const DEFAULTS: [(&str, &str); 7] = [
-    ("--plugins-dir", DEFAULT_PLUGINS_DIR),
-    ("--type", DEFAULT_TYPES[0]),
-    ("--type", DEFAULT_TYPES[1]),
-    ("--type", DEFAULT_TYPES[2]),
-    ("--unknown-types", "reject"),
-    ("--on-down", "keep"),
-    ("--memory-budget", "16Mi"),
-];
-
-const DEFAULT: &str = "default";
 
 pub(super) const HELP: &str = "\
 Check the configuration of plugind run, and print what is in force: each option

@@ -1,28 +1,72 @@
 //! The options of `run` from all their sources: the command line, the environment and the
 //! configuration file.
 //!
-//! An option is read in the same way wherever it stands: as an argument. A setting of the file or
-//! of the environment becomes one.
+//! An option of a higher source replaces that of a lower one; an option that can be given several
+//! times, the whole list.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Command;
-use super::arguments::{Argument, Arguments, UsageError, absolute, did_you_mean, options};
+use super::arguments::{Arguments, NONE, UsageError, absolute, did_you_mean};
 use super::config_file::{self, Line};
-use super::plugins::{Chosen, Given, Origin};
-use super::run::{HELP, NONE, Options, options_of_file, read};
-use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, MAX_CONFIG_PROBLEMS};
+use super::settings::{Chosen, Setting, find, keys};
+use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
 use crate::escape;
 
 /// The command line of the daemon, which is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    arguments: Vec<OsString>,
-    /// The configuration file, as named.
-    pub(super) file: Option<OsString>,
+    given: Vec<Given>,
+    /// The configuration file: its absolute path, or `none`.
+    pub(super) file: Option<PathBuf>,
+}
+
+/// The options of the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The configuration of the daemon.
+    pub config: DaemonConfig,
+    /// The number of `-v` options: the higher, the more is logged.
+    pub verbosity: u8,
+    /// The options in force that were given, each with its source.
+    pub(super) given: Vec<Given>,
+}
+
+/// An option that is given, and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) setting: &'static Setting,
+    /// The value; that of a flag is empty.
+    pub(super) value: OsString,
+    pub(super) origin: Origin,
+}
+
+/// The source of an option, the lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// This line of the configuration file.
+    Line(usize),
+    Environment,
+    CommandLine,
+}
+
+impl Given {
+    fn new(setting: &'static Setting, value: OsString, origin: Origin) -> Self {
+        Self {
+            setting,
+            value,
+            origin,
+        }
+    }
+
+    /// Returns whether the option replaces another one, which is of a lower source.
+    fn replaces(&self, other: &Self) -> bool {
+        let is_higher = self.origin > other.origin && !matches!(self.origin, Origin::Line(_));
+        is_higher && self.setting.purpose() == other.setting.purpose()
+    }
 }
 
 /// A configuration file that was read, and its content.
@@ -33,17 +77,21 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let arguments = arguments.take_rest();
     let mut chosen = Chosen::default();
-    if let Some(other) = read_all(&mut chosen, &arguments)? {
-        return Ok(other);
+    let mut given = Vec::new();
+    while let Some(argument) = arguments.next()? {
+        let Some(setting) = find(&argument) else {
+            return arguments.standard(&argument);
+        };
+        (setting.read)(&mut chosen, arguments)?;
+        given.push(Given::new(
+            setting,
+            arguments.last_value(),
+            Origin::CommandLine,
+        ));
     }
-    let file = chosen.file.map(|file| match absolute(&file) {
-        // It stays the same file when the working directory is another one.
-        Some(path) if file != NONE => path.into(),
-        _ => file,
-    });
-    Ok(Command::Run(CommandLine { arguments, file }))
+    let file = chosen.file;
+    Ok(Command::Run(CommandLine { given, file }))
 }
 
 impl CommandLine {
@@ -52,13 +100,16 @@ impl CommandLine {
     pub fn load(&self) -> Result<Options, Vec<String>> {
         let environment: Environment<'_> = &|name| env::var_os(name);
         let named = self.file.clone();
-        let named = named.or_else(|| variable("--config").and_then(|name| set(environment, &name)));
-        if named.as_ref().is_some_and(|named| named == NONE) {
+        let named = named.or_else(|| set(environment, "PLUGIND_CONFIG").map(PathBuf::from));
+        if named
+            .as_ref()
+            .is_some_and(|named| named.as_os_str() == NONE)
+        {
             return self.combine(None, environment);
         }
         let is_default = named.is_none();
         let path = named.unwrap_or_else(|| DEFAULT_CONFIG_FILE.into());
-        let path = absolute(&path).unwrap_or_default();
+        let path = absolute(path.as_os_str()).unwrap_or_default();
         let content = daemon::config_file::read(&path, is_default).map_err(|error| vec![error])?;
         let file = content.as_ref().map(|content| (&*path, &**content));
         self.combine(file, environment)
@@ -71,132 +122,95 @@ impl CommandLine {
         file: Option<File<'_>>,
         environment: Environment<'_>,
     ) -> Result<Options, Vec<String>> {
-        let mut chosen = Chosen::default();
-        chosen.config.manager.api_socket = ApiSocket::Default;
         let mut problems = Vec::new();
+        let mut given = Vec::new();
         if let Some((path, content)) = file {
+            let mut chosen = Chosen::default();
             for (number, line) in config_file::lines(content) {
                 let read = line.map_err(str::to_owned);
-                let read = read.and_then(|line| read_line(&mut chosen, line, number));
+                let read = read.and_then(|line| read_line(line, number, &mut chosen, &mut given));
                 if let Err(problem) = read {
                     problems.push(format!("{}:{number}: {problem}", escape::path(path)));
                 }
             }
         }
-        for (_, option, has_value) in options([HELP, ""]) {
-            let Some(name) = variable(option).filter(|_| has_value) else {
+        for setting in keys() {
+            let Some(name) = setting.variable() else {
                 continue;
             };
             if let Some(value) = set(environment, &name) {
-                let read = read_setting(&mut chosen, option, Some(&value), Origin::Environment);
+                let read = setting.apply(&mut Chosen::default(), Some(&value));
                 problems.extend(read.err().map(|problem| format!("{name}: {problem}")));
+                given.push(Given::new(setting, value, Origin::Environment));
             }
         }
         let count = problems.len();
+        if count > MAX_CONFIG_PROBLEMS {
+            problems.truncate(MAX_CONFIG_PROBLEMS);
+            problems.push(format!("further problems: {}", count - MAX_CONFIG_PROBLEMS));
+        }
         if count > 0 {
-            if count > MAX_CONFIG_PROBLEMS {
-                problems.truncate(MAX_CONFIG_PROBLEMS);
-                problems.push(format!("further problems: {}", count - MAX_CONFIG_PROBLEMS));
-            }
             return Err(problems);
         }
-        let read = read_all(&mut chosen, &self.arguments);
-        read.map_err(|error| vec![error.to_string()])?;
-        let given = chosen.take_given();
-        let verbosity = chosen.verbosity;
-        let mut config = chosen.complete();
-        config.file = file.map(|(path, _)| path.to_owned());
-        config.manager.links_by_name = true;
-        Ok(Options {
+        given.extend(self.given.iter().cloned());
+        given.retain(|it| it.setting.long != "config");
+        let (config, verbosity) = apply(&mut given).map_err(|problem| vec![problem])?;
+        let mut options = Options {
             config,
             verbosity,
             given,
-        })
+        };
+        options.config.file = file.map(|(path, _)| path.to_owned());
+        options.config.manager.links_by_name = true;
+        Ok(options)
     }
 }
 
-/// Reads all arguments of a command line. Returns another command if one asks for that.
-fn read_all(chosen: &mut Chosen, line: &[OsString]) -> Result<Option<Command>, UsageError> {
-    let mut arguments = Arguments::of_command("run", [HELP, ""], line.to_vec());
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Argument::Option(option) if !["--help", "--version"].contains(&option) => {
-                chosen.give(Given {
-                    option,
-                    value: OsString::new(),
-                    origin: Origin::CommandLine,
-                });
-                read(chosen, option, &mut arguments)?;
-            }
-            other => return arguments.standard(&other).map(Some),
-        }
+/// Drops the options that others replace, and applies the rest.
+fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
+    // The root directory is kubelet's, also where other directories of plugins are named.
+    let root = given.iter().rfind(|it| it.setting.long == "root-dir");
+    let root = root.and_then(|it| absolute(&it.value));
+    let all = given.clone();
+    given.retain(|it| !all.iter().any(|other| other.replaces(it)));
+    let mut chosen = Chosen::default();
+    chosen.manager.api_socket = ApiSocket::Default;
+    for Given { setting, value, .. } in given {
+        let value = (!setting.is_flag()).then_some(&**value);
+        setting.apply(&mut chosen, value)?;
     }
-    Ok(None)
+    let verbosity = chosen.verbosity;
+    Ok((chosen.complete(root), verbosity))
 }
 
 /// Reads a line of the configuration file.
-fn read_line(chosen: &mut Chosen, line: Line<'_>, number: usize) -> Result<(), String> {
-    let option = options_of_file().find(|option| option[2..] == *line.key);
-    let option = option.ok_or_else(|| {
+fn read_line(
+    line: Line<'_>,
+    number: usize,
+    chosen: &mut Chosen,
+    given: &mut Vec<Given>,
+) -> Result<(), String> {
+    let setting = keys().find(|setting| setting.long == line.key);
+    let setting = setting.ok_or_else(|| {
         if line.key == "config" {
             return "a configuration file cannot name another one".to_owned();
         }
-        let known = options_of_file().map(|option| &option[2..]);
-        let hint = did_you_mean(line.key, known);
+        let hint = did_you_mean(line.key, keys().map(|setting| setting.long));
         format!("unknown key {}{hint}", escape::text(line.key))
     })?;
-    read_setting(
-        chosen,
-        option,
-        line.value.map(OsStr::new),
-        Origin::Line(number),
-    )
-}
-
-/// Reads a setting of the configuration file or of the environment.
-fn read_setting(
-    chosen: &mut Chosen,
-    option: &'static str,
-    value: Option<&OsStr>,
-    origin: Origin,
-) -> Result<(), String> {
-    let first = chosen.give(Given {
-        option,
-        value: value.unwrap_or_default().to_owned(),
-        origin,
-    });
-    let mut arguments = Arguments::of_setting(option, value, [HELP, ""]);
-    let done = arguments.next();
-    let done = done.and_then(|_| read(chosen, option, &mut arguments));
-    // A value that a flag cannot have is found behind the flag.
-    let done = done.and_then(|()| arguments.next());
-    done.map_err(UsageError::into_problem)?;
+    let same = |it: &&Given| it.setting.purpose() == setting.purpose();
+    let first = given.iter().find(same).map(|it| it.origin);
+    let value = line.value.map(OsStr::new);
+    let new = value.unwrap_or_default().to_owned();
+    given.push(Given::new(setting, new, Origin::Line(number)));
+    setting.apply(chosen, value)?;
     match first {
-        Some(line) => Err(format!(
+        Some(Origin::Line(line)) if !setting.is_list => Err(format!(
             "{} is given a second time, first in line {line}",
-            &option[2..]
+            setting.long
         )),
-        None => Ok(()),
+        _ => Ok(()),
     }
-}
-
-/// Returns the variable of the environment for an option, or `None` if it has none: `PLUGIND_TYPE`
-/// and `PLUGIND_SOCKET` are about one plugin, in the environment of programs of `--exec`.
-fn variable(option: &str) -> Option<String> {
-    let option = match option {
-        "--type" => return None,
-        "--socket" => "api-socket",
-        other => &other[2..],
-    };
-    let mut name = "PLUGIND_".to_owned();
-    for byte in option.bytes() {
-        name.push(if byte == b'-' {
-            '_'
-        } else {
-            byte.to_ascii_uppercase().into()
-        });
-    }
-    Some(name)
 }
 
 /// Returns the value of a variable that is set and not empty.
@@ -211,6 +225,7 @@ mod tests {
     use lexopt::Parser;
 
     use super::*;
+    use crate::cli::run;
     use crate::config::{Mode, UnknownTypes};
 
     const FILE: &str = "/etc/a.conf";
@@ -265,10 +280,10 @@ mod tests {
         let (of_file, of_line) = (of_file.unwrap(), of_line.unwrap());
         assert_eq!(of_file.config, of_line.config);
         assert_eq!(of_file.verbosity, of_line.verbosity);
-        let count = options_of_file().count() - 1; // Without device-plugins.
         let text = String::from_utf8_lossy(file);
-        let is_in_file = |option: &&str| text.contains(&format!("\n{}", &option[2..]));
-        assert_eq!(options_of_file().filter(is_in_file).count(), count + 1);
+        for setting in keys() {
+            assert!(text.contains(&format!("\n{}", setting.long)));
+        }
     }
 
     #[test]
@@ -396,6 +411,6 @@ mod tests {
                         see plugind run --help";
         assert_eq!(error, expected);
         let help = parse(&["run", "--config=/missing", "--help"]).unwrap();
-        assert_eq!(help, Command::Print([HELP, ""]));
+        assert_eq!(help, Command::Print([run::help(), ""]));
     }
 }

@@ -21,10 +21,10 @@ mod json;
 mod list;
 pub mod logging;
 mod options;
-mod plugins;
 pub mod probe;
 mod rows;
 pub mod run;
+mod settings;
 pub mod simulate;
 mod status;
 mod table;
@@ -35,15 +35,17 @@ mod wait;
 mod watch;
 
 use std::ffi::OsStr;
+use std::sync::LazyLock;
 
 use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
-pub use self::command_line::CommandLine;
+pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
 use self::options::Verb as Ask;
 pub use self::options::{Format, Options as AskOptions};
+pub use self::settings::needs_restart;
 use crate::escape;
 use crate::simulate::Profile;
 
@@ -106,7 +108,7 @@ enum Parse {
 }
 
 /// Creates a command that does its work itself.
-const fn local(
+fn local(
     name: &'static str,
     help: &'static str,
     parse: fn(&mut Arguments) -> Result<Command, UsageError>,
@@ -119,7 +121,7 @@ const fn local(
 }
 
 /// Creates a command that asks a running daemon.
-const fn ask(name: &'static str, help: &'static str, verb: Ask) -> Verb {
+fn ask(name: &'static str, help: &'static str, verb: Ask) -> Verb {
     Verb {
         name,
         help: [help, options::HELP],
@@ -127,27 +129,30 @@ const fn ask(name: &'static str, help: &'static str, verb: Ask) -> Verb {
     }
 }
 
-const VERBS: [Verb; 19] = [
-    local("run", run::HELP, command_line::parse),
-    local("check-config", check_config::HELP, check_config::parse),
-    local("probe", probe::HELP, probe::parse),
-    local("doctor", doctor::HELP, doctor::parse),
-    local("simulate", simulate::HELP, simulate::parse),
-    local("version", version::HELP, version::parse),
-    ask("list", list::HELP, Ask::List),
-    ask("devices", devices::HELP, Ask::Devices),
-    ask("describe", describe::HELP, Ask::Describe),
-    ask("watch", watch::HELP, Ask::Watch),
-    ask("events", events::HELP, Ask::Events),
-    ask("wait", wait::HELP, Ask::Wait),
-    ask("status", status::STATUS_HELP, Ask::Status),
-    ask("metrics", status::METRICS_HELP, Ask::Metrics),
-    ask("retry", change::RETRY_HELP, Ask::Retry),
-    ask("forget", change::FORGET_HELP, Ask::Forget),
-    ask("rescan", change::RESCAN_HELP, Ask::Rescan),
-    ask("reload", change::RELOAD_HELP, Ask::Reload),
-    ask("log", change::LOG_HELP, Ask::Log),
-];
+/// The commands, in the order of the help text.
+static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
+    [
+        local("run", run::help(), command_line::parse),
+        local("check-config", check_config::HELP, check_config::parse),
+        local("probe", probe::HELP, probe::parse),
+        local("doctor", doctor::HELP, doctor::parse),
+        local("simulate", simulate::HELP, simulate::parse),
+        local("version", version::HELP, version::parse),
+        ask("list", list::HELP, Ask::List),
+        ask("devices", devices::HELP, Ask::Devices),
+        ask("describe", describe::HELP, Ask::Describe),
+        ask("watch", watch::HELP, Ask::Watch),
+        ask("events", events::HELP, Ask::Events),
+        ask("wait", wait::HELP, Ask::Wait),
+        ask("status", status::STATUS_HELP, Ask::Status),
+        ask("metrics", status::METRICS_HELP, Ask::Metrics),
+        ask("retry", change::RETRY_HELP, Ask::Retry),
+        ask("forget", change::FORGET_HELP, Ask::Forget),
+        ask("rescan", change::RESCAN_HELP, Ask::Rescan),
+        ask("reload", change::RELOAD_HELP, Ask::Reload),
+        ask("log", change::LOG_HELP, Ask::Log),
+    ]
+});
 
 /// Returns the command of that name.
 fn find(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
@@ -275,7 +280,7 @@ mod tests {
         for line in [&["help"][..], &["help", "help"], &["help", "--help"]] {
             assert_eq!(parse(line), Ok(Command::Print([HELP, ""])));
         }
-        for verb in &VERBS {
+        for verb in VERBS.iter() {
             let printed = Ok(Command::Print(verb.help));
             assert_eq!(parse(&["help", verb.name]), printed);
             assert_eq!(parse(&[verb.name, "--help"]), printed);
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
-        for verb in &VERBS {
+        for verb in VERBS.iter() {
             for (_, option, _) in arguments::options(verb.help) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");

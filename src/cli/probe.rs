@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::options::{Format, TEXT_FORMATS};
-use super::plugins::Chosen;
+use super::settings::{Chosen, find};
 use crate::config::{DaemonConfig, MAX_NAMES};
 use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
 use crate::escape;
@@ -41,9 +41,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         match argument {
             Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
             Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
-            Argument::Option(option) if chosen.read(option, arguments)? => {}
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
-            other => return arguments.standard(&other),
+            other => match find(&other) {
+                // One that decides about plugins: the help text lists no other.
+                Some(setting) => (setting.read)(&mut chosen, arguments)?,
+                None => return arguments.standard(&other),
+            },
         }
     }
     let path = path.unwrap_or_else(|| chosen.dirs.last().cloned());
@@ -51,7 +54,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let path = path.ok_or_else(|| arguments.error(missing))?;
     Ok(Command::Probe(Options {
         path,
-        config: chosen.complete(),
+        config: chosen.complete(None),
         timeout,
         format,
     }))

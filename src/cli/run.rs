@@ -1,203 +1,26 @@
-//! `plugind run`: the options of the daemon.
-//!
-//! One function reads an option, wherever it stands, and the help text is the list of all of them.
+//! `plugind run`: its help text.
 
-use std::ffi::OsStr;
+use std::sync::LazyLock;
 
-use super::arguments::{Arguments, UsageError, absolute, duration, options};
-use super::plugins::{Chosen, Given};
-use crate::config::{
-    ApiSocket, DOWN_GRACE, DaemonConfig, LEAST_MEMORY_BUDGET, LogFormat, Mode, OnDown,
-};
+use super::settings;
 
-/// The options of the daemon.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The configuration of the daemon.
-    pub config: DaemonConfig,
-    /// The number of `-v` options: the higher, the more is logged.
-    pub verbosity: u8,
-    /// The options in force that were given, each with its source.
-    pub(super) given: Vec<Given>,
+/// Returns the help text.
+pub(super) fn help() -> &'static str {
+    static HELP: LazyLock<String> = LazyLock::new(|| [HEAD, &settings::help(), TAIL].concat());
+    &HELP
 }
 
-/// Reads the value of an option.
-pub(super) fn read(
-    chosen: &mut Chosen,
-    option: &'static str,
-    arguments: &mut Arguments,
-) -> Result<(), UsageError> {
-    let config = &mut chosen.config.manager;
-    match option {
-        "--config" => {
-            let file = arguments.value(CONFIG)?;
-            if file.is_empty() {
-                return Err(arguments.invalid(&file, CONFIG));
-            }
-            chosen.file = Some(file);
-        }
-        "--plugins-dir" => chosen.dirs.push(arguments.path()?),
-        "--device-plugins-dir" => config.device_plugins_dir = Some(arguments.path()?),
-        "--device-plugins" => chosen.has_device_plugins = true,
-        "--state-file" => config.state_file = Some(arguments.path()?),
-        "--run-dir" => config.run_dir = Some(arguments.path()?),
-        "--socket" => {
-            config.api_socket = api_socket(&arguments.value(SOCKET)?)
-                .ok_or_else(|| arguments.invalid("".as_ref(), SOCKET))?;
-        }
-        "--socket-group" => {
-            let named = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-            config.socket_group = Some(arguments.parsed("a group", named)?);
-        }
-        "--observe" => config.mode = Mode::Observe,
-        "--on-down" => config.on_down = arguments.parsed(ON_DOWN, on_down)?,
-        "--memory-budget" => config.memory_budget = arguments.parsed(SIZE, size)?,
-        "--verbose" => chosen.verbosity = chosen.verbosity.saturating_add(1),
-        "--log-format" => {
-            chosen.config.log_format = Some(arguments.parsed(LOG_FORMAT, LogFormat::named)?);
-        }
-        option => {
-            chosen.read(option, arguments)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the options that a configuration file may have: its keys have no dashes.
-pub(super) fn options_of_file() -> impl Iterator<Item = &'static str> {
-    let all = options([HELP, ""]).map(|(_, option, _)| option);
-    all.filter(|option| !["--config", "--help", "--version"].contains(option))
-}
-
-/// Returns the API socket of a path or of the word `none`, or `None` for the empty path.
-fn api_socket(value: &OsStr) -> Option<ApiSocket> {
-    if value == NONE {
-        return Some(ApiSocket::None);
-    }
-    absolute(value).map(ApiSocket::At)
-}
-
-/// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
-fn on_down(words: &str) -> Option<OnDown> {
-    match words.split_once('=') {
-        None if words == "keep" => Some(OnDown::Keep),
-        None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
-        Some(("deregister", grace)) => duration(grace).map(OnDown::Deregister),
-        _ => None,
-    }
-}
-
-/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
-fn size(words: &str) -> Option<usize> {
-    let (number, unit) = match words.strip_suffix("Mi") {
-        Some(number) => (number, 1 << 20),
-        None => (words, 1),
-    };
-    let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
-    (size >= LEAST_MEMORY_BUDGET).then_some(size)
-}
-
-const LOG_FORMAT: &str = "text, json or journald";
-
-/// The word for no file and no socket.
-pub(super) const NONE: &str = "none";
-
-const CONFIG: &str = "a path, or none";
-
-const SOCKET: &str = "a path, or none";
-
-const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
-
-const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
-
-pub(super) const HELP: &str = "\
+const HEAD: &str = "\
 Watch directories for plugin sockets and register the plugins that appear
 there. Stay in the foreground.
 
 Usage: plugind run [OPTIONS]
 
 Options:
-  --config FILE|none
-                     read options from FILE, or from no file: a line of it is a
-                     long option without the dashes, and its value; the command
-                     line has priority over variables of the environment, such
-                     as PLUGIND_STATE_FILE for --state-file, and these over
-                     FILE; plugind reload and SIGHUP read it again (default:
-                     /etc/plugind/plugind.conf if it exists)
-  --plugins-dir DIR  watch DIR and its subdirectories for plugin sockets; DIR is
-                     created if it does not exist; can be given several times
-                     (default: /var/lib/kubelet/plugins_registry)
-  --root-dir DIR     watch DIR/plugins_registry, DIR being the --root-dir of
-                     kubelet; can be given several times, also with
-                     --plugins-dir
-  --device-plugins-dir DIR
-                     let device plugins register by calling DIR/kubelet.sock, as
-                     they do with kubelet: the sockets in DIR are removed at the
-                     start, so that plugins register again; not in a dry run
-                     (default: they cannot)
-  --device-plugins   the same with the directory of kubelet: device-plugins in
-                     the --root-dir (default: /var/lib/kubelet/device-plugins)
-  --observe          dry run: call GetInfo, validate and log the outcome; never
-                     notify or register; no state file is written; safe beside
-                     kubelet or another plugind
-  --map-path FROM=TO
-                     connect to endpoints below FROM at paths below TO: a plugin
-                     reports its endpoint as a path in its own mount namespace;
-                     matching is by path component, the longest FROM wins; can
-                     be given several times (default: no mapping)
-  --type NAME        accept plugins of this type; can be given several times
-                     (default: CSIPlugin, DevicePlugin, DRAPlugin)
-  --unknown-types ACTION
-                     what to do with plugins of other types: reject and notify
-                     them as kubelet does, accept them, or ignore them without
-                     a notification (default: reject)
-  --exec TYPE=PROGRAM
-                     have PROGRAM register and deregister plugins of TYPE: run
-                     PROGRAM add|re-add|del TYPE NAME ENDPOINT, with PLUGIND_*
-                     in its environment and JSON on its standard input; exit
-                     status 0 registers the plugin; one whose name, endpoint,
-                     socket or versions are not plain words and absolute paths
-                     is refused; can be given several times (default: none)
-  --on-down POLICY   what to do with a registered plugin whose process has ended
-                     or that does not answer: keep it registered, or
-                     deregister[=DURATION] it once it has been down for that
-                     time (default: keep; DURATION: 30s)
-  --memory-budget SIZE
-                     hold at most SIZE octets of all plugins together: what they
-                     report, their device lists, unfinished messages; beyond
-                     that, a plugin that grows or holds most is not registered
-                     yet, or loses its device list until there is room, but is
-                     not deregistered; SIZE is a number of octets, or of
-                     mebibytes such as 32Mi, at least 1Mi; plugind itself needs
-                     1Mi more, and up to 16Mi while it handles a long list
-                     (default: 16Mi)
-  --state-file FILE  store the registered plugins in FILE, so that plugins that
-                     disappear while plugind is not running are deregistered at
-                     its next start (default: no file)
-  --run-dir DIR      keep lock files in DIR, so that two daemons never use the
-                     same plugins directory, and links to the endpoints of
-                     registered plugins, DIR/by-name/TYPE/NAME.sock; DIR must
-                     belong to the user and be writable by no other (default:
-                     /run/plugind; for users other than root, plugind in
-                     $XDG_RUNTIME_DIR or /run/user/UID, else /tmp/plugind-UID)
-  --socket PATH|none
-                     serve the API on a unix socket at PATH, with mode 0660, or
-                     not at all; a socket left behind by a killed plugind is
-                     replaced; the environment variable PLUGIND_API_SOCKET is
-                     used without this option (default: plugind.sock in the
-                     run directory; with --observe: none)
-  --socket-group GROUP
-                     let this group connect to that socket (default: the group
-                     of the process)
-  -v, --verbose      log every step; -vv: log every event; the environment
-                     variable RUST_LOG overrides this (default: log plugins that
-                     are registered and deregistered, and problems)
-  --log-format FORMAT
-                     text; json: one object a line, with time, level, target
-                     and message; or journald: the priority in front, such as
-                     <6>, and no time (default: journald if JOURNAL_STREAM names
-                     standard error, else text)
-  -h, --help         print this help
+";
+
+const TAIL: &str = "\
+\x20 -h, --help         print this help
   -V, --version      print the version
 
 A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
@@ -215,8 +38,8 @@ mod tests {
     use lexopt::Parser;
 
     use super::super::Command;
-    use super::*;
-    use crate::config::UnknownTypes;
+    use super::super::command_line::Options;
+    use crate::config::{ApiSocket, LogFormat, Mode, OnDown, UnknownTypes};
 
     fn parse(arguments: &[&str]) -> Result<Options, String> {
         let line = [&["run"], arguments].concat();

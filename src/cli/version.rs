@@ -2,7 +2,7 @@
 
 use std::env::consts::ARCH;
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
@@ -22,16 +22,30 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     Ok(Command::Version(format))
 }
 
+/// The program, as it was built.
+#[derive(Serialize)]
+struct Build {
+    version: &'static str,
+    commit: &'static str,
+    target: String,
+}
+
 /// Returns the version, the commit and the target in this format.
 pub fn text(format: Format) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let target = format!("{ARCH}{SYSTEM}");
-    match format {
-        Format::Json => {
-            line(&json!({"version": version, "commit": REVISION, "target": target})) + "\n"
-        }
-        _ => format!("plugind {version}\ncommit: {REVISION}\ntarget: {target}\n"),
+    let build = Build {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: REVISION,
+        target: format!("{ARCH}{SYSTEM}"),
+    };
+    if format == Format::Json {
+        return line(&build) + "\n";
     }
+    let Build {
+        version,
+        commit,
+        target,
+    } = build;
+    format!("plugind {version}\ncommit: {commit}\ntarget: {target}\n")
 }
 
 /// The end of the target's name, after the processor.

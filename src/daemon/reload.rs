@@ -22,11 +22,17 @@ struct Difference {
 
 impl Daemon {
     /// Has the configuration read again by `load` on SIGHUP, and when a client of the API asks for
-    /// that. `level` is that of the log.
+    /// that. `level` is that of the log; `needs_restart` returns the keys of what differs and is
+    /// read at the start only.
     #[must_use]
-    pub fn with_reload(mut self, load: Load, level: LevelFilter) -> Self {
+    pub fn with_reload(
+        mut self,
+        load: Load,
+        level: LevelFilter,
+        needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
+    ) -> Self {
         self.plugins.offer_reload();
-        (self.load, self.level) = (Some(load), level);
+        (self.load, self.level, self.needs_restart) = (Some(load), level, needs_restart);
         self
     }
 
@@ -121,7 +127,7 @@ impl Daemon {
             mem::swap(before, after);
         }
         Ok(Difference {
-            needs_restart: needs_restart(&self.config, new),
+            needs_restart: (self.needs_restart)(&self.config, new),
             changed: keys,
         })
     }
@@ -136,26 +142,6 @@ fn note(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
 }
 
 const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
-
-/// Returns the keys of what differs and is read at the start only.
-fn needs_restart(old: &DaemonConfig, new: &DaemonConfig) -> Vec<String> {
-    let mut keys = Vec::new();
-    let is_other_format = old.log_format != new.log_format;
-    let (old, new) = (&old.manager, &new.manager);
-    let is_changed = old.device_plugins_dir != new.device_plugins_dir;
-    note(&mut keys, "device-plugins-dir", is_changed);
-    note(&mut keys, "observe", old.mode != new.mode);
-    note(&mut keys, "state-file", old.state_file != new.state_file);
-    note(&mut keys, "run-dir", old.run_dir != new.run_dir);
-    note(&mut keys, "socket", old.api_socket != new.api_socket);
-    note(
-        &mut keys,
-        "socket-group",
-        old.socket_group != new.socket_group,
-    );
-    note(&mut keys, "log-format", is_other_format);
-    keys
-}
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +177,7 @@ mod tests {
         for signal in signals {
             raise(*signal).unwrap();
         }
-        let daemon = daemon.with_reload(Box::new(load), LevelFilter::Info);
+        let daemon = daemon.with_reload(Box::new(load), LevelFilter::Info, |_, _| Vec::new());
         daemon.run().unwrap();
         count.get()
     }

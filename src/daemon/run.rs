@@ -33,6 +33,8 @@ pub struct Daemon {
     pub(super) inventory: Inventory,
     /// Reads the configuration again.
     pub(super) load: Option<Load>,
+    /// Returns the keys of what differs and is read at the start only.
+    pub(super) needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
     /// The number of signals that have asked for the end.
     stops: usize,
 }
@@ -72,6 +74,7 @@ impl Daemon {
             config,
             inventory,
             load: None,
+            needs_restart: |_, _| Vec::new(),
             stops: 0,
         })
     }

@@ -398,8 +398,8 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
     Mistake {
         what: "all problems of a configuration are listed",
         file: "src/cli/command_line.rs",
-        right: "            if count > MAX_CONFIG_PROBLEMS {",
-        wrong: "            if count == usize::MAX {",
+        right: "        if count > MAX_CONFIG_PROBLEMS {",
+        wrong: "        if count == usize::MAX {",
         finder: Finder::FuzzTargets,
     },
 ];

@@ -1,0 +1,475 @@
+//! The options of `run`, a row for each.
+//!
+//! Pure. From these rows come the command line, the help text and with it the manual and the
+//! completions, the keys of the configuration file, the variables of the environment, what
+//! `check-config` prints, and what a reload says needs a restart.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::arguments::{Argument, Arguments, NONE, UsageError, absolute, duration};
+use crate::config::{
+    ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
+    DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_MEMORY_BUDGET, LogFormat, Mode, OnDown,
+    PLUGINS_DIR, UnknownTypes,
+};
+use crate::escape;
+
+/// An option of `run`.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// The long name without dashes, which is the key in the configuration file.
+    pub(super) long: &'static str,
+    short: &'static str,
+    /// The name of the value; empty for a flag.
+    value: &'static str,
+    help: &'static str,
+    /// Reads the value and applies it.
+    pub(super) read: fn(&mut Chosen, &mut Arguments) -> Result<(), UsageError>,
+    /// The values that are in force if none is given, if they are words.
+    pub(super) default: &'static [&'static str],
+    /// Whether it can be given several times.
+    pub(super) is_list: bool,
+    /// Returns whether a difference of two configurations needs a restart.
+    restart: fn(&DaemonConfig, &DaemonConfig) -> bool,
+}
+
+/// Two options are the same if their names are.
+impl PartialEq for Setting {
+    fn eq(&self, other: &Self) -> bool {
+        self.long == other.long
+    }
+}
+
+impl Eq for Setting {}
+
+/// What a row has unless it says otherwise.
+const SETTING: Setting = Setting {
+    long: "",
+    short: "",
+    value: "",
+    help: "",
+    read: |_, _| Ok(()),
+    default: &[],
+    is_list: false,
+    restart: |_, _| false,
+};
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        long: "config",
+        value: "FILE|none",
+        help: "read options from FILE, or from no file: a line of it is a long option without the \
+               dashes, and its value; the command line has priority over variables of the \
+               environment, such as PLUGIND_STATE_FILE for --state-file, and these over FILE; \
+               plugind reload and SIGHUP read it again (default: /etc/plugind/plugind.conf if it \
+               exists)",
+        read: |it, args| set(&mut it.file, args.path_or_none().map(Some)),
+        ..SETTING
+    },
+    Setting {
+        long: "plugins-dir",
+        value: "DIR",
+        help: "watch DIR and its subdirectories for plugin sockets; DIR is created if it does not \
+               exist; can be given several times (default: /var/lib/kubelet/plugins_registry)",
+        read: |it, args| push(&mut it.dirs, args.path()),
+        default: &[DEFAULT_PLUGINS_DIR],
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "root-dir",
+        value: "DIR",
+        help: "watch DIR/plugins_registry, DIR being the --root-dir of kubelet; can be given \
+               several times, also with --plugins-dir",
+        read: |it, args| push(&mut it.dirs, args.path().map(|root| root.join(PLUGINS_DIR))),
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "device-plugins-dir",
+        value: "DIR",
+        help: "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
+               the sockets in DIR are removed at the start, so that plugins register again; not in \
+               a dry run (default: they cannot)",
+        read: |it, args| set(&mut it.manager.device_plugins_dir, args.path().map(Some)),
+        restart: |one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir,
+        ..SETTING
+    },
+    Setting {
+        long: "device-plugins",
+        help: "the same with the directory of kubelet: device-plugins in the --root-dir (default: \
+               /var/lib/kubelet/device-plugins)",
+        read: |it, _| set(&mut it.has_device_plugins, Ok(true)),
+        ..SETTING
+    },
+    Setting {
+        long: "observe",
+        help: "dry run: call GetInfo, validate and log the outcome; never notify or register; no \
+               state file is written; safe beside kubelet or another plugind",
+        read: |it, _| set(&mut it.manager.mode, Ok(Mode::Observe)),
+        restart: |one, other| one.manager.mode != other.manager.mode,
+        ..SETTING
+    },
+    Setting {
+        long: "map-path",
+        value: "FROM=TO",
+        help: "connect to endpoints below FROM at paths below TO: a plugin reports its endpoint as \
+               a path in its own mount namespace; matching is by path component, the longest FROM \
+               wins; can be given several times (default: no mapping)",
+        read: |it, args| {
+            args.parsed(FROM_TO, from_to)
+                .map(|(from, to)| it.manager.path_map.add(from, to))
+        },
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "type",
+        value: "NAME",
+        help: "accept plugins of this type; can be given several times (default: CSIPlugin, \
+               DevicePlugin, DRAPlugin)",
+        read: |it, args| push(&mut it.types, args.parsed(TYPE, not_empty)),
+        default: &DEFAULT_TYPES,
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "unknown-types",
+        value: "ACTION",
+        help: "what to do with plugins of other types: reject and notify them as kubelet does, \
+               accept them, or ignore them without a notification (default: reject)",
+        read: |it, args| set(&mut it.handlers.unknown_types, args.choice(UNKNOWN_TYPES)),
+        default: &["reject"],
+        ..SETTING
+    },
+    Setting {
+        long: "exec",
+        value: "TYPE=PROGRAM",
+        help: "have PROGRAM register and deregister plugins of TYPE: run PROGRAM add|re-add|del \
+               TYPE NAME ENDPOINT, with PLUGIND_* in its environment and JSON on its standard \
+               input; exit status 0 registers the plugin; one whose name, endpoint, socket or \
+               versions are not plain words and absolute paths is refused; can be given several \
+               times (default: none)",
+        read: |it, args| it.add_program(args),
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "on-down",
+        value: "POLICY",
+        help: "what to do with a registered plugin whose process has ended or that does not answer: \
+               keep it registered, or deregister[=DURATION] it once it has been down for that time \
+               (default: keep; DURATION: 30s)",
+        read: |it, args| set(&mut it.manager.on_down, args.parsed(ON_DOWN, on_down)),
+        default: &["keep"],
+        ..SETTING
+    },
+    Setting {
+        long: "memory-budget",
+        value: "SIZE",
+        help: "hold at most SIZE octets of all plugins together: what they report, their device \
+               lists, unfinished messages; beyond that, a plugin that grows or holds most is not \
+               registered yet, or loses its device list until there is room, but is not \
+               deregistered; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
+               1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
+               (default: 16Mi)",
+        read: |it, args| set(&mut it.manager.memory_budget, args.parsed(SIZE, size)),
+        default: &["16Mi"],
+        ..SETTING
+    },
+    Setting {
+        long: "state-file",
+        value: "FILE",
+        help: "store the registered plugins in FILE, so that plugins that disappear while plugind \
+               is not running are deregistered at its next start (default: no file)",
+        read: |it, args| set(&mut it.manager.state_file, args.path().map(Some)),
+        restart: |one, other| one.manager.state_file != other.manager.state_file,
+        ..SETTING
+    },
+    Setting {
+        long: "run-dir",
+        value: "DIR",
+        help: "keep lock files in DIR, so that two daemons never use the same plugins directory, \
+               and links to the endpoints of registered plugins, DIR/by-name/TYPE/NAME.sock; DIR \
+               must belong to the user and be writable by no other (default: /run/plugind; for \
+               users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
+               /tmp/plugind-UID)",
+        read: |it, args| set(&mut it.manager.run_dir, args.path().map(Some)),
+        restart: |one, other| one.manager.run_dir != other.manager.run_dir,
+        ..SETTING
+    },
+    Setting {
+        long: "socket",
+        value: "PATH|none",
+        help: "serve the API on a unix socket at PATH, with mode 0660, or not at all; a socket left \
+               behind by a killed plugind is replaced; the environment variable PLUGIND_API_SOCKET \
+               is used without this option (default: plugind.sock in the run directory; with \
+               --observe: none)",
+        read: |it, args| {
+            set(
+                &mut it.manager.api_socket,
+                args.path_or_none().map(api_socket),
+            )
+        },
+        restart: |one, other| one.manager.api_socket != other.manager.api_socket,
+        ..SETTING
+    },
+    Setting {
+        long: "socket-group",
+        value: "GROUP",
+        help: "let this group connect to that socket (default: the group of the process)",
+        read: |it, args| {
+            set(
+                &mut it.manager.socket_group,
+                args.parsed(GROUP, not_empty).map(Some),
+            )
+        },
+        restart: |one, other| one.manager.socket_group != other.manager.socket_group,
+        ..SETTING
+    },
+    Setting {
+        long: "verbose",
+        short: "-v",
+        help: "log every step; -vv: log every event; the environment variable RUST_LOG overrides \
+               this (default: log plugins that are registered and deregistered, and problems)",
+        read: |it, _| {
+            it.verbosity = it.verbosity.saturating_add(1);
+            Ok(())
+        },
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "log-format",
+        value: "FORMAT",
+        help: "text; json: one object a line, with time, level, target and message; or journald: \
+               the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
+               names standard error, else text)",
+        read: |it, args| set(&mut it.log_format, args.choice(LOG_FORMATS).map(Some)),
+        restart: |one, other| one.log_format != other.log_format,
+        ..SETTING
+    },
+];
+
+/// The values of options, so far.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    pub(super) manager: Config,
+    handlers: HandlerConfig,
+    log_format: Option<LogFormat>,
+    /// The directories, which replace the default.
+    pub(super) dirs: Vec<PathBuf>,
+    /// Whether device plugins may register in kubelet's root directory.
+    has_device_plugins: bool,
+    /// The plugin types, which replace the default.
+    types: Vec<String>,
+    /// The number of `--verbose`.
+    pub(super) verbosity: u8,
+    /// The configuration file: its absolute path, or `none`.
+    pub(super) file: Option<PathBuf>,
+}
+
+impl Chosen {
+    /// Adds a plugin type with its program. A type can have only one.
+    fn add_program(&mut self, arguments: &mut Arguments) -> Result<(), UsageError> {
+        let new = arguments.parsed("TYPE=PROGRAM", exec)?;
+        let programs = &mut self.handlers.exec;
+        if programs.iter().any(|exec| exec.kind == new.kind) {
+            let (option, kind) = (arguments.option(), escape::text(&new.kind));
+            return Err(arguments.error(format!("{option} names two programs for type {kind:?}")));
+        }
+        programs.push(new);
+        Ok(())
+    }
+
+    /// Returns the configuration, with the defaults for all options that were not given. `root` is
+    /// kubelet's root directory if it is not the usual one.
+    pub(super) fn complete(self, root: Option<PathBuf>) -> DaemonConfig {
+        let (mut manager, mut handlers) = (self.manager, self.handlers);
+        if self.has_device_plugins {
+            let root = root.unwrap_or_else(|| DEFAULT_ROOT_DIR.into());
+            let dir = &mut manager.device_plugins_dir;
+            dir.get_or_insert_with(|| root.join(DEVICE_PLUGINS_DIR));
+        }
+        if !self.dirs.is_empty() {
+            manager.plugins_dirs = self.dirs;
+        }
+        if !self.types.is_empty() {
+            handlers.types = self.types;
+        }
+        DaemonConfig {
+            file: None,
+            manager,
+            handlers,
+            log_format: self.log_format,
+        }
+    }
+}
+
+impl Setting {
+    /// Applies a setting of a file or of the environment. Returns the problem with its value.
+    pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
+        let mut arguments = Arguments::of_setting(self.long, value);
+        let read = (self.read)(chosen, &mut arguments);
+        // A value that a flag cannot have is left.
+        let read = read.and_then(|()| arguments.next());
+        read.map(drop).map_err(UsageError::into_problem)
+    }
+
+    pub(super) fn is_flag(&self) -> bool {
+        self.value.is_empty()
+    }
+
+    /// Returns the option that has the same purpose.
+    pub(super) fn purpose(&self) -> &'static str {
+        match self.long {
+            "root-dir" => "plugins-dir",
+            "device-plugins" => "device-plugins-dir",
+            other => other,
+        }
+    }
+
+    /// Returns the variable of the environment for the option, or `None` if it has none:
+    /// `PLUGIND_TYPE` and `PLUGIND_SOCKET` are about one plugin, in the environment of programs of
+    /// `--exec`.
+    pub(super) fn variable(&self) -> Option<String> {
+        let name = match self.long {
+            "type" => return None,
+            _ if self.is_flag() => return None,
+            "socket" => "api-socket",
+            other => other,
+        };
+        let name = name.replace('-', "_").to_ascii_uppercase();
+        Some(format!("PLUGIND_{name}"))
+    }
+
+    /// Returns the lines of the help text.
+    fn help(&self) -> String {
+        let comma = if self.short.is_empty() { "" } else { ", " };
+        let head = format!("  {}{comma}--{} {}", self.short, self.long, self.value);
+        let head = head.trim_end();
+        let mut text = format!("{head:INDENT$}");
+        let mut width = if head.len() < INDENT { INDENT } else { WIDTH };
+        for word in self.help.split(' ') {
+            if width + 1 + word.len() > WIDTH {
+                text = text + "\n" + &" ".repeat(INDENT);
+                width = INDENT;
+            }
+            text = text + " " + word;
+            width += 1 + word.len();
+        }
+        text + "\n"
+    }
+}
+
+/// Returns the option of `run` that an argument is, if it is one.
+pub(super) fn find(argument: &Argument) -> Option<&'static Setting> {
+    let Argument::Option(option) = argument else {
+        return None;
+    };
+    SETTINGS.iter().find(|setting| setting.long == &option[2..])
+}
+
+/// Returns the options that a configuration file may have.
+pub(super) fn keys() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| setting.long != "config")
+}
+
+/// Returns the list of the options in the help text.
+pub(super) fn help() -> String {
+    SETTINGS.iter().map(Setting::help).collect()
+}
+
+/// Returns the keys of the options that differ and that a reload does not apply.
+pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
+    let settings = SETTINGS.iter().filter(|it| (it.restart)(one, other));
+    settings.map(|setting| setting.long.to_owned()).collect()
+}
+
+/// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
+fn on_down(words: &str) -> Option<OnDown> {
+    match words.split_once('=') {
+        None if words == "keep" => Some(OnDown::Keep),
+        None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
+        Some(("deregister", grace)) => duration(grace).map(OnDown::Deregister),
+        _ => None,
+    }
+}
+
+/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
+fn size(words: &str) -> Option<usize> {
+    let (number, unit) = match words.strip_suffix("Mi") {
+        Some(number) => (number, 1 << 20),
+        None => (words, 1),
+    };
+    let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
+    (size >= LEAST_MEMORY_BUDGET).then_some(size)
+}
+
+/// Parses a plugin type and its program.
+fn exec(words: &str) -> Option<Exec> {
+    let (kind, program) = words.split_once('=')?;
+    (!kind.is_empty()).then_some(Exec {
+        kind: kind.to_owned(),
+        program: absolute(program.as_ref())?,
+    })
+}
+
+/// Parses a directory's path for plugins, and its path in this process.
+fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
+    let (from, to) = words.split_once('=')?;
+    let to = absolute(to.as_ref())?;
+    from.starts_with('/').then(|| (from.into(), to))
+}
+
+fn not_empty(name: &str) -> Option<String> {
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn api_socket(path: PathBuf) -> ApiSocket {
+    if path.as_os_str() == NONE {
+        return ApiSocket::None;
+    }
+    ApiSocket::At(path)
+}
+
+/// Sets an option to a value that was read.
+fn set<T>(option: &mut T, value: Result<T, UsageError>) -> Result<(), UsageError> {
+    *option = value?;
+    Ok(())
+}
+
+/// Adds a value that was read to the list of an option.
+fn push<T>(list: &mut Vec<T>, value: Result<T, UsageError>) -> Result<(), UsageError> {
+    list.push(value?);
+    Ok(())
+}
+
+const TYPE: &str = "the name of a plugin type";
+
+const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
+
+const GROUP: &str = "a group";
+
+const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
+
+const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
+
+const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
+    ("reject", UnknownTypes::Reject),
+    ("accept", UnknownTypes::Accept),
+    ("ignore", UnknownTypes::Ignore),
+];
+
+const LOG_FORMATS: &[(&str, LogFormat)] = &[
+    ("text", LogFormat::Text),
+    ("json", LogFormat::Json),
+    ("journald", LogFormat::Journald),
+];
+
+/// The width of the column with the options.
+const INDENT: usize = 20;
+
+/// The maximum length of a line.
+const WIDTH: usize = 80;
