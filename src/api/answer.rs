@@ -106,7 +106,7 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     list("DeviceList", view, || {
         plugins.iter().flat_map(|it| {
             let devices = it.devices.iter();
-            devices.map(|device| DeviceEntry::new(&it.plugin, &device))
+            devices.map(|device| DeviceEntry::new(&it.plugin, device))
         })
     })
 }
