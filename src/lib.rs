@@ -90,7 +90,7 @@
 //! | a handler's open calls | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
-//! | programs that ran before a crash | `manager/journal.rs`, `daemon/journal.rs` |
+//! | programs that ran before a crash | `daemon/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
 //! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |

@@ -400,18 +400,14 @@ fn a_plugin_that_goes_after_a_crash_is_deregistered_although_it_was_not_saved() 
 }
 
 #[test]
-fn a_plugin_whose_journal_entry_cannot_be_written_is_refused_and_one_that_goes_is_not_kept() {
+fn a_plugin_that_cannot_be_saved_is_refused_and_one_that_goes_is_not_kept() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let before = Plugin::serve_type(&node.registry.path().join("before"), "Hooked", "before");
     assert!(node.until_notified(&before).plugin_registered);
-    for name in ["state.journal-a", "state.journal-b"] {
-        let file = node.scratch.path().join(name);
-        let _ = fs::remove_file(&file);
-        fs::create_dir(file).unwrap();
-    }
+    fs::create_dir(node.scratch.path().join("state.new")).unwrap();
     let plugin = node.serve();
     let error = node.until_notified(&plugin).error;
-    let reason = "cannot write the journal of the state file: Is a directory";
+    let reason = "cannot write the state file: Is a directory";
     assert!(error.contains(reason), "{error}");
     before.stop();
     assert_eq!(node.until_written("del"), "before\n");

@@ -242,16 +242,6 @@ pub const MAX_CONFIG_PROBLEMS: usize = 20;
 /// times the usual need. A plugin with a longer entry is left out if the file is full.
 pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 
-/// The longest file of the journal beside the state file (octets): many times what programs need in
-/// [`STATE_FILE_DELAY`]. When half of it is used, the next version of the state file is written at
-/// once. Without room, an `add` is refused and tried again. There are two such files while a
-/// version of the state file is being written.
-pub const MAX_JOURNAL: usize = 16 * 1024 * 1024;
-
-/// The room that every plugin is guaranteed in the state file, and a journal entry in the second
-/// half of the journal (octets): several times the usual need.
-pub const MAX_SHARE: usize = MAX_STATE_FILE / MAX_SOCKETS;
-
 /// The time that passes before links to plugins by name are changed again: a plugin that flaps
 /// costs one change per second.
 pub const LINK_INTERVAL: Duration = Duration::from_secs(1);

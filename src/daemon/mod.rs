@@ -39,7 +39,6 @@ mod environment;
 mod event;
 mod file_lock;
 mod inotify;
-mod journal;
 mod lock;
 mod logger;
 mod mounts;

@@ -279,8 +279,7 @@ impl PluginManager {
 
     /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
     /// Only for a thread that lives as long as its process: programs are children of the thread
-    /// that takes turns. Without this, a turn that starts a program waits for the program's entry
-    /// in the journal of the state file.
+    /// that takes turns.
     pub fn kill_programs_with_thread(&mut self) {
         self.programs.set_die_with_thread();
     }
@@ -339,7 +338,7 @@ impl PluginManager {
             links.finish(&self.manager, self.clock.now());
         }
         if let Some(file) = &mut self.state_file {
-            file.save(&self.manager, self.clock.now());
+            let _is_logged = file.save(&self.manager, self.clock.now());
         }
     }
 
@@ -524,7 +523,7 @@ impl PluginManager {
                 manager::Output::Measured(measurement) => {
                     self.counters.measure(&measurement, &self.manager);
                 }
-                manager::Output::Spawn { id, program } => self.start_program(id, program, now),
+                manager::Output::Spawn { id, program } => self.programs.start(id, program),
                 manager::Output::Kill { id } => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {

@@ -7,22 +7,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::env;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
 
 use mio::unix::SourceFd;
 use mio::unix::pipe::Receiver;
 use mio::{Interest, Registry, Token};
-use nix::errno::Errno;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
 
-use super::child::{self, Executable, Started};
-use super::journal::PendingEntry;
+use super::child;
 use super::source::Source;
 use crate::config::MAX_PROGRAM_ERRORS;
 use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
@@ -34,8 +34,8 @@ pub(super) struct Programs {
     by_number: BTreeMap<u64, Running>,
     /// The numbers of programs that may have ended or written to standard error.
     ready: BTreeSet<u64>,
-    /// The programs that have yet to be started, in this order, with their journal entries.
-    waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
+    /// The programs that have yet to be started, in this order.
+    waiting: VecDeque<(EffectId, Program)>,
     /// Whether programs are killed when the thread that starts them ends.
     die_with_thread: bool,
 }
@@ -44,7 +44,7 @@ pub(super) struct Programs {
 #[derive(Debug)]
 struct Running {
     id: EffectId,
-    started: Started,
+    child: Child,
     /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
     errors: Errors,
@@ -64,9 +64,19 @@ impl Programs {
         self.die_with_thread = true;
     }
 
-    /// Queues a program to be started, once its entry is in the journal.
-    pub(super) fn start(&mut self, id: EffectId, program: Program, entry: Option<PendingEntry>) {
-        self.waiting.push_back((id, program, entry));
+    /// Queues a program to be started.
+    pub(super) fn start(&mut self, id: EffectId, program: Program) {
+        self.waiting.push_back((id, program));
+    }
+
+    /// Returns the program that is started next.
+    pub(super) fn next(&self) -> Option<EffectId> {
+        self.waiting.front().map(|(id, _)| *id)
+    }
+
+    /// Removes the program that would be started next.
+    pub(super) fn skip(&mut self) {
+        self.waiting.pop_front();
     }
 
     /// Records that the loop has reported an event of the program with this token.
@@ -89,8 +99,8 @@ impl Programs {
     /// fails.
     pub(super) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
-        if let Some((id, program, entry)) = self.waiting.pop_front() {
-            match Running::start(id, &program, entry, self.die_with_thread, registry) {
+        if let Some((id, program)) = self.waiting.pop_front() {
+            match Running::start(id, &program, self.die_with_thread, registry) {
                 Ok(running) => {
                     self.by_number.insert(id.number, running);
                 }
@@ -123,13 +133,8 @@ impl Programs {
         let Some(running) = self.by_number.get(&id.number) else {
             return ProgramEnd::NotInTime;
         };
-        let is_executed = running.started.is_executed();
         running.kill();
-        if is_executed {
-            ProgramEnd::TimedOut
-        } else {
-            ProgramEnd::NotInTime
-        }
+        ProgramEnd::TimedOut
     }
 }
 
@@ -146,25 +151,23 @@ impl Running {
     fn start(
         id: EffectId,
         program: &Program,
-        entry: Option<PendingEntry>,
         dies_with_thread: bool,
         registry: &Registry,
     ) -> io::Result<Self> {
-        if is_for_a_shell(&program.path) {
-            return Err(Errno::ENOEXEC.into());
-        }
-        let mut started = child::start(&executable(program)?, dies_with_thread, entry)?;
+        let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+        let stdin = in_memory(&program.input)?;
+        let mut child = child::start(program, &path, stdin, dies_with_thread)?;
         let token = Source::Program(id.number).token();
-        match watch(&mut started, token, registry) {
+        match watch(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
                 id,
-                started,
+                child,
                 _end: end,
                 errors,
             }),
             Err(error) => {
-                let _ = kill(started.pid, Signal::SIGKILL);
-                let _ = waitpid(started.pid, None);
+                let _ = child.kill();
+                let _ = child.wait();
                 Err(error)
             }
         }
@@ -174,13 +177,17 @@ impl Running {
     /// group is not reused.
     fn has_ended(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let status = waitid(Id::Pid(self.started.pid), flags);
+        let status = waitid(Id::Pid(self.pid()), flags);
         !matches!(status, Ok(WaitStatus::StillAlive))
+    }
+
+    fn pid(&self) -> Pid {
+        pid_of(&self.child)
     }
 
     /// Kills the rest of the program's group, and the program even if it has left the group.
     fn kill(&self) {
-        let pid = self.started.pid;
+        let pid = self.pid();
         for killed in [killpg(pid, Signal::SIGKILL), kill(pid, Signal::SIGKILL)] {
             if let Err(errno) = killed {
                 log::trace!("cannot kill a program: {errno} pid={pid}");
@@ -191,13 +198,12 @@ impl Running {
     /// Reaps a program that has ended, kills the rest of its group, and returns the outcome.
     fn bury(mut self) -> ProgramOutcome {
         self.kill();
-        let status = waitpid(self.started.pid, None);
-        let end = match (self.started.failure(), status) {
-            (Some(reason), _) => ProgramEnd::NotStarted(reason),
-            (None, Ok(WaitStatus::Exited(_, code))) => ProgramEnd::Exited(code),
-            (None, Ok(WaitStatus::Signaled(_, signal, _))) => ProgramEnd::Killed(signal as i32),
-            (None, Ok(status)) => ProgramEnd::NotStarted(format!("unexpected {status:?}")),
-            (None, Err(errno)) => ProgramEnd::NotStarted(io::Error::from(errno).to_string()),
+        let end = match self.child.wait() {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => ProgramEnd::Exited(code),
+                (None, signal) => ProgramEnd::Killed(signal.unwrap_or_default()),
+            },
+            Err(error) => ProgramEnd::NotStarted(error.to_string()),
         };
         ProgramOutcome {
             end,
@@ -225,14 +231,10 @@ impl Errors {
 }
 
 /// Makes the loop report the end of a program and what the program writes to standard error.
-fn watch(
-    started: &mut Started,
-    token: Token,
-    registry: &Registry,
-) -> io::Result<(OwnedFd, Errors)> {
-    let end = child::pidfd(started.pid)?;
+fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
+    let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
     registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
-    let errors = started.errors.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
     let mut pipe = Receiver::from(errors);
     pipe.set_nonblocking(true)?;
     registry.register(&mut pipe, token, Interest::READABLE)?;
@@ -240,34 +242,12 @@ fn watch(
     Ok((end, Errors { pipe, kept }))
 }
 
-fn executable(program: &Program) -> io::Result<Executable> {
-    let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-    let variables = program.environment.iter();
-    let variables = variables.map(|(name, value)| (*name, &**value));
-    let variables = [("PATH", &*path)].into_iter().chain(variables);
-    let variables = variables.map(|(name, value)| {
-        let mut variable = OsString::from(name);
-        variable.push("=");
-        variable.push(value);
-        variable
-    });
-    let stdin = in_memory(&program.input)?;
-    Executable::new(&program.path, &program.arguments, variables, stdin)
-}
-
-/// Returns whether a file is neither a binary nor a script that names its interpreter.
-///
-/// exec(3): "If the header of a file isn't recognized (the attempted execve(2) failed with the
-/// error ENOEXEC), these functions will execute the shell (/bin/sh) with the path of the file as
-/// its first argument." A file that cannot be read here cannot be read by a shell either.
-fn is_for_a_shell(program: &Path) -> bool {
-    let mut head = [0; 4];
-    let read = File::open(program).and_then(|mut file| file.read_exact(&mut head));
-    let is_known = head.starts_with(b"#!") || head == *b"\x7fELF";
-    match read {
-        Ok(()) => !is_known,
-        Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
-    }
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(
+        rustix::process::Pid::from_child(child)
+            .as_raw_nonzero()
+            .get(),
+    )
 }
 
 /// Returns a file without a name that contains these bytes, to be read from its beginning.

@@ -8,11 +8,11 @@ use std::process;
 use log::LevelFilter;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::service::Service;
 use super::{
-    Logger, PluginManager, SetupError, Signals, child, descriptors, passed, permissions, signals,
+    Logger, PluginManager, SetupError, Signals, descriptors, passed, permissions, signals,
 };
 use crate::config::{DaemonConfig, Exec, HandlerConfig};
 use crate::escape;
@@ -218,7 +218,8 @@ fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
 /// trusted.
 pub(super) fn resolve_programs(config: &mut HandlerConfig) -> Result<(), SetupError> {
     for Exec { program, .. } in &mut config.exec {
-        child::pidfd(Pid::this()).map_err(SetupError::ProgramsUnwatched)?;
+        pidfd_open(getpid(), PidfdFlags::empty())
+            .map_err(|errno| SetupError::ProgramsUnwatched(errno.into()))?;
         *program = permissions::trusted_program(program).map_err(|problem| {
             let program = program.clone();
             SetupError::Program { program, problem }

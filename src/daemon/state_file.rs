@@ -2,23 +2,20 @@
 //!
 //! Each version is written beside the old one and renamed over it, so that there is a complete file
 //! at every moment. It is written some time after a change, so that a burst of registrations is one
-//! version. The file is useful during one boot only, so it
-//! is not forced onto the disk.
+//! version, but before a program is started: what the program may set up is always known to the
+//! next daemon. The file is useful during one boot only, so it is not forced onto the disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::iter;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::journal::{Journal, PendingEntry};
 use super::{ProgramProblem, SetupError, permissions};
 use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
 use crate::escape;
-use crate::handler::EffectId;
 use crate::manager::{Manager, SavedState};
 use crate::time::Time;
 
@@ -37,8 +34,6 @@ pub(super) struct StateFile {
     pause: Option<Duration>,
     /// Whether a warning was logged that plugins were left out.
     is_too_long: bool,
-    /// The programs that were started since the last version.
-    journal: Journal,
 }
 
 impl StateFile {
@@ -46,7 +41,6 @@ impl StateFile {
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             boot: boot_id(&path),
-            journal: Journal::new(&path),
             path,
             written: 0,
             due: None,
@@ -60,10 +54,7 @@ impl StateFile {
     pub(super) fn check(&mut self) -> Result<(), SetupError> {
         let file = self.path.clone();
         match permissions::trusted_file(&self.path) {
-            Ok(place) => {
-                self.journal = Journal::new(&place);
-                self.path = place;
-            }
+            Ok(place) => self.path = place,
             Err(ProgramProblem::NotFound(error)) => {
                 return Err(SetupError::StateFile { file, error });
             }
@@ -73,8 +64,8 @@ impl StateFile {
             .map_err(|error| SetupError::StateFile { file, error })
     }
 
-    /// Checks that the file and its journal can be written, except for errors that may pass: a full
-    /// disk may have room later, but a missing directory will not appear.
+    /// Checks that the file can be written, except for errors that may pass: a full disk may have
+    /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let beside = beside(&self.path);
         let opened = options().create_new(true).open(&beside);
@@ -88,11 +79,9 @@ impl StateFile {
             )) => {}
             Err((_, error)) => return Err(error),
         }
-        for path in iter::once(&self.path).chain(self.journal.files()) {
-            if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-                let path = escape::path(path);
-                return Err(io::Error::other(format!("{path} is not a regular file")));
-            }
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            let path = escape::path(&self.path);
+            return Err(io::Error::other(format!("{path} is not a regular file")));
         }
         Ok(())
     }
@@ -102,10 +91,8 @@ impl StateFile {
     pub(super) fn restore(&mut self, manager: &mut Manager) {
         let path = escape::path(&self.path);
         let Some(boot) = &self.boot else { return };
-        let mut first = 0;
         match self.read(boot) {
             Ok(state) => {
-                first = state.journal().unwrap_or(0);
                 log::info!(
                     "{path}: restored plugins from the state file count={}",
                     state.len()
@@ -117,14 +104,6 @@ impl StateFile {
                 "{path}: the state file is ignored: {error}; plugins that disappeared while \
                  plugind was not running are not deregistered"
             ),
-        }
-        let entries = self.journal.read(first, boot);
-        if !entries.is_empty() {
-            let count = entries.len();
-            log::info!("{path}: replaying the journal of the state file count={count}");
-        }
-        for entry in entries {
-            manager.replay(entry);
         }
         self.written = manager.revision();
     }
@@ -144,59 +123,37 @@ impl StateFile {
         if self.boot.is_none() {
             return; // The file is never written.
         }
-        if self.due.is_none() && self.is_changed(manager) {
+        if self.due.is_none() && manager.revision() != self.written {
             self.due = Some(now + STATE_FILE_DELAY);
-        }
-        if self.journal.is_half_full() && self.pause.is_none() {
-            self.due = Some(now);
-        }
-    }
-
-    /// Returns whether the last version lacks something.
-    fn is_changed(&self, manager: &Manager) -> bool {
-        manager.revision() != self.written || self.journal.is_dirty()
-    }
-
-    /// Returns the journal entry to append before this program is started, or `None` if it is
-    /// started without one. If it must not be, returns the reason.
-    pub(super) fn journal_entry(
-        &mut self,
-        id: EffectId,
-        manager: &Manager,
-    ) -> Result<Option<PendingEntry>, &'static str> {
-        match (&self.boot, manager.journal_entry(id)) {
-            (Some(boot), Some(entry)) => self.journal.add(&entry, boot),
-            _ => Ok(None),
         }
     }
 
     /// Writes the next version if that is due.
     pub(super) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
         if self.due.is_some_and(|due| due <= now) {
-            self.save(manager, now);
+            let _is_logged = self.save(manager, now);
         }
     }
 
-    /// Writes the next version now, if the manager has changed.
-    pub(super) fn save(&mut self, manager: &Manager, now: Time) {
+    /// Writes the next version now, if the manager has changed. Returns why that is impossible.
+    pub(super) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
         self.due = None;
-        if let Err(error) = self.write(manager) {
+        self.write(manager).map_err(|error| {
             self.failed(&error, now);
-        }
+            format!("cannot write the state file: {error}")
+        })
     }
 
     fn write(&mut self, manager: &Manager) -> io::Result<()> {
-        let Some(boot) = self.boot.as_ref().filter(|_| self.is_changed(manager)) else {
+        let is_changed = manager.revision() != self.written;
+        let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {
             return Ok(());
         };
         let mut file = create(&beside(&self.path))?;
-        let journal = self.journal.begin();
         let mut state = manager.snapshot(boot);
-        state.set_journal(journal);
         file.write_all(&state.encode())?;
         fs::rename(beside(&self.path), &self.path)?;
         self.written = manager.revision();
-        self.journal.contained(journal);
         self.succeeded(state.left_out());
         Ok(())
     }
@@ -283,18 +240,13 @@ mod tests {
     use crate::handler::HandlerTable;
 
     #[test]
-    fn a_directory_in_the_place_of_the_file_or_of_its_journal_prevents_a_start() {
+    fn a_directory_in_the_place_of_the_file_prevents_a_start() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["state", "state.journal-a", "state.journal-b"] {
-            let place = dir.path().join(name);
-            fs::create_dir(&place).unwrap();
-            let error = StateFile::new(dir.path().join("state"))
-                .check()
-                .unwrap_err();
-            let expected = format!("{} is not a regular file", place.display());
-            assert!(error.to_string().contains(&expected), "{error}");
-            fs::remove_dir(&place).unwrap();
-        }
+        let place = dir.path().join("state");
+        fs::create_dir(&place).unwrap();
+        let error = StateFile::new(place.clone()).check().unwrap_err();
+        let expected = format!("{} is not a regular file", place.display());
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 
     #[test]

@@ -42,7 +42,6 @@
 //! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |
 //! | snapshot, saved state | what is written to the state file; what is read from it |
 //! | expected | the socket of a restored plugin, until the watch has found or lost it |
-//! | journal, entry | the programs that were started since the last version; one of them |
 //! | replay | apply an entry to what the state file holds, after a restart |
 //! | restored | registered before a restart, and not registered again yet |
 //! | root | a directory that the user named, as the watch resolves it |

@@ -278,10 +278,6 @@
 //!
 //! - `{file}: restored plugins from the state file count={count}` (info): These plugins were
 //!   registered before the restart. Those that have gone are deregistered.
-//! - `{file}: replaying the journal of the state file count={count}` (info): The daemon was killed:
-//!   what its programs did last is taken from the journal.
-//! - `{file}: entries of the state file's journal are ignored: {problem}` (warn): A part of the
-//!   journal is damaged, or other users may change it. A `del` may be missing or run twice.
 //! - `{file}: the state file is ignored: {error}; plugins that disappeared while plugind was not
 //!   running are not deregistered` (warn): It is incomplete, from before a reboot, or other users
 //!   may change it. It is written again; check its permissions.

@@ -205,13 +205,9 @@
 //!   as one of an unknown format.
 //! - A plugin that announced itself has the key `announced`. An older version takes it for one
 //!   whose socket has gone, and deregisters it.
-//! - The key `journal` is the number of the first entry of the journal (`FILE.journal-a`,
-//!   `FILE.journal-b`) that the file does not contain. An older version reads and writes neither:
-//!   it ignores the journal, and what was run in the last second before a SIGKILL with it. A file
-//!   without the key is used with the whole journal of this boot. Each entry is a line of JSON;
-//!   keys may be added.
-//!   Tests: `keys_that_are_not_known_are_skipped`,
-//!   `entries_are_read_in_order_by_the_next_process_until_a_version_contains_them`.
+//! - Keys that are not known are skipped, and keys may be added. Journals (`FILE.journal-a`,
+//!   `FILE.journal-b`), which 0.1.0 wrote beside the file, are not read: what was run in the last
+//!   second before a SIGKILL of that version is run again.
 //! - **Downgrade.** A file of an unknown format is reported and not used, and the start continues:
 //!   a plugin that disappeared in between is not deregistered then. A version skips keys that it
 //!   does not know.

@@ -150,7 +150,7 @@ pub enum Output {
     Event(Box<PluginEvent>),
     /// Count this for the metrics.
     Measured(Measurement),
-    /// Append [`Manager::journal_entry`] to the journal, run a program, then send
+    /// Write the state file if it has changed ([`Manager::revision`]), run a program, then send
     /// [`Input::ProgramEnded`].
     Spawn {
         /// The name of the program from now on.

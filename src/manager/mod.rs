@@ -23,11 +23,9 @@
 //! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
 //! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
 //! entry and the exit. `sockets` finds a socket by its path; `announced` has the
-//! plugins that announce themselves; `saved_state` and `snapshot` restore and save the registered
-//! plugins, `journal` the programs in between. `memory` counts what is held of all plugins
-//! together, and `cuts` limits it. `record` is what operators see of a socket, `changes` what has
-//! changed since they looked, and `request` what they can ask for. `measurement` is what is counted
-//! for the metrics.
+//! plugins that announce themselves; `saved_state` saves and restores the registered plugins.
+//! `record` is what operators see of a socket, `changes` what has changed since they looked, and
+//! `request` what they can ask for. `measurement` is what is counted for the metrics.
 
 mod active;
 mod announced;
@@ -44,7 +42,6 @@ mod failure;
 mod host;
 mod ids;
 mod invariants;
-mod journal;
 mod limiter;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod link_name;
@@ -87,7 +84,6 @@ pub use failure::{Failure, Refusal};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use journal::JournalEntry;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use measurement::{Limit, Measurement};
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -25,7 +25,7 @@ use super::registered::{By, Registered};
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, MAX_STATE_FILE};
 use crate::escape;
-use crate::handler::Plugin;
+use crate::handler::{EffectId, Plugin};
 use crate::watch::Identity;
 
 /// The plugins that a restart needs, as they were at one moment.
@@ -35,10 +35,6 @@ pub struct SavedState {
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
-    /// The number of the first entry of the journal that the file does not contain. Older versions
-    /// neither write nor read this field.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    journal: Option<u64>,
     /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
     #[serde(default)]
     owed: Vec<SavedPlugin>,
@@ -89,11 +85,6 @@ impl SavedState {
         Ok(state)
     }
 
-    /// Sets the number of the next journal entry: the state contains all before it.
-    pub fn set_journal(&mut self, next: u64) {
-        self.journal = Some(next);
-    }
-
     /// Encodes the file. Leaves out the longest entries, those of registered plugins first, if the
     /// file would be too long.
     pub fn encode(&mut self) -> Vec<u8> {
@@ -123,12 +114,6 @@ impl SavedState {
     /// Returns the number of plugins left out so far: there was no room, or a path is not UTF-8.
     pub fn left_out(&self) -> usize {
         self.left_out
-    }
-
-    /// Returns the number of the first journal entry that the file does not contain. `None`: a
-    /// version without a journal wrote the file.
-    pub fn journal(&self) -> Option<u64> {
-        self.journal
     }
 
     /// Returns the number of registered plugins in the file.
@@ -205,11 +190,16 @@ impl Manager {
         SavedState {
             format: FORMAT.to_owned(),
             boot: boot.to_owned(),
-            journal: None,
             owed,
             plugins: saved.filter_map(&mut count).collect(),
             left_out,
         }
+    }
+
+    /// Returns whether a program that is to be started registers a plugin that the program does not
+    /// know: the plugin has to be saved before.
+    pub fn is_add(&self, id: EffectId) -> bool {
+        self.host.run(id).is_some_and(|run| run.action == "add")
     }
 
     /// Restores what was registered before a restart. To be called before any socket is found.
@@ -286,7 +276,7 @@ pub(super) const FORMAT: &str = "plugind registered plugins 2";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::MAX_SHARE;
+    use crate::config::MAX_SOCKETS;
 
     const BOOT: &str = "0a1b";
 
@@ -345,7 +335,6 @@ mod tests {
         let mut state = SavedState {
             format: FORMAT.to_owned(),
             boot: BOOT.to_owned(),
-            journal: Some(1),
             owed: vec![saved("owed", 40 * 1024)],
             plugins: usual.chain(large).collect(),
             left_out: 0,
@@ -370,6 +359,6 @@ mod tests {
             socket: Path::new(&"s".repeat(107)).into(),
         };
         let entry = SavedPlugin::of(&honest, NO_SOCKET, true).expect("its paths are text");
-        assert!(entry.len() < MAX_SHARE);
+        assert!(entry.len() < MAX_STATE_FILE / MAX_SOCKETS);
     }
 }

@@ -2,7 +2,7 @@
 //! kubelet that the manager avoids ([`beyond_kubelet`]); where the calls of handlers are sent
 //! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
 //! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]), and
-//! what follows from them after the daemon was killed ([`journal`]); what is [`measured`] and shown
+//! what follows from them after the daemon was [`killed`]; what is [`measured`] and shown
 //! as [`metrics`]; the dry run ([`observe`]); plugins that announce themselves ([`announced`]);
 //! waiting in the queue for a permit ([`queue`]); too few descriptors ([`descriptors`]); handlers
 //! that change at run time ([`replaced`]); what operators see and request ([`records`]); and what
@@ -17,7 +17,7 @@ mod endpoints;
 mod event_kinds;
 mod events;
 mod exec;
-mod journal;
+mod killed;
 mod measured;
 mod metrics;
 mod node;

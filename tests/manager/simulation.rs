@@ -12,7 +12,6 @@ mod devices;
 mod disk;
 mod events;
 mod faults;
-mod journal;
 mod operator;
 mod oracle;
 mod programs;

@@ -1,5 +1,5 @@
 //! System calls of a daemon's children that are held until the test lets them pass
-//! (seccomp_unotify(2)): as on a disk that is slow, or on processors that are busy.
+//! (seccomp_unotify(2)): as on processors that are busy.
 
 #![allow(unsafe_code, reason = "seccomp_unotify(2) has no safe form")]
 
@@ -10,39 +10,26 @@ use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use nix::libc::{self, c_long, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter};
+use nix::libc::{self, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use self::seccomp::{ALLOW, ARCHITECTURE, HOLD, argument, jump_unless, load, mask, number, start};
+use self::seccomp::{ALLOW, ARCHITECTURE, HOLD, jump_unless, load, number, start};
 
 #[path = "seccomp.rs"]
 mod seccomp;
 
-/// The system calls that are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calls {
-    /// The child opens the journal of the state file.
-    OpenJournal,
-    /// The child makes itself the leader of a process group: before anything that another process
-    /// can notice.
-    SetGroup,
-}
-
 /// The end of a filter at which held system calls arrive.
 pub(crate) struct Held(OwnedFd);
 
-/// Starts a process whose system calls of this kind are held, as those of its children. Fails with
+/// Starts a process whose calls of setpgid(2) are held, as those of its children. Fails with
 /// the reason why this machine cannot.
-pub(crate) fn hold<T: Send>(
-    calls: Calls,
-    start: impl FnOnce() -> T + Send,
-) -> Result<(Held, T), String> {
+pub(crate) fn hold<T: Send>(start: impl FnOnce() -> T + Send) -> Result<(Held, T), String> {
     if ARCHITECTURE == 0 {
         return Err("system calls of this architecture are not known".to_owned());
     }
     let filtered = || {
         let flag = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-        let installed = seccomp::install(&filter(calls), flag);
+        let installed = seccomp::install(&filter(), flag);
         let fd = installed.map_err(|error| format!("system calls cannot be held: {error}"))?;
         // SAFETY: the kernel has just opened this descriptor for this call.
         let held = Held(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -85,35 +72,15 @@ impl Held {
     }
 }
 
-/// Returns a program for the kernel that holds these system calls.
-fn filter(calls: Calls) -> Vec<sock_filter> {
+/// Returns a program for the kernel that holds setpgid(2): a child makes itself the leader of a
+/// process group before anything that another process can notice.
+fn filter() -> Vec<sock_filter> {
     let mut program = start();
     let call = load(offset_of!(seccomp_data, nr));
-    match calls {
-        Calls::SetGroup => {
-            let is_not = jump_unless(number(libc::SYS_setpgid), 1);
-            program.extend([call, is_not, HOLD]);
-        }
-        Calls::OpenJournal => {
-            // A shell that appends to a file follows links.
-            let wanted = u32::try_from(libc::O_APPEND | libc::O_NOFOLLOW).unwrap();
-            for &(open, flags) in OPENS {
-                program.extend([call, jump_unless(number(open), 4)]);
-                program.extend([load(argument(flags)), mask(wanted)]);
-                program.extend([jump_unless(wanted, 1), HOLD]);
-            }
-        }
-    }
-    program.push(ALLOW);
+    let is_not = jump_unless(number(libc::SYS_setpgid), 1);
+    program.extend([call, is_not, HOLD, ALLOW]);
     program
 }
-
-/// The system calls that open a file, with the place of the flags among their arguments.
-const OPENS: &[(c_long, usize)] = &[
-    #[cfg(any(target_arch = "x86_64", target_arch = "arm"))]
-    (libc::SYS_open, 1),
-    (libc::SYS_openat, 2),
-];
 
 /// The time limit for a system call, a hundred times what it takes.
 const PATIENCE: Duration = Duration::from_secs(60);

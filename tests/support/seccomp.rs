@@ -36,11 +36,6 @@ pub(crate) const fn argument(index: usize) -> usize {
     offset_of!(seccomp_data, args) + index * size_of::<u64>() + low_half
 }
 
-/// Keeps only these bits of what was loaded.
-pub(crate) fn mask(bits: u32) -> sock_filter {
-    instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, bits)
-}
-
 /// Skips that many instructions unless what was loaded is `value`.
 pub(crate) fn jump_unless(value: u32, count: u8) -> sock_filter {
     let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;

@@ -7,12 +7,12 @@ use std::path::Path;
 use mio::{Registry, Token};
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, openat2};
 use nix::sys::socket::{getsockopt, sockopt};
-use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::finding::{Findings, Level};
 use crate::config::DESCRIPTOR_RESERVE;
+use crate::daemon::descriptors;
 use crate::daemon::inotify::Inotify;
-use crate::daemon::{child, descriptors};
 use crate::watch::{Cause, Place, Problem};
 
 /// Examines the system, for a daemon that needs that many watches and has that many sockets. `dir`
@@ -56,7 +56,7 @@ const FEATURES: [Feature; 3] = [
         level: Level::Warning,
         without: "pidfd_open (Linux 5.3) is missing: plugind run does not start with --exec",
         remedy: "use a later kernel, or allow the system call",
-        has: || child::pidfd(Pid::this()).is_ok(),
+        has: || pidfd_open(getpid(), PidfdFlags::empty()).is_ok(),
     },
     Feature {
         level: Level::Note,

@@ -353,11 +353,10 @@ fn warning() -> Metadata<'static> {
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
 /// its limits and the directories that the user named. Plugins can cause such lines only rarely.
-pub(super) const OWN: [&str; 10] = [
+pub(super) const OWN: [&str; 9] = [
     "plugind::daemon::api::listener",
     "plugind::daemon::by_name",
     "plugind::daemon::file_lock",
-    "plugind::daemon::journal",
     "plugind::daemon::lock",
     "plugind::daemon::roots",
     "plugind::daemon::run",

@@ -1,26 +1,26 @@
-//! The programs that handlers run, with their entries in the journal.
+//! The programs that handlers run, each after what it may set up was saved.
 
 use super::PluginManager;
-use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
+use crate::handler::{EffectId, ProgramEnd, ProgramOutcome};
 use crate::manager;
 use crate::time::Time;
 
 impl PluginManager {
-    /// Queues a program to be started, once its entry is in the journal of the state file, if there
-    /// is one.
-    pub(super) fn start_program(&mut self, id: EffectId, program: Program, now: Time) {
-        let file = self.state_file.as_mut();
-        match file.map_or(Ok(None), |file| file.journal_entry(id, &self.manager)) {
-            Ok(entry) => self.programs.start(id, program, entry),
-            Err(reason) => {
-                let end = ProgramEnd::NotStarted(reason.to_owned());
-                self.program_ended(id, ProgramOutcome::silent(end), now);
+    /// Starts the next program, and reports those that have ended.
+    ///
+    /// Only an `add` makes a plugin known to the program, so it is not started if it cannot be
+    /// saved. What else is run is about a plugin that is saved already: it is run once more after
+    /// a restart.
+    pub(super) fn advance_programs(&mut self, now: Time) {
+        if let (Some(next), Some(file)) = (self.programs.next(), &mut self.state_file) {
+            if let Err(reason) = file.save(&self.manager, now) {
+                if self.manager.is_add(next) {
+                    self.programs.skip();
+                    let end = ProgramEnd::NotStarted(reason);
+                    self.program_ended(next, ProgramOutcome::silent(end), now);
+                }
             }
         }
-    }
-
-    /// Starts the next program, and reports those that have ended.
-    pub(super) fn advance_programs(&mut self, now: Time) {
         for (id, outcome) in self.programs.advance(self.poll.registry()) {
             self.program_ended(id, outcome, now);
         }

@@ -126,15 +126,10 @@ impl HandlerHost {
 
     /// Drops the events of some effects that were not delivered yet.
     fn drop_events_of(&mut self, is_dropped: &dyn Fn(EffectId) -> bool) {
-        self.drop_events(&|event| match event {
-            PendingEvent::Effect(_, event) => is_dropped(event.effect()),
-            PendingEvent::Resume(..) => false,
+        self.events.retain(|event| match event {
+            PendingEvent::Effect(_, event) => !is_dropped(event.effect()),
+            PendingEvent::Resume(..) => true,
         });
-    }
-
-    /// Drops some of the events that were not delivered yet.
-    pub(super) fn drop_events(&mut self, is_dropped: &dyn Fn(&PendingEvent) -> bool) {
-        self.events.retain(|event| !is_dropped(event));
     }
 
     /// Ends an effect, if it is open, without an event.

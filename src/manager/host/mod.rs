@@ -287,14 +287,6 @@ impl HandlerHost {
         self.events.push_back(PendingEvent::Resume(handler, plugin));
     }
 
-    /// Forgets the deregistrations to be resumed of some plugins.
-    pub(super) fn forget_resumed(&mut self, is_meant: &dyn Fn(&Plugin) -> bool) {
-        self.drop_events(&|event| match event {
-            PendingEvent::Resume(_, plugin) => is_meant(plugin),
-            PendingEvent::Effect(..) => false,
-        });
-    }
-
     /// Returns whether handlers have yet to receive an event.
     pub(super) fn is_any_event(&self) -> bool {
         !self.events.is_empty()

@@ -1,5 +1,5 @@
 //! The disk with the state file, which may be full: a version that is not written as a whole is
-//! never read. The journal is beside it.
+//! never read.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use plugind::manager::Manager;
 use plugind::time::Time;
 use serde_json::Value;
 
-use super::journal::Journal;
 use super::restart::{BOOT, decode};
 
 /// The state file, written as the daemon does it.
@@ -16,7 +15,6 @@ use super::restart::{BOOT, decode};
 pub(super) struct Disk {
     /// The version that was written last.
     pub(super) file: Option<Vec<u8>>,
-    pub(super) journal: Journal,
     pub(super) is_full: bool,
     /// Whether one program is started at each step of the simulation, instead of all.
     pub(super) is_slow: bool,
@@ -39,7 +37,6 @@ impl Disk {
         }
         self.due = None;
         if self.is_full {
-            self.journal.begin();
             let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
             self.pause = Some(pause.min(STATE_FILE_RETRY));
             self.due = self.pause.map(|pause| now + pause);
@@ -48,49 +45,39 @@ impl Disk {
         }
     }
 
-    /// Writes the next version if the manager has changed and the disk is not full.
-    pub(super) fn save(&mut self, manager: &Manager) {
-        if self.is_full || !self.is_changed(manager) {
-            return;
+    /// Writes the next version if the manager has changed. Returns whether the disk has it.
+    pub(super) fn save(&mut self, manager: &Manager) -> bool {
+        let is_changed = self.is_changed(manager);
+        if is_changed && !self.is_full {
+            self.file = Some(manager.snapshot(BOOT).encode());
+            self.written = Some(manager.revision());
+            self.pause = None;
         }
-        let journal = self.journal.begin();
-        let mut state = manager.snapshot(BOOT);
-        state.set_journal(journal);
-        self.file = Some(state.encode());
-        self.journal.contained(journal);
-        self.written = Some(manager.revision());
-        self.pause = None;
+        !is_changed || !self.is_full
     }
 
     /// Returns whether the last version lacks something.
     fn is_changed(&self, manager: &Manager) -> bool {
-        let written = self.written.unwrap_or(self.started);
-        manager.revision() != written || self.journal.is_dirty()
+        manager.revision() != self.written.unwrap_or(self.started)
     }
 
     /// Ends the process that writes: what was written of a version is never read.
     pub(super) fn restarted(&mut self) {
-        let (file, mut journal) = (self.file.take(), std::mem::take(&mut self.journal));
-        journal.restarted();
+        let file = self.file.take();
         let (is_full, is_slow) = (self.is_full, self.is_slow);
         *self = Self {
             file,
-            journal,
             is_full,
             is_slow,
             ..Self::default()
         };
     }
 
-    /// Restores what the file and the journal have in a manager.
+    /// Restores what the file has in a manager.
     pub(super) fn restore(&mut self, manager: &mut Manager) {
-        let mut first = 0;
         if let Some(file) = &self.file {
-            let state = decode(file);
-            first = state.journal().expect("it was written");
-            manager.restore(state);
+            manager.restore(decode(file));
         }
-        self.journal.replay(first, manager);
         self.started = manager.revision();
     }
 
@@ -98,9 +85,7 @@ impl Disk {
     pub(super) fn check(&self, manager: &Manager) {
         if self.written == Some(manager.revision()) {
             let file = self.file.as_deref().expect("it was written");
-            let mut current = manager.snapshot(BOOT);
-            current.set_journal(self.journal.first());
-            let current = current.encode();
+            let current = manager.snapshot(BOOT).encode();
             assert_eq!(sorted(file), sorted(&current), "a change was not announced");
         }
     }

@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::Simulation;
 use super::disk::Disk;
-use super::journal::{Journal, PendingEntry};
 use super::restart::BOOT;
 
 /// The plugins with programs, and the verbs that were run for each name, in order.
@@ -21,8 +20,8 @@ use super::restart::BOOT;
 pub(super) struct Programs {
     set_up: BTreeMap<Key, SetUp>,
     records: BTreeMap<(String, String), Vec<String>>,
-    /// The programs that have yet to be started, in this order, with their journal entries.
-    waiting: VecDeque<(EffectId, Program, Option<PendingEntry>)>,
+    /// The programs that have yet to be started, in this order.
+    waiting: VecDeque<(EffectId, Program)>,
     /// The programs that run, and what they are run for.
     running: BTreeMap<EffectId, (String, Key)>,
     /// Whether programs cannot be started.
@@ -85,15 +84,13 @@ impl Programs {
         self.has_two_handlers = true;
     }
 
-    /// Records that the daemon was ended. If the state file was lost, the next one knows
-    /// only the plugins with an entry in the journal.
+    /// Records that the daemon was ended. If the state file was lost, the next one knows nothing.
     pub(super) fn restarted(&mut self, disk: &Disk) {
         self.running.clear();
         self.waiting.clear();
         self.has_two_handlers = false;
         if disk.file.is_none() {
-            let known = journaled(&disk.journal);
-            self.set_up.retain(|key, _| known.contains(key));
+            self.set_up.clear();
         }
     }
 
@@ -139,14 +136,6 @@ fn saved(file: &[u8]) -> BTreeSet<Key> {
     lists.into_iter().flatten().map(key_in).collect()
 }
 
-/// Returns the plugins in a journal that were registered, or about to be.
-fn journaled(journal: &Journal) -> BTreeSet<Key> {
-    let lines = journal.lines();
-    let entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let entries = entries.filter(|entry| entry["action"] != "del");
-    entries.map(|entry| key_in(&entry["plugin"])).collect()
-}
-
 /// Returns the key of a plugin in a file.
 fn key_in(plugin: &Value) -> Key {
     let text = |key: &str| plugin[key].as_str().expect("it is a text").to_owned();
@@ -176,8 +165,8 @@ impl Simulation {
         waiting.any(|(id, ..)| !requested.contains_key(id))
     }
 
-    /// Lets the daemon be killed at any moment while it starts programs. The next program may have
-    /// an entry in the journal, and the others have none.
+    /// Lets the daemon be killed at any moment while it starts programs. The state file may have
+    /// been written for the next one.
     pub(super) fn kill_programs(&mut self) {
         self.forget_waiting();
         self.queue_programs();
@@ -186,39 +175,34 @@ impl Simulation {
             if moment > 1 && self.start_next() {
                 continue;
             }
-            if let Some((_, _, Some(entry))) = self.programs.waiting.front().filter(|_| moment > 0)
-            {
-                self.disk.journal.append(entry, self.disk.is_full);
+            if moment > 0 && !self.programs.waiting.is_empty() {
+                self.disk.save(&self.node.world.manager);
             }
             return;
         }
     }
 
-    /// Numbers the journal entries of the programs that the manager has requested.
+    /// Queues the programs that the manager has requested.
     fn queue_programs(&mut self) {
         self.forget_killed();
         let world = &mut self.node.world;
-        let mut entries = std::mem::take(&mut world.journal);
         for (id, program) in std::mem::take(&mut world.spawned) {
-            let entry = entries.iter().position(|(other, _)| *other == id);
-            let entry = entry.map(|entry| self.disk.journal.add(&entries.swap_remove(entry).1));
             world.unstarted.insert(id);
-            self.programs.waiting.push_back((id, program, entry));
+            self.programs.waiting.push_back((id, program));
         }
     }
 
     /// Starts the next program, or ends it if it cannot be started. Returns whether there was one.
     fn start_next(&mut self) -> bool {
         self.queue_programs();
-        let Some((id, program, entry)) = self.programs.waiting.pop_front() else {
+        let Some((id, program)) = self.programs.waiting.pop_front() else {
             return false;
         };
         self.node.world.unstarted.remove(&id);
         // One that was killed, or has ended, at the moment of its request has run.
         let runs = self.node.world.programs.contains_key(&id);
-        let journal = &mut self.disk.journal;
-        let is_full = self.disk.is_full;
-        let may_start = entry.is_none_or(|entry| journal.append(&entry, is_full));
+        let manager = &self.node.world.manager;
+        let may_start = self.disk.save(manager) || !manager.is_add(id);
         if !may_start || self.programs.is_missing && runs {
             let why = ProgramEnd::NotStarted("it is missing, or the disk is full".to_owned());
             self.node.world.end_program(id, why);

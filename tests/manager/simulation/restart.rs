@@ -8,7 +8,6 @@ use plugind::handler::{HandlerTable, Plugin};
 use plugind::manager::{Input, Manager, OnDown, SavedState};
 
 use super::Simulation;
-use super::journal::Journal;
 use super::operator::Operator;
 use super::oracle::Oracle;
 use super::readers::Reader;
@@ -83,9 +82,6 @@ impl Simulation {
     pub(super) fn kill_daemon(&mut self) {
         if self.rng.one_in(8) {
             self.disk.file = None;
-            if self.rng.one_in(2) {
-                self.disk.journal = Journal::default();
-            }
         }
         self.begin_again();
     }

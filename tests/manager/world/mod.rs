@@ -19,8 +19,8 @@ use plugind::handler::{
 };
 use plugind::manager::reconcile::{Action, plan};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, ConnectionId, Input, JournalEntry, LivenessSource, Manager,
-    Measurement, Output, PluginEvent,
+    AnnouncementError, AnnouncementId, ConnectionId, Input, LivenessSource, Manager, Measurement,
+    Output, PluginEvent,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -75,8 +75,8 @@ pub(crate) struct World {
     pub(crate) program_end: Option<ProgramEnd>,
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
-    /// The entries of the journal, one for each program that was started.
-    pub(crate) journal: Vec<(EffectId, JournalEntry)>,
+    /// The state file, written before each program is started.
+    pub(crate) state_file: Option<Vec<u8>>,
     /// The programs among them that wait for the disk.
     pub(crate) unstarted: BTreeSet<EffectId>,
     /// The programs that were killed.
@@ -143,7 +143,7 @@ impl World {
             program_end: None,
             programs: BTreeMap::new(),
             unstarted: BTreeSet::new(),
-            journal: Vec::new(),
+            state_file: None,
             killed: Vec::new(),
             dials: BTreeMap::new(),
             answered: Vec::new(),
@@ -235,8 +235,7 @@ impl World {
                 self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
-                let entry = self.manager.journal_entry(id);
-                self.journal.extend(entry.map(|entry| (id, entry)));
+                self.state_file = Some(self.manager.snapshot("boot").encode());
                 self.spawned.push((id, program.clone()));
                 self.programs.insert(id, program);
             }

@@ -20,7 +20,7 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
-pub(crate) const MISTAKES: [Mistake; 54] = [
+pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         file: "src/manager/names.rs",
@@ -302,26 +302,11 @@ pub(crate) const MISTAKES: [Mistake; 54] = [
         finder: Finder::Simulation { seed: 11121 },
     },
     Mistake {
-        what: "a program is started although its entry is not in the journal",
-        file: "src/manager/journal.rs",
-        right: "self.action == ADD",
-        wrong: "self.action != ADD",
+        what: "a program is started although its plugin is not saved",
+        file: "src/manager/saved_state.rs",
+        right: "run.action == \"add\"",
+        wrong: "run.action != \"add\"",
         finder: Finder::Simulation { seed: 28 },
-    },
-    Mistake {
-        what: "an `add` in the journal is not restored",
-        file: "src/manager/journal.rs",
-        right: "self.restore_plugin(plugin, identity, is_announced);",
-        wrong: "let _ = (identity, is_announced);",
-        finder: Finder::Simulation { seed: 1 },
-    },
-    Mistake {
-        what: "a `del` in the journal is not owed",
-        file: "src/manager/journal.rs",
-        right: "            self.host.resume(plugin);
-            return;",
-        wrong: "            return;",
-        finder: Finder::Simulation { seed: 430 },
     },
     Mistake {
         what: "a `del` that is yet to be started is not owed any more",

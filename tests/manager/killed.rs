@@ -1,5 +1,5 @@
-//! The journal: what a daemon that was killed has run, and what follows from that at its next
-//! start. The state file is of an earlier moment, or does not exist.
+//! What a daemon that was killed has run, and what follows from that at its next start. The state
+//! file is of the last program's start, or of a later moment.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,30 +18,18 @@ fn disk(name: &str) -> Script {
     Script::good("CSIPlugin", name)
 }
 
-/// A version of the state file, and the number of journal entries that it contains.
-#[derive(Clone, Default)]
-struct Saved {
-    file: Option<Vec<u8>>,
-    contained: usize,
+/// Writes the state file, as the daemon does some time after a change.
+fn save(world: &mut World) {
+    world.state_file = Some(world.manager.snapshot("boot").encode());
 }
 
-fn save(world: &World) -> Saved {
-    Saved {
-        file: Some(world.manager.snapshot("boot").encode()),
-        contained: world.journal.len(),
-    }
-}
-
-/// Kills the daemon, and starts another one that has read the state file and the journal. The watch
-/// has reported nothing yet.
-fn kill(world: &mut World, saved: &Saved) {
+/// Kills the daemon, and starts another one that has read the state file. The watch has reported
+/// nothing yet.
+fn kill(world: &mut World) {
     world.restart(manager());
-    if let Some(file) = &saved.file {
+    if let Some(file) = &world.state_file {
         let state = SavedState::decode(file, "boot").expect("it was just written");
         world.manager.restore(state);
-    }
-    for (_, entry) in world.journal.split_off(saved.contained) {
-        world.manager.replay(entry);
     }
     world.manager.handle_timeout(world.now);
     world.run();
@@ -76,12 +64,12 @@ fn fail(world: &mut World) {
 }
 
 #[test]
-fn an_add_that_no_state_file_has_is_undone_if_the_plugin_has_gone() {
+fn an_add_is_undone_if_the_plugin_has_gone() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     succeed(&mut world);
     world.remove(A);
-    kill(&mut world, &Saved::default());
+    kill(&mut world);
     assert!(running(&world).is_empty(), "its directory was not read yet");
     look(&mut world);
     assert_eq!(running(&world), ["del a"]);
@@ -91,10 +79,10 @@ fn an_add_that_no_state_file_has_is_undone_if_the_plugin_has_gone() {
 }
 
 #[test]
-fn an_add_that_no_state_file_has_is_repeated_if_the_plugin_exists() {
+fn an_add_is_repeated_if_the_plugin_exists() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
-    kill(&mut world, &Saved::default());
+    kill(&mut world);
     look(&mut world);
     assert_eq!(running(&world), ["re-add a"]);
     succeed(&mut world);
@@ -108,7 +96,7 @@ fn an_add_is_undone_before_that_of_another_plugin_at_the_same_path() {
         world.appear(A, disk("a"));
         succeed(&mut world);
         world.create(A, disk(name));
-        kill(&mut world, &Saved::default());
+        kill(&mut world);
         look(&mut world);
         assert_eq!(running(&world), ["del a"]);
         succeed(&mut world);
@@ -121,11 +109,11 @@ fn a_del_that_may_not_have_ended_is_run_again_before_the_next_add() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     succeed(&mut world);
-    let saved = save(&world);
+    save(&mut world);
     world.vanish(A);
     assert_eq!(running(&world), ["del a"]);
     world.create(A, disk("a"));
-    kill(&mut world, &saved);
+    kill(&mut world);
     assert_eq!(running(&world), ["del a"]);
     assert!(world.manager.restored().is_empty());
     look(&mut world);
@@ -139,24 +127,24 @@ fn a_del_before_an_add_of_the_same_name_has_run_and_is_not_repeated() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     succeed(&mut world);
-    let saved = save(&world);
+    save(&mut world);
     world.vanish(A);
     succeed(&mut world);
     world.appear(B, disk("a"));
     succeed(&mut world);
-    kill(&mut world, &saved);
+    kill(&mut world);
     look(&mut world);
     assert_eq!(running(&world), ["re-add a"]);
 }
 
 #[test]
-fn what_the_state_file_contains_is_not_replayed() {
+fn an_add_that_failed_before_the_file_was_written_is_not_undone() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     fail(&mut world);
     world.vanish(A);
-    let saved = save(&world);
-    kill(&mut world, &saved);
+    save(&mut world);
+    kill(&mut world);
     look(&mut world);
     assert!(running(&world).is_empty());
 }
@@ -171,7 +159,7 @@ fn the_plugin_that_is_promoted_is_known_after_the_newer_one_has_gone() {
     world.vanish(B);
     succeed(&mut world);
     assert_eq!(running(&world), ["re-add a"]);
-    kill(&mut world, &Saved::default());
+    kill(&mut world);
     assert!(running(&world).is_empty());
     look(&mut world);
     assert_eq!(running(&world), ["re-add a"]);
@@ -202,41 +190,40 @@ const STORY: [Step; 14] = [
 
 #[test]
 fn programs_and_plugins_agree_whenever_the_daemon_was_killed_and_its_state_saved() {
-    let mut replayed = 0;
+    let mut run = 0;
     for killed in 0..=STORY.len() {
         for saved in 0..=killed {
             for gone in [None, Some(A), Some(B)] {
-                replayed += play(killed, saved, gone);
+                run += play(killed, saved, gone);
             }
         }
     }
-    assert!(replayed > 100, "{replayed}");
+    assert!(run > 100, "{run}");
 }
 
 /// Plays the story until the daemon is killed before one step. Its state was saved before another
-/// step: never, if that is the first. The socket at the path `gone` is removed meanwhile. Returns
-/// the number of replayed entries.
+/// step, too, unless that is the first. The socket at the path `gone` is removed meanwhile. Returns
+/// the number of programs that the next daemon has run.
 fn play(killed: usize, saved: usize, gone: Option<&str>) -> usize {
     let case = format!("killed={killed} saved={saved} gone={gone:?}");
     let mut world = World::with(manager());
-    let mut file = Saved::default();
     let mut log = Vec::new();
     for (n, step) in STORY[..killed].iter().enumerate() {
         if n == saved && n > 0 {
-            file = save(&world);
+            save(&mut world);
         }
         let before: Vec<_> = world.programs.keys().copied().collect();
         step(&mut world);
         note(&world, &before, &mut log);
     }
     if saved == killed && killed > 0 {
-        file = save(&world);
+        save(&mut world);
     }
-    let replayed = world.journal.len() - file.contained;
     if let Some(path) = gone.filter(|path| world.paths().iter().any(|it| it == path)) {
         world.remove(path);
     }
-    kill(&mut world, &file);
+    let before_it = log.len();
+    kill(&mut world);
     note(&world, &[], &mut log);
     let before: Vec<_> = world.programs.keys().copied().collect();
     look(&mut world);
@@ -264,7 +251,7 @@ fn play(killed: usize, saved: usize, gone: Option<&str>) -> usize {
         let agrees = is_known == exists || (name == "b" && !exists);
         assert!(agrees, "{case}: {name} exists={exists}: {log:?}");
     }
-    replayed
+    log.len() - before_it
 }
 
 /// Notes the programs that were started in a step.
