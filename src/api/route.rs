@@ -2,7 +2,7 @@
 //!
 //! Pure. The paths and their parameters are a table. What a client may not do is refused with the
 //! first of these that applies: an unknown path, a method that the path does not have, a parameter
-//! that it does not have.
+//! that is not valid, a parameter that the path does not have.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -92,238 +92,200 @@ pub enum Selection {
 
 /// Returns the call that a request makes, or the response that refuses it.
 pub fn route(request: &Request) -> Result<Call, Response> {
-    let (path, query) = request
-        .target
-        .split_once('?')
-        .unwrap_or((&request.target, ""));
-    let plugin = path
-        .strip_prefix("/v1/plugins/")
-        .and_then(|rest| rest.split_once('/'));
-    let route = match plugin {
-        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => &PLUGIN,
-        _ => ROUTES
-            .iter()
-            .find(|route| route.path == path)
-            .ok_or_else(|| Response::error(Status::NotFound, "no such path"))?,
+    let target = &*request.target;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut query = Query(pairs.collect());
+    let plugin = path.strip_prefix(PLUGIN);
+    let plugin = plugin.and_then(|rest| rest.split_once('/'));
+    let call = match plugin {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => {
+            check_method(GET, request.method)?;
+            Call::Plugins {
+                kind: Some(decode_text(kind, "the type")?),
+                name: Some(decode_text(name, "the name")?),
+                state: None,
+            }
+        }
+        _ => {
+            let route = ROUTES.iter().find(|(_, of, _)| *of == path);
+            let Some((methods, _, call)) = route else {
+                return Err(Response::error(Status::NotFound, "no such path"));
+            };
+            check_method(methods, request.method)?;
+            call(&mut query)?
+        }
     };
-    check_method(route, request.method)?;
-    let mut parameters = Parameters::parse(route, query)?;
-    if let (Resource::Plugin, Some((kind, name))) = (route.resource, plugin) {
-        return Ok(Call::Plugins {
-            kind: Some(decode_text(kind, "the type")?),
-            name: Some(decode_text(name, "the name")?),
-            state: None,
-        });
-    }
-    parameters.call(route.resource)
+    query.check_used().map(|()| call)
 }
 
-/// What a path stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Resource {
-    Plugins,
-    Plugin,
-    Devices,
-    Status,
-    Events,
-    Watch,
-    Metrics,
-    Live,
-    Ready,
-    Retry,
-    Rescan,
-    Reload,
-    Log,
-    Forget,
-}
+/// The methods that a path has, the path, and the call with its parameters.
+type Route = (
+    &'static str,
+    &'static str,
+    fn(&mut Query<'_>) -> Result<Call, Response>,
+);
 
-/// A path, with the parameters that it has.
-struct Route {
-    path: &'static str,
-    resource: Resource,
-    parameters: &'static [&'static str],
-}
+const GET: &str = "GET, HEAD";
+const POST: &str = "POST";
 
-const fn row(path: &'static str, resource: Resource, parameters: &'static [&'static str]) -> Route {
-    Route {
-        path,
-        resource,
-        parameters,
-    }
-}
-
-/// The paths.
-static ROUTES: [Route; 13] = [
-    row("/v1/plugins", Resource::Plugins, &["type", "state"]),
-    row("/v1/devices", Resource::Devices, &["name"]),
-    row("/v1/status", Resource::Status, &[]),
-    row("/v1/events", Resource::Events, &["since", "follow"]),
-    row("/v1/watch", Resource::Watch, &["since"]),
-    row("/metrics", Resource::Metrics, &[]),
-    row("/livez", Resource::Live, &[]),
-    row("/readyz", Resource::Ready, &[]),
-    row("/v1/retry", Resource::Retry, &["socket", "type", "name"]),
-    row("/v1/rescan", Resource::Rescan, &[]),
-    row("/v1/reload", Resource::Reload, &[]),
-    row("/v1/log", Resource::Log, &["filter"]),
-    row("/v1/forget", Resource::Forget, &["type", "name"]),
+const ROUTES: [Route; 13] = [
+    (GET, "/v1/plugins", |query| {
+        Ok(Call::Plugins {
+            kind: query.text("type")?,
+            name: None,
+            state: query.state("state")?,
+        })
+    }),
+    (GET, "/v1/devices", |query| {
+        let name = query.text("name")?;
+        Ok(Call::Devices { name })
+    }),
+    (GET, "/v1/status", |_| Ok(Call::Status)),
+    (GET, "/v1/events", |query| {
+        Ok(Call::Events {
+            since: query.number("since")?,
+            follow: query.flag("follow")?,
+        })
+    }),
+    (GET, "/v1/watch", |query| {
+        let since = query.number("since")?;
+        Ok(Call::Watch { since })
+    }),
+    (GET, "/metrics", |_| Ok(Call::Metrics)),
+    (GET, "/livez", |_| Ok(Call::Live)),
+    (GET, "/readyz", |_| Ok(Call::Ready)),
+    (POST, "/v1/retry", |query| {
+        Ok(Call::Change(Change::Retry(query.selection()?)))
+    }),
+    (POST, "/v1/rescan", |_| Ok(Call::Change(Change::Rescan))),
+    (POST, "/v1/reload", |_| Ok(Call::Change(Change::Reload))),
+    (POST, "/v1/log", |query| {
+        Ok(Call::Change(Change::Log(query.filter()?)))
+    }),
+    (POST, "/v1/forget", |query| {
+        Ok(Call::Change(Change::Forget {
+            kind: query.required("type")?,
+            name: query.required("name")?,
+        }))
+    }),
 ];
 
 /// The path of one plugin, which has its type and its name behind it.
-static PLUGIN: Route = row("/v1/plugins/", Resource::Plugin, &[]);
+const PLUGIN: &str = "/v1/plugins/";
 
 /// Refuses a method that a path does not have.
-fn check_method(route: &Route, method: Method) -> Result<(), Response> {
-    use Resource::{Forget, Log, Reload, Rescan, Retry};
-    let is_change = matches!(route.resource, Retry | Rescan | Reload | Log | Forget);
-    let (allow, is_allowed) = if is_change {
-        ("POST", method == Method::Post)
-    } else {
-        ("GET, HEAD", matches!(method, Method::Get | Method::Head))
+fn check_method(methods: &'static str, method: Method) -> Result<(), Response> {
+    let is_allowed = match method {
+        Method::Get | Method::Head => methods == GET,
+        Method::Post => methods == POST,
+        Method::Other => false,
     };
     if is_allowed {
         return Ok(());
     }
     let mut refused = Response::error(Status::MethodNotAllowed, "method not allowed for this path");
-    refused.allow = Some(allow);
+    refused.allow = Some(methods);
     Err(refused)
 }
 
-/// The parameters of a request, decoded.
-struct Parameters(Vec<(&'static str, Vec<u8>)>);
+/// The parameters of a request that were not used yet, as they were sent.
+struct Query<'a>(Vec<(&'a str, &'a str)>);
 
-impl Parameters {
-    /// Parses a query, each of whose parameters the route has to have.
-    fn parse(route: &Route, query: &str) -> Result<Self, Response> {
-        let mut parsed: Vec<(&'static str, Vec<u8>)> = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let mut known = route.parameters.iter();
-            let Some(known) = known.find(|known| **known == name) else {
-                let name = escape::text(name).at_most(64).to_string();
-                return Err(bad(&["unknown parameter ", &name]));
-            };
-            if parsed.iter().any(|(other, _)| other == known) {
-                return Err(bad(&["parameter ", name, " is repeated"]));
-            }
-            let value = decode(value)
-                .ok_or_else(|| bad(&["parameter ", name, " is not percent-encoded"]))?;
-            parsed.push((known, value));
-        }
-        Ok(Self(parsed))
-    }
-
-    /// Returns the call that the parameters complete.
-    fn call(&mut self, resource: Resource) -> Result<Call, Response> {
-        Ok(match resource {
-            Resource::Plugins | Resource::Plugin => Call::Plugins {
-                kind: self.text("type")?,
-                name: None,
-                state: self.state("state")?,
-            },
-            Resource::Devices => Call::Devices {
-                name: self.text("name")?,
-            },
-            Resource::Status => Call::Status,
-            Resource::Events => Call::Events {
-                since: self.number("since")?,
-                follow: self.flag("follow")?,
-            },
-            Resource::Watch => Call::Watch {
-                since: self.number("since")?,
-            },
-            Resource::Metrics => Call::Metrics,
-            Resource::Live => Call::Live,
-            Resource::Ready => Call::Ready,
-            Resource::Retry => Call::Change(Change::Retry(self.selection()?)),
-            Resource::Rescan => Call::Change(Change::Rescan),
-            Resource::Reload => Call::Change(Change::Reload),
-            Resource::Log => Call::Change(Change::Log(self.filter()?)),
-            Resource::Forget => Call::Change(Change::Forget {
-                kind: self.required("type")?,
-                name: self.required("name")?,
-            }),
-        })
+impl Query<'_> {
+    /// Refuses a parameter that the path does not have.
+    fn check_used(&self) -> Result<(), Response> {
+        let Some((name, _)) = self.0.first() else {
+            return Ok(());
+        };
+        let name = escape::text(name).at_most(64);
+        Err(bad(&format!("unknown parameter {name}")))
     }
 
     /// Returns the sockets that are selected: by their path, by their plugin, or all.
     fn selection(&mut self) -> Result<Selection, Response> {
-        let is_plugin = self.0.iter().any(|(name, _)| *name != "socket");
-        let Some(path) = self.take("socket") else {
-            if !is_plugin {
-                return Ok(Selection::All);
+        let path = self.take("socket")?;
+        let (kind, name) = (self.text("type")?, self.text("name")?);
+        match (path, kind, name) {
+            (None, None, None) => Ok(Selection::All),
+            (None, Some(kind), Some(name)) => Ok(Selection::Plugin { kind, name }),
+            (None, None, _) => Err(invalid("type", "is missing")),
+            (None, _, None) => Err(invalid("name", "is missing")),
+            (Some(path), None, None) if !path.is_empty() => {
+                Ok(Selection::Socket(OsString::from_vec(path).into()))
             }
-            let (kind, name) = (self.required("type")?, self.required("name")?);
-            return Ok(Selection::Plugin { kind, name });
-        };
-        if is_plugin || path.is_empty() {
-            return Err(bad(&["give either the parameter socket, or type and name"]));
+            (Some(_), ..) => Err(bad("give either the parameter socket, or type and name")),
         }
-        Ok(Selection::Socket(OsString::from_vec(path).into()))
     }
 
     /// Removes a parameter. Returns its value, if there is one.
-    fn take(&mut self, name: &str) -> Option<Vec<u8>> {
-        let at = self.0.iter().position(|(other, _)| *other == name)?;
-        Some(self.0.swap_remove(at).1)
+    fn take(&mut self, name: &str) -> Result<Option<Vec<u8>>, Response> {
+        let Some(at) = self.0.iter().position(|(other, _)| *other == name) else {
+            return Ok(None);
+        };
+        let (_, value) = self.0.remove(at);
+        if self.0.iter().any(|(other, _)| *other == name) {
+            return Err(invalid(name, "is repeated"));
+        }
+        let value = decode(value);
+        value
+            .map(Some)
+            .ok_or_else(|| invalid(name, "is not percent-encoded"))
     }
 
     /// Removes a parameter that is text.
     fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
-        let Some(value) = self.take(name) else {
+        let Some(value) = self.take(name)? else {
             return Ok(None);
         };
-        match String::from_utf8(value) {
-            Ok(value) if !value.is_empty() => Ok(Some(value)),
-            _ => Err(bad(&["parameter ", name, " is empty or not UTF-8"])),
-        }
+        let text = String::from_utf8(value).ok();
+        let text = text.filter(|text| !text.is_empty());
+        text.map(Some)
+            .ok_or_else(|| invalid(name, "is empty or not UTF-8"))
     }
 
     /// Removes a parameter that has to be there.
     fn required(&mut self, name: &str) -> Result<String, Response> {
-        let value = self.text(name)?;
-        value.ok_or_else(|| bad(&["parameter ", name, " is missing"]))
+        self.text(name)?.ok_or_else(|| invalid(name, "is missing"))
     }
 
     /// Removes the log filter, which may be empty: then the initial one is restored.
     fn filter(&mut self) -> Result<String, Response> {
-        match self.take("filter") {
-            Some(filter) if filter.is_empty() => Ok(String::new()),
-            Some(filter) => {
-                let filter = String::from_utf8(filter);
-                filter.map_err(|_| bad(&["parameter filter is not UTF-8"]))
-            }
-            None => self.required("filter"),
-        }
+        let filter = self.take("filter")?;
+        let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
+        String::from_utf8(filter).map_err(|_| invalid("filter", "is not UTF-8"))
     }
 
     /// Removes a parameter that is the name of a state.
     fn state(&mut self, name: &str) -> Result<Option<State>, Response> {
-        let Some(value) = self.text(name)? else {
+        let Some(text) = self.text(name)? else {
             return Ok(None);
         };
-        let state = State::parse(&value);
-        let state = state.ok_or_else(|| bad(&["parameter ", name, " is not a state"]));
-        state.map(Some)
+        let state = State::parse(&text);
+        state
+            .map(Some)
+            .ok_or_else(|| invalid(name, "is not a state"))
     }
 
     /// Removes a parameter that is a number.
     fn number(&mut self, name: &str) -> Result<Option<u64>, Response> {
-        let Some(value) = self.text(name)? else {
+        let Some(text) = self.text(name)? else {
             return Ok(None);
         };
-        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-        let number = value.parse().ok().filter(|_| is_number);
-        let number = number.ok_or_else(|| bad(&["parameter ", name, " is not a number"]));
-        number.map(Some)
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = text.parse().ok().filter(|_| is_number);
+        number
+            .map(Some)
+            .ok_or_else(|| invalid(name, "is not a number"))
     }
 
     /// Removes a parameter that is 0 or 1.
     fn flag(&mut self, name: &str) -> Result<bool, Response> {
-        match self.take(name).as_deref() {
+        match self.take(name)?.as_deref() {
             None | Some(b"0") => Ok(false),
             Some(b"1") => Ok(true),
-            Some(_) => Err(bad(&["parameter ", name, " is neither 0 nor 1"])),
+            Some(_) => Err(invalid(name, "is neither 0 nor 1")),
         }
     }
 }
@@ -331,7 +293,7 @@ impl Parameters {
 /// Decodes a part of a path that is text.
 fn decode_text(part: &str, what: &str) -> Result<String, Response> {
     let decoded = decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
-    decoded.ok_or_else(|| bad(&[what, " is not percent-encoded UTF-8"]))
+    decoded.ok_or_else(|| bad(&format!("{what} is not percent-encoded UTF-8")))
 }
 
 /// Decodes percent-encoded octets (RFC 3986 §2.1), or returns `None` if a percent sign is not
@@ -353,9 +315,12 @@ fn digit(octet: u8) -> Option<u8> {
     char::from(octet).to_digit(16)?.try_into().ok()
 }
 
-/// Returns a response that refuses a request for this reason.
-fn bad(why: &[&str]) -> Response {
-    Response::error(Status::BadRequest, &why.concat())
+fn invalid(parameter: &str, why: &str) -> Response {
+    bad(&format!("parameter {parameter} {why}"))
+}
+
+fn bad(why: &str) -> Response {
+    Response::error(Status::BadRequest, why)
 }
 
 #[cfg(test)]
