@@ -6,7 +6,6 @@
 //! values and become text when they are read.
 
 use std::collections::VecDeque;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,9 +36,6 @@ pub struct KeptEvent {
 #[derive(Debug, Default)]
 pub struct EventLog {
     events: VecDeque<KeptEvent>,
-    /// The digest of the subject of each event: the events of one are found without looking at the
-    /// others.
-    digests: Vec<u32>,
     /// The memory that the events take (octets).
     len: usize,
     /// The newest event that was dropped: its generation, and when it happened last.
@@ -67,9 +63,8 @@ impl EventLog {
             shorten(&mut event);
             size = len(&event);
         }
-        let digest = digest(event.subject());
         let (mut count, mut first) = (1, now);
-        let mut found = self.find(digest, &event);
+        let mut found = self.find(&event);
         if let Some(before) = found.repeated.and_then(|at| self.remove(at)) {
             (count, first) = (before.count.saturating_add(1), before.first);
         } else if event.subject().is_some() {
@@ -77,7 +72,7 @@ impl EventLog {
                 || (found.count > 0 && found.len + size > KEPT_EVENTS_OF_ONE_LEN)
             {
                 self.drop_at(found.oldest.unwrap_or_default());
-                found = self.find(digest, &event);
+                found = self.find(&event);
             }
         }
         let kept = KeptEvent {
@@ -88,7 +83,7 @@ impl EventLog {
             len: size,
             event,
         };
-        self.insert(digest, kept);
+        self.insert(kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
             self.drop_at(0);
         }
@@ -114,13 +109,9 @@ impl EventLog {
     }
 
     /// Returns the events about the subject of this one.
-    fn find(&self, digest: u32, event: &Event) -> Found {
+    fn find(&self, event: &Event) -> Found {
         let mut found = Found::default();
-        let mut from = 0;
-        while let Some(after) = self.digests[from..].iter().position(|it| *it == digest) {
-            let at = from + after;
-            from = at + 1;
-            let kept = &self.events[at];
+        for (at, kept) in self.events.iter().enumerate() {
             if !is_same(kept.event.subject(), event.subject()) {
                 continue;
             }
@@ -134,17 +125,15 @@ impl EventLog {
         found
     }
 
-    fn insert(&mut self, digest: u32, kept: KeptEvent) {
+    fn insert(&mut self, kept: KeptEvent) {
         self.len += kept.len;
         let later = |it: &&KeptEvent| it.generation > kept.generation;
         let at = self.events.len() - self.events.iter().rev().take_while(later).count();
         self.events.insert(at, kept);
-        self.digests.insert(at, digest);
     }
 
     fn remove(&mut self, at: usize) -> Option<KeptEvent> {
         let removed = self.events.remove(at)?;
-        self.digests.remove(at);
         self.len -= removed.len;
         Some(removed)
     }
@@ -161,14 +150,6 @@ fn is_same(a: Option<&Arc<Path>>, b: Option<&Arc<Path>>) -> bool {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.as_os_str() == b.as_os_str(),
         (a, b) => a.is_none() && b.is_none(),
     }
-}
-
-/// Returns a digest of a path (FNV-1a). Many paths begin alike, and many end alike.
-fn digest(path: Option<&Arc<Path>>) -> u32 {
-    let path = path.map_or(&[][..], |path| path.as_os_str().as_bytes());
-    path.iter().fold(0x811c_9dc5, |digest, octet| {
-        (digest ^ u32::from(*octet)).wrapping_mul(0x0100_0193)
-    })
 }
 
 /// Returns the memory that an event takes, approximately (octets). What it shares with others
@@ -327,7 +308,6 @@ mod tests {
         }
         assert!(log.count() <= KEPT_EVENTS && log.len <= KEPT_EVENTS_LEN);
         assert!(log.count() > KEPT_EVENTS / 2, "{}", log.count());
-        assert_eq!(log.digests.len(), log.count());
         let newest = format!("/r/{}", 10 * KEPT_EVENTS - 1);
         assert_eq!(shown(&log).pop(), Some(format!("Up {newest} x1")));
     }
