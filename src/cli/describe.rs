@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{document, items, text};
+use super::json::{composed, document, items, known, mapped, plain, text};
 use super::options::{Context, Format, now};
-use super::table::{Column, Form, Table, column};
-use super::{events, list};
+use super::table::{Column, Table, coloured};
+use super::{age, events, list};
 
 /// Shows the plugin or socket.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -61,25 +61,35 @@ fn below(heading: &str, lines: &str) -> String {
 }
 
 const LINES: &[Column] = &[
-    column("Name:", "name", Form::Known),
-    column("Type:", "type", Form::Known),
-    column("State:", "state", Form::State),
-    column("Since:", "since", Form::Since),
-    column("Socket:", "socket", Form::Known),
-    column("Endpoint:", "endpoint", Form::Plain),
-    column("Versions:", "versions", Form::Plain),
-    column("Process:", "pid", Form::Plain),
-    column("User:", "uid", Form::Plain),
-    column("Attempts:", "attempts", Form::Plain),
-    column("Last Error:", "lastError", Form::Composed),
-    column("Next Try:", "nextRetry", Form::Next),
+    ("Name:", |it, _| known(&it["name"])),
+    ("Type:", |it, _| known(&it["type"])),
+    ("State:", |it, _| coloured(known(&it["state"]))),
+    ("Since:", |it, now| {
+        let since = &it["since"];
+        mapped(since, |then| {
+            format!("{} ({} ago)", plain(since), age::since(then, now))
+        })
+    }),
+    ("Socket:", |it, _| known(&it["socket"])),
+    ("Endpoint:", |it, _| plain(&it["endpoint"])),
+    ("Versions:", |it, _| plain(&it["versions"])),
+    ("Process:", |it, _| plain(&it["pid"])),
+    ("User:", |it, _| plain(&it["uid"])),
+    ("Attempts:", |it, _| plain(&it["attempts"])),
+    ("Last Error:", |it, _| composed(&it["lastError"])),
+    ("Next Try:", |it, now| {
+        let next = &it["nextRetry"];
+        mapped(next, |then| {
+            format!("{} (in {})", plain(next), age::until(then, now))
+        })
+    }),
 ];
 
 const EVENT: &[Column] = &[
-    column("Type", "type", Form::Known),
-    column("Reason", "reason", Form::Known),
-    column("Age", "", Form::LastSeen),
-    column("Message", "message", Form::Composed),
+    ("Type", |it, _| known(&it["type"])),
+    ("Reason", |it, _| known(&it["reason"])),
+    ("Age", events::last_seen),
+    ("Message", |it, _| composed(&it["message"])),
 ];
 
 pub(super) const HELP: &str = "\

@@ -2,9 +2,10 @@
 
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
+use super::json::{known, plain};
 use super::options::{Context, Target};
 use super::rows::{Rows, print_list};
-use super::table::{Column, Form, column};
+use super::table::{Column, coloured};
 
 /// Shows the devices, in the order of the daemon: by resource and ID.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -28,11 +29,11 @@ fn path(target: &Target) -> String {
 }
 
 const COLUMNS: &[Column] = &[
-    column("RESOURCE", "resource", Form::Known),
-    column("DEVICE", "id", Form::Plain),
-    column("HEALTH", "health", Form::State),
-    column("NUMA", "numaNodes", Form::Plain),
-    column("SOCKET", "socket", Form::Known),
+    ("RESOURCE", |it, _| known(&it["resource"])),
+    ("DEVICE", |it, _| plain(&it["id"])),
+    ("HEALTH", |it, _| coloured(known(&it["health"]))),
+    ("NUMA", |it, _| plain(&it["numaNodes"])),
+    ("SOCKET", |it, _| known(&it["socket"])),
 ];
 
 pub(super) const HELP: &str = "\

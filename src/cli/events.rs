@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
+use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
+use super::json::{composed, known, text};
 use super::options::{Context, Target, now, remark};
-use super::rows::Rows;
-use super::table::{Column, Form, column};
+use super::rows::{Rows, object};
+use super::table::{Column, coloured};
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -57,12 +59,24 @@ fn includes(target: &Target, event: &Value) -> bool {
 }
 
 const COLUMNS: &[Column] = &[
-    column("LAST SEEN", "", Form::LastSeen),
-    column("TYPE", "type", Form::State),
-    column("REASON", "reason", Form::Known),
-    column("OBJECT", "plugin", Form::Object),
-    column("MESSAGE", "message", Form::Composed),
+    ("LAST SEEN", last_seen),
+    ("TYPE", |it, _| coloured(known(&it["type"]))),
+    ("REASON", |it, _| known(&it["reason"])),
+    ("OBJECT", |it, _| object(&it["plugin"], it)),
+    ("MESSAGE", |it, _| composed(&it["message"])),
 ];
+
+/// Returns when an event happened last, and how often since when if it was repeated.
+pub(super) fn last_seen(event: &Value, now: u64) -> String {
+    let last = age::since(text(&event["lastTime"]), now);
+    match event["count"].as_u64() {
+        Some(count @ 2..) => {
+            let first = age::since(text(&event["firstTime"]), now);
+            format!("{last} (x{count} over {first})")
+        }
+        _ => last,
+    }
+}
 
 /// The minimum widths of the columns while events are followed: the longest texts, and room for
 /// most plugins and sockets.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::{NONE, UNKNOWN};
 use crate::escape;
 
 /// Returns a text, or the empty one.
@@ -20,7 +21,7 @@ pub(super) fn items(value: &Value) -> &[Value] {
 }
 
 /// Returns a text, number or list of these, as people read it; `absent` if it is missing or empty.
-pub(super) fn shown(value: &Value, absent: &str) -> String {
+fn shown(value: &Value, absent: &str) -> String {
     let shown = match value {
         Value::String(text) => escape::text(text).to_string(),
         Value::Array(all) => {
@@ -35,6 +36,29 @@ pub(super) fn shown(value: &Value, absent: &str) -> String {
         return absent.to_owned();
     }
     shown
+}
+
+/// Returns a value as people read it, or `<none>`.
+pub(super) fn plain(value: &Value) -> String {
+    shown(value, NONE)
+}
+
+/// Returns a value as people read it, or `<unknown>`.
+pub(super) fn known(value: &Value) -> String {
+    shown(value, UNKNOWN)
+}
+
+/// Returns what `show` makes of a text, or `<none>`.
+pub(super) fn mapped(value: &Value, show: impl FnOnce(&str) -> String) -> String {
+    match text(value) {
+        "" => NONE.to_owned(),
+        text => show(text),
+    }
+}
+
+/// Returns a text in which the daemon has escaped what comes from plugins, or `<none>`.
+pub(super) fn composed(value: &Value) -> String {
+    mapped(value, |text| escape::composed(text.as_bytes()))
 }
 
 /// Returns JSON in one line.
@@ -103,7 +127,17 @@ mod tests {
             (json!({}), "<none>"),
             (Value::Null, "<none>"),
         ] {
-            assert_eq!(shown(&value, "<none>"), expected);
+            assert_eq!(plain(&value), expected);
         }
+        assert_eq!(known(&json!("")), "<unknown>");
+    }
+
+    #[test]
+    fn what_the_daemon_has_escaped_is_not_escaped_again() {
+        let error = json!("no \"a\\\\b\\u{1b}\": \u{1b}\t");
+        let expected = "no \"a\\\\b\\u{1b}\": \\u{1b}\\t";
+        assert_eq!(composed(&error), expected);
+        assert_eq!(plain(&json!("a\\b\u{1b}")), "a\\\\b\\u{1b}");
+        assert_eq!(composed(&Value::Null), "<none>");
     }
 }

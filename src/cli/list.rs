@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::UNKNOWN;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::text;
+use super::json::{composed, known, mapped, plain, text};
 use super::options::{Context, Format, Options, Target};
 use super::rows::{Rows, print_list};
-use super::table::{Column, Form, column};
+use super::table::{Column, coloured};
+use super::{UNKNOWN, age};
 use crate::manager::State;
 
 /// Shows the plugins.
@@ -88,11 +88,14 @@ pub(super) fn rows(context: &Context<'_>, event: Option<&str>) -> Rows {
 }
 
 const COLUMNS: &[Column] = &[
-    column("TYPE", "type", Form::Known),
-    column("NAME", "name", Form::Known),
-    column("STATE", "state", Form::State),
-    column("AGE", "since", Form::Age),
-    column("ENDPOINT", "endpoint", Form::OrSocket),
+    ("TYPE", |it, _| known(&it["type"])),
+    ("NAME", |it, _| known(&it["name"])),
+    ("STATE", |it, _| coloured(known(&it["state"]))),
+    ("AGE", |it, now| age::since(text(&it["since"]), now)),
+    ("ENDPOINT", |it, _| match text(&it["endpoint"]) {
+        "" => plain(&it["socket"]),
+        _ => plain(&it["endpoint"]),
+    }),
 ];
 
 const WIDE_COLUMNS: &[Column] = &[
@@ -100,12 +103,14 @@ const WIDE_COLUMNS: &[Column] = &[
     COLUMNS[1],
     COLUMNS[2],
     COLUMNS[3],
-    column("ENDPOINT", "endpoint", Form::Plain),
-    column("VERSIONS", "versions", Form::Plain),
-    column("SOCKET", "socket", Form::Plain),
-    column("PID", "pid", Form::Plain),
-    column("RETRY-IN", "nextRetry", Form::Until),
-    column("LAST-ERROR", "lastError", Form::Composed),
+    ("ENDPOINT", |it, _| plain(&it["endpoint"])),
+    ("VERSIONS", |it, _| plain(&it["versions"])),
+    ("SOCKET", |it, _| plain(&it["socket"])),
+    ("PID", |it, _| plain(&it["pid"])),
+    ("RETRY-IN", |it, now| {
+        mapped(&it["nextRetry"], |then| age::until(then, now))
+    }),
+    ("LAST-ERROR", |it, _| composed(&it["lastError"])),
 ];
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the

@@ -12,7 +12,6 @@ use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
 use super::client::Client;
 use super::json::text;
-use super::table::plugin;
 use crate::daemon::client::time_of_day;
 use crate::escape;
 use crate::manager::State;
@@ -176,7 +175,9 @@ impl Target {
     /// Returns the plugin or socket as typed, escaped, if the target is one.
     pub(super) fn shown(&self) -> Option<String> {
         match self {
-            Self::Plugin { kind, name } => Some(plugin(kind, name)),
+            Self::Plugin { kind, name } => {
+                Some(format!("{}/{}", escape::text(kind), escape::text(name)))
+            }
             Self::Socket(path) => Some(escape::path(path).to_string()),
             Self::All | Self::Type(_) | Self::Resource(_) | Self::Filter(_) => None,
         }

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json;
+use super::json::{self, plain, text};
 use super::options::{Context, Format, now, remark};
-use super::table::{Column, Table, labels, object};
+use super::table::{Column, Table, cells, labels};
+use crate::escape;
 
 /// Records or events, as the option `--output` has them shown.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Rows {
         }
         if options.has_headers {
             let first = first.map(str::to_owned);
-            table.add(first.into_iter().chain(labels(columns)).collect());
+            table.add(first.into_iter().chain(labels(columns)));
         }
         Self {
             format: options.format,
@@ -60,9 +61,7 @@ impl Rows {
     /// Adds a row, or the line of another format.
     pub(super) fn add(&mut self, value: &Value, now: u64) {
         match self.format {
-            Format::Text | Format::Wide => {
-                self.table.add(self.table.cells(self.columns, value, now));
-            }
+            Format::Text | Format::Wide => self.table.add(cells(self.columns, value, now)),
             Format::Name => self.add_line(&object(value, value)),
             Format::Json | Format::JsonLines => self.add_line(&json::line(value)),
         }
@@ -86,9 +85,9 @@ impl Rows {
             (_, None) => {}
             (Format::Name, Some(record)) => self.add(record, now),
             (Format::Text | Format::Wide, Some(record)) => {
-                let mut cells = self.table.cells(self.columns, record, now);
-                cells.insert(0, event.to_owned());
-                self.table.add(cells);
+                let event = [event.to_owned()].into_iter();
+                self.table
+                    .add(event.chain(cells(self.columns, record, now)));
             }
         }
     }
@@ -103,6 +102,17 @@ impl Rows {
         match self.format {
             Format::Text | Format::Wide => self.table.show(""),
             _ => mem::take(&mut self.lines),
+        }
+    }
+}
+
+/// Returns the plugin in a value, as the commands accept it, or else the socket of `owner`.
+pub(super) fn object(value: &Value, owner: &Value) -> String {
+    match text(&value["type"]) {
+        "" => plain(&owner["socket"]),
+        kind => {
+            let name = escape::text(text(&value["name"]));
+            format!("{}/{name}", escape::text(kind))
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::NONE;
+use super::age;
 use super::client::{Request, print, print_bytes};
 use super::failure::Result;
-use super::json::{document, items, shown};
+use super::json::{composed, document, items, known, plain};
 use super::options::{Context, Format};
-use super::table::{Column, Form, Table, column};
+use super::table::{Column, Table, coloured};
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -50,33 +50,37 @@ fn text(status: &Value, is_coloured: bool) -> String {
         "{}Directories:\n{}Sockets:  {}\n{}Limits:\n{}",
         lines.show(""),
         directories.show("  "),
-        shown(&status["sockets"], NONE),
+        plain(&status["sockets"]),
         states.show("  "),
         limits.show("  "),
     )
 }
 
 const LINES: &[Column] = &[
-    column("Version:", "version", Form::Known),
-    column("Process:", "pid", Form::Known),
-    column("Mode:", "mode", Form::Known),
-    column("Started:", "startTime", Form::Known),
-    column("Uptime:", "uptimeSeconds", Form::Seconds),
-    column("Instance:", "instance", Form::Known),
-    column("Generation:", "generation", Form::Known),
-    column("Longest Turn:", "longestTurnMicroseconds", Form::Micros),
+    ("Version:", |it, _| known(&it["version"])),
+    ("Process:", |it, _| known(&it["pid"])),
+    ("Mode:", |it, _| known(&it["mode"])),
+    ("Started:", |it, _| known(&it["startTime"])),
+    ("Uptime:", |it, _| {
+        age::duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
+    }),
+    ("Instance:", |it, _| known(&it["instance"])),
+    ("Generation:", |it, _| known(&it["generation"])),
+    ("Longest Turn:", |it, _| {
+        plain(&it["longestTurnMicroseconds"]) + " us"
+    }),
 ];
 
 const DIRECTORY: &[Column] = &[
-    column("PATH", "path", Form::Plain),
-    column("STATE", "state", Form::State),
-    column("PROBLEM", "problem", Form::Composed),
+    ("PATH", |it, _| plain(&it["path"])),
+    ("STATE", |it, _| coloured(plain(&it["state"]))),
+    ("PROBLEM", |it, _| composed(&it["problem"])),
 ];
 
 const LIMIT: &[Column] = &[
-    column("NAME", "name", Form::Plain),
-    column("USED", "used", Form::Plain),
-    column("LIMIT", "limit", Form::Plain),
+    ("NAME", |it, _| plain(&it["name"])),
+    ("USED", |it, _| plain(&it["used"])),
+    ("LIMIT", |it, _| plain(&it["limit"])),
 ];
 
 pub(super) const STATUS_HELP: &str = "\

@@ -1,4 +1,4 @@
-//! Tables: which key of a value is shown in which column, and how.
+//! Tables: a row for each value, or a line for each column of one.
 //!
 //! Pure. Columns are as wide as they have to be, with two spaces between them. Widths are
 //! remembered, so that rows which are shown later stand below the earlier ones.
@@ -7,52 +7,12 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::json::{shown, text};
-use super::{NONE, UNKNOWN, age};
+use super::json::plain;
 use crate::escape;
 
-/// A column: its label, the key of its value, and the form of the value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    label: &'static str,
-    key: &'static str,
-    form: Form,
-}
-
-/// Creates a column.
-pub(super) const fn column(label: &'static str, key: &'static str, form: Form) -> Column {
-    Column { label, key, form }
-}
-
-/// The form of a value; one that is missing is `<none>`.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
-    Plain,
-    /// The value, or `<unknown>`.
-    Known,
-    /// As `Known`, and in colour on a terminal.
-    State,
-    /// A text in which the daemon has escaped what comes from plugins.
-    Composed,
-    /// The value, or the socket.
-    OrSocket,
-    /// The time since then.
-    Age,
-    /// The time until then.
-    Until,
-    /// A time, and the time since then.
-    Since,
-    /// A time, and the time until then.
-    Next,
-    /// A number of seconds.
-    Seconds,
-    /// A number of microseconds.
-    Micros,
-    /// When an event happened last, and how often since when if it was repeated.
-    LastSeen,
-    /// The plugin in this key, or else the socket.
-    Object,
-}
+/// A column: its label, and the function that returns the cell of a value at a time (milliseconds
+/// since 1970).
+pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
@@ -73,32 +33,25 @@ impl Table {
     }
 
     /// Adds a row of cells that are not empty.
-    pub(super) fn add(&mut self, cells: Vec<String>) {
-        self.widths.resize(self.widths.len().max(cells.len()), 0);
-        for (max, cell) in self.widths.iter_mut().zip(&cells) {
-            *max = width(cell).max(*max);
+    pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut row = Vec::new();
+        for (at, mut cell) in cells.into_iter().enumerate() {
+            if !self.is_coloured {
+                without_colour(&cell).to_owned().clone_into(&mut cell);
+            }
+            if self.widths.len() == at {
+                self.widths.push(0);
+            }
+            self.widths[at] = self.widths[at].max(width(&cell));
+            row.push(cell);
         }
-        self.rows.push(cells);
-    }
-
-    /// Returns the cells of a value.
-    pub(super) fn cells(&self, columns: &[Column], value: &Value, now: u64) -> Vec<String> {
-        let cells = columns.iter().map(|column| self.cell(column, value, now));
-        cells.collect()
-    }
-
-    fn cell(&self, column: &Column, value: &Value, now: u64) -> String {
-        let cell = form(column, value, now);
-        match column.form {
-            Form::State if self.is_coloured => coloured(cell),
-            _ => cell,
-        }
+        self.rows.push(row);
     }
 
     /// Adds a row with the label and the value of each column.
     pub(super) fn add_lines(&mut self, columns: &[Column], value: &Value, now: u64) {
-        for column in columns {
-            self.add(vec![column.label.to_owned(), self.cell(column, value, now)]);
+        for (label, cell) in columns {
+            self.add([(*label).to_owned(), cell(value, now)]);
         }
     }
 
@@ -111,7 +64,7 @@ impl Table {
     ) {
         self.add(labels(columns));
         for value in values {
-            self.add(self.cells(columns, value, now));
+            self.add(cells(columns, value, now));
         }
     }
 
@@ -122,7 +75,7 @@ impl Table {
             if value.as_object().is_some_and(|inner| !inner.is_empty()) {
                 self.add_entries(&(key + "."), value);
             } else {
-                self.add(vec![key + ":", shown(value, NONE)]);
+                self.add([key + ":", plain(value)]);
             }
         }
     }
@@ -145,62 +98,18 @@ impl Table {
 }
 
 /// Returns the labels of columns.
-pub(super) fn labels(columns: &[Column]) -> Vec<String> {
-    let labels = columns.iter().map(|column| column.label.to_owned());
-    labels.collect()
+pub(super) fn labels(columns: &[Column]) -> impl Iterator<Item = String> {
+    columns.iter().map(|(label, _)| (*label).to_owned())
 }
 
-/// Returns the value of a column in its form.
-fn form(column: &Column, value: &Value, now: u64) -> String {
-    let found = &value[column.key];
-    let then = text(found);
-    match column.form {
-        Form::Age => age::since(then, now),
-        Form::Seconds => age::duration(found.as_u64().unwrap_or_default()),
-        Form::LastSeen => last_seen(value, now),
-        Form::Object => object(found, value),
-        Form::OrSocket if then.is_empty() => shown(&value["socket"], NONE),
-        Form::Known | Form::State => shown(found, UNKNOWN),
-        Form::Composed if !then.is_empty() => escape::composed(then.as_bytes()),
-        Form::Until if !then.is_empty() => age::until(then, now),
-        Form::Since if !then.is_empty() => {
-            format!("{} ({} ago)", shown(found, NONE), age::since(then, now))
-        }
-        Form::Next if !then.is_empty() => {
-            format!("{} (in {})", shown(found, NONE), age::until(then, now))
-        }
-        Form::Micros if !found.is_null() => shown(found, NONE) + " us",
-        _ => shown(found, NONE),
-    }
+/// Returns the cells of a value.
+pub(super) fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = String> {
+    columns.iter().map(move |(_, cell)| cell(value, now))
 }
 
-/// Returns when an event happened last, and how often since when if it was repeated.
-fn last_seen(event: &Value, now: u64) -> String {
-    let last = age::since(text(&event["lastTime"]), now);
-    match event["count"].as_u64() {
-        Some(count @ 2..) => {
-            let first = age::since(text(&event["firstTime"]), now);
-            format!("{last} (x{count} over {first})")
-        }
-        _ => last,
-    }
-}
-
-/// Returns the plugin in a value, as the commands accept it, or else the socket of `owner`.
-pub(super) fn object(value: &Value, owner: &Value) -> String {
-    match text(&value["type"]) {
-        "" => shown(&owner["socket"], NONE),
-        kind => plugin(kind, text(&value["name"])),
-    }
-}
-
-/// Returns a plugin's type and name, escaped, as the commands accept them.
-pub(super) fn plugin(kind: &str, name: &str) -> String {
-    format!("{}/{}", escape::text(kind), escape::text(name))
-}
-
-/// Returns a state, a health or an event's type in its colour, if it has one.
-fn coloured(word: String) -> String {
+/// Returns a state, a health or an event's type in its colour, if it has one. A table that has no
+/// colours drops it.
+pub(super) fn coloured(word: String) -> String {
     let colour = match &*word {
         "Registered" | "Watched" | "Healthy" => "\x1b[32m",
         "Backoff" | "Rejected" | "Down" | "Deleted" | "Lost" | "Warning" | "Unhealthy" => {
@@ -214,10 +123,14 @@ fn coloured(word: String) -> String {
     format!("{colour}{word}{RESET}")
 }
 
+fn without_colour(cell: &str) -> &str {
+    cell.strip_suffix(RESET)
+        .map_or(cell, |cell| &cell[COLOUR..])
+}
+
 /// Returns the number of columns that a cell takes on a terminal.
 fn width(cell: &str) -> usize {
-    let shown = cell.strip_suffix(RESET).map(|cell| &cell[COLOUR..]);
-    shown.unwrap_or(cell).chars().count()
+    without_colour(cell).chars().count()
 }
 
 /// The length of the terminal's sequence that begins a colour.
@@ -236,7 +149,7 @@ mod tests {
     use super::*;
 
     fn push(table: &mut Table, cells: &[&str]) {
-        table.add(cells.iter().map(|cell| (*cell).to_owned()).collect());
+        table.add(cells.iter().map(|cell| (*cell).to_owned()));
     }
 
     #[test]
@@ -257,31 +170,14 @@ mod tests {
     #[test]
     fn a_colour_takes_no_room() {
         let mut table = Table::new(true);
-        let columns = [
-            column("NAME", "name", Form::Known),
-            column("STATE", "state", Form::State),
-            column("X", "x", Form::Plain),
-        ];
-        let value = json!({"name": "Down", "state": "Down", "x": "b"});
-        table.add_all(&columns, [&value], 0);
+        push(&mut table, &["NAME", "STATE", "X"]);
+        table.add([
+            "Down".to_owned(),
+            coloured("Down".to_owned()),
+            "b".to_owned(),
+        ]);
         let expected = "NAME  STATE  X\nDown  \x1b[31mDown\x1b[0m   b\n";
         assert_eq!(table.show(""), expected);
-    }
-
-    #[test]
-    fn what_the_daemon_has_escaped_is_not_escaped_again() {
-        let value = json!({"name": "a\\b\u{1b}", "error": "no \"a\\\\b\\u{1b}\": \u{1b}\t"});
-        let columns = [
-            column("NAME", "name", Form::Plain),
-            column("ERROR", "error", Form::Composed),
-            column("NONE", "none", Form::Composed),
-        ];
-        let expected = [
-            "a\\\\b\\u{1b}",
-            "no \"a\\\\b\\u{1b}\": \\u{1b}\\t",
-            "<none>",
-        ];
-        assert_eq!(Table::default().cells(&columns, &value, 0), expected);
     }
 
     #[test]

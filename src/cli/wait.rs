@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::UNKNOWN;
 use super::age::exact;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{shown, text};
+use super::json::{known, text};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, Records};
 use crate::daemon::client::Deadline;
@@ -129,7 +128,7 @@ impl<'a> Plugin<'a> {
         let Some(record) = self.records.values().next() else {
             return format!("{} does not exist", self.name);
         };
-        let state = shown(&record["state"], UNKNOWN);
+        let state = known(&record["state"]);
         let error = escape::composed(text(&record["lastError"]).as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
