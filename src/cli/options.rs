@@ -30,6 +30,8 @@ pub struct Options {
     /// The condition to wait for; empty for other commands than `wait`.
     pub(super) condition: &'static str,
     pub(super) timeout: Duration,
+    /// The timeout, as typed.
+    pub(super) patience: String,
 }
 
 /// A command that asks a running daemon.
@@ -208,6 +210,7 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
         follows: verb == Verb::Watch,
         condition: "",
         timeout: Duration::from_secs(30),
+        patience: "30s".to_owned(),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -219,7 +222,10 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
             }
             Argument::Option("--no-headers") => options.has_headers = false,
             Argument::Option("--watch") => options.follows = true,
-            Argument::Option("--timeout") => options.timeout = arguments.duration()?,
+            Argument::Option("--timeout") => {
+                options.timeout = arguments.duration()?;
+                options.patience = arguments.last_value().to_string_lossy().into_owned();
+            }
             Argument::Option("--for") => {
                 options.condition = arguments.choice(&CONDITIONS.map(|name| (name, name)))?;
             }

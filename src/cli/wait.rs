@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::age::exact;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::{known, text};
@@ -31,9 +30,11 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Err(failure) => return Err(failure),
         };
         if until.is_over() {
-            let (condition, timeout) = (options.condition, exact(options.timeout));
             let why = plugin.missed(&cause);
-            let why = format!("not {condition} within {timeout}: {why}");
+            let why = format!(
+                "not {} within {}: {why}",
+                options.condition, options.patience
+            );
             return Err(Failure::new(Kind::TimedOut, why));
         }
         until.or(Deadline::after(PAUSE)).wait();
