@@ -24,8 +24,10 @@ fn main() -> ExitCode {
         Ok(Command::Probe(options)) => ended(probe::run(&options)),
         Ok(Command::Doctor(options)) => ended(doctor::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
-        Ok(Command::Ask(options)) => ask::run(&options)
-            .unwrap_or_else(|failure| complain(&failure, failure.exit_code().into())),
+        Ok(Command::Ask(options)) => match ask::run(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => complain(&failure, failure.exit_code().into()),
+        },
         Ok(Command::Version(format)) => print(&version::text(format)),
         Ok(Command::Print(text)) => print(&text.concat()),
         Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),

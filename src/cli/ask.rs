@@ -7,7 +7,6 @@
 use std::env;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use super::client::Client;
 use super::failure::{Kind, Result};
@@ -21,8 +20,8 @@ pub(super) fn named_socket() -> Option<PathBuf> {
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Runs the command and returns the exit code. A closed output is not a failure.
-pub fn run(options: &Options) -> Result<ExitCode> {
+/// Runs the command. A closed output is not a failure.
+pub fn run(options: &Options) -> Result<()> {
     let socket = options.socket.clone().or_else(named_socket);
     let is_terminal = io::stdout().is_terminal();
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -50,7 +49,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     };
     match done {
-        Err(failure) if failure.kind() != Kind::OutputClosed => Err(failure),
-        _ => Ok(ExitCode::SUCCESS),
+        Err(failure) if failure.kind == Kind::OutputClosed => Ok(()),
+        done => done,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     let mut table = Table::default();
     table.add_entries("", &done);
-    print(&table.show(""))
+    print(table.show(""))
 }
 
 /// Returns the path and the query of the request.

@@ -85,8 +85,7 @@ impl Client {
         let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n"
         );
-        let sent = connection.send(head.as_bytes());
-        sent.map_err(broken)?;
+        connection.send(head.as_bytes()).map_err(broken)?;
         let mut response = Response {
             connection,
             decoder: Decoder::default(),
@@ -94,18 +93,15 @@ impl Client {
             until: request.until,
             body: Vec::new(),
         };
-        while response.decoder.status() == 0 {
+        while response.decoder.status == 0 {
             response.fill()?;
         }
         if request.follows {
             response.timeout = None;
         }
-        match response.decoder.status() {
+        match response.decoder.status {
             200 => Ok(response),
-            status => {
-                let names = request.changes || request.target.contains("?name=");
-                Err(response.refused(status, names))
-            }
+            _ => Err(response.refused(request.changes || request.target.contains("?name="))),
         }
     }
 
@@ -151,11 +147,10 @@ impl Response {
             if searched > MAX_LINE {
                 return Err(too_long());
             }
-            if self.decoder.is_done() {
-                return if searched == 0 {
-                    Ok(None)
-                } else {
-                    Err(broken(TRUNCATED))
+            if self.decoder.is_done {
+                return match searched {
+                    0 => Ok(None),
+                    _ => Err(broken(TRUNCATED)),
                 };
             }
             self.fill()?;
@@ -169,7 +164,7 @@ impl Response {
 
     /// Returns the rest of the body.
     fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
-        while !self.decoder.is_done() {
+        while !self.decoder.is_done {
             self.fill()?;
             if self.body.len() > limit {
                 return Err(too_long());
@@ -201,8 +196,8 @@ impl Response {
 
     /// Returns the failure that a response with another status than 200 stands for; `names` states
     /// whether the request may name what does not exist.
-    #[cold]
-    fn refused(self, status: u16, names: bool) -> Failure {
+    fn refused(self, names: bool) -> Failure {
+        let status = self.decoder.status;
         let body = self.rest(MAX_LINE).unwrap_or_default();
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
         let why = match text(&json["error"]) {
@@ -242,14 +237,9 @@ pub(super) fn encode(text: &[u8]) -> String {
 }
 
 /// Prints to standard output at once.
-pub(super) fn print(text: &str) -> Result<()> {
-    print_bytes(text.as_bytes())
-}
-
-/// Prints bytes to standard output at once.
-pub(super) fn print_bytes(bytes: &[u8]) -> Result<()> {
+pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     let mut out = io::stdout();
-    let printed = out.write_all(bytes).and_then(|()| out.flush());
+    let printed = out.write_all(text.as_ref()).and_then(|()| out.flush());
     printed.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, ""),
         _ => Failure::new(

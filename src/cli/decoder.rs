@@ -13,9 +13,10 @@ use httparse::{EMPTY_HEADER, Response, Status, parse_chunk_size};
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// The status code, or 0 before the head is complete.
-    status: u16,
+    pub(super) status: u16,
     framing: Framing,
-    is_done: bool,
+    /// Whether the body is complete.
+    pub(super) is_done: bool,
     /// The bytes that were received and not decoded yet: part of a head or of a chunk.
     raw: Vec<u8>,
 }
@@ -42,16 +43,6 @@ const NO_RESPONSE: Fault = "the connection was closed without a response";
 pub(super) const TRUNCATED: Fault = "the connection was closed within the response";
 
 impl Decoder {
-    /// Returns the status code once the head is complete, else 0.
-    pub(super) fn status(&self) -> u16 {
-        self.status
-    }
-
-    /// Returns whether the body is complete.
-    pub(super) fn is_done(&self) -> bool {
-        self.is_done
-    }
-
     /// Decodes received bytes and appends those of the body to `body`.
     pub(super) fn receive(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<(), Fault> {
         self.raw.extend_from_slice(bytes);
@@ -165,7 +156,7 @@ mod tests {
             decoder.end()?;
         }
         let body = String::from_utf8(body).unwrap();
-        Ok((decoder.status(), body, decoder.is_done()))
+        Ok((decoder.status, body, decoder.is_done))
     }
 
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\

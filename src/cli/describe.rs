@@ -17,13 +17,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     events.retain(|event| records.iter().any(|it| belongs(event, it)));
     if context.options.format == Format::Json {
         found["events"] = events.into();
-        return print(&document(&found));
+        return print(document(&found));
     }
     list::sort(&mut records);
     let described = records
         .iter()
         .map(|record| describe(record, &events, now(), context.is_coloured));
-    print(&described.collect::<Vec<_>>().join("\n\n"))
+    print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Returns whether an event is about the socket of a record, or about its plugin on a socket that

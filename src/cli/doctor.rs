@@ -4,7 +4,6 @@
 //! JSON. The JSON is plain ASCII; its paths are escaped only as JSON requires.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,7 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
 
 /// Returns the findings as text: a line for each, with what helps below it.
 fn text(findings: &[Finding]) -> String {
-    let mut lines = Lines::default();
+    let mut text = String::new();
     for found in findings {
         let Finding { paths, count, .. } = found;
         let subject = match &paths[..] {
@@ -87,32 +86,26 @@ fn text(findings: &[Finding]) -> String {
             [path] => format!("{}: ", escape::path(path)),
             _ => format!("{count} {}: ", found.check),
         };
-        let (level, message) = (found.level.name(), &found.message);
-        lines.add(level, found.check, &[&subject, message]);
+        let message = subject + &found.message;
+        text += &line_of(found.level.name(), found.check, &message);
         if paths.len() > 1 && found.level > Level::Ok {
             for path in paths {
-                lines.add("", "", &["  ", &escape::path(path).to_string()]);
+                text += &line_of("", "", &format!("  {}", escape::path(path)));
             }
             if *count > paths.len() {
-                lines.add("", "", &["  ..."]);
+                text += &line_of("", "", "  ...");
             }
         }
         if !found.remedy.is_empty() {
-            lines.add("", "  remedy", &[&found.remedy]);
+            text += &line_of("", "  remedy", &found.remedy);
         }
     }
-    lines.0
+    text
 }
 
-/// The lines of the text, in columns.
-#[derive(Default)]
-struct Lines(String);
-
-impl Lines {
-    fn add(&mut self, level: &str, check: &str, pieces: &[&str]) {
-        let line = pieces.concat();
-        writeln!(self.0, "{level:<7}  {check:<11}  {line}").expect("text has room");
-    }
+/// Returns a line of the text, in columns.
+fn line_of(level: &str, check: &str, text: &str) -> String {
+    format!("{level:<7}  {check:<11}  {text}\n")
 }
 
 /// Returns the findings as a JSON object, with one line for each of them.

@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             rows.add(&event, now());
         }
         if options.follows && !response.has_line() {
-            print(&rows.show())?;
+            print(rows.show())?;
         }
     }
     if options.follows {
@@ -37,7 +37,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         remark("No events.\n");
         return Ok(());
     }
-    print(&rows.show())
+    print(rows.show())
 }
 
 /// Reads all events, oldest first.

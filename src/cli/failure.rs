@@ -7,9 +7,13 @@ use super::BAD_CONFIG;
 /// The result of what may fail.
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
-/// The reason why a command did not succeed. It is boxed, because many functions pass it on.
+/// The reason why a command did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(Box<(Kind, String)>);
+pub struct Failure {
+    pub(super) kind: Kind,
+    /// The reason, for people.
+    pub(super) why: String,
+}
 
 /// A way to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,8 @@ pub(super) enum Kind {
 impl Failure {
     /// Creates a failure with this reason.
     pub(super) fn new(kind: Kind, why: impl Into<String>) -> Self {
-        Self(Box::new((kind, why.into())))
+        let why = why.into();
+        Self { kind, why }
     }
 
     /// Returns the failure to follow a daemon that has ended.
@@ -43,19 +48,9 @@ impl Failure {
         Self::new(Kind::NoDaemon, "the daemon has stopped")
     }
 
-    /// Returns the way in which the command failed.
-    pub(super) fn kind(&self) -> Kind {
-        self.0.0
-    }
-
-    /// Returns the reason, for people.
-    pub(super) fn why(&self) -> &str {
-        &self.0.1
-    }
-
     /// Returns the exit code.
     pub fn exit_code(&self) -> u8 {
-        match self.kind() {
+        match self.kind {
             Kind::OutputClosed => 0,
             Kind::Failed | Kind::Interrupted => 1,
             Kind::NoDaemon => 3,
@@ -69,7 +64,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.why())
+        f.write_str(&self.why)
     }
 }
 

@@ -12,7 +12,7 @@ use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
 use super::client::Client;
 use super::json::text;
-use crate::daemon::client::time_of_day;
+pub(super) use crate::daemon::client::time_of_day as now;
 use crate::escape;
 use crate::manager::State;
 
@@ -256,11 +256,6 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
 /// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
 pub(super) fn remark(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// Returns the time of day (milliseconds since 1970).
-pub(super) fn now() -> u64 {
-    time_of_day()
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ pub(super) fn print_list(
     absent: &str,
 ) -> Result<()> {
     if context.options.format == Format::Json {
-        return print(&json::document(list));
+        return print(json::document(list));
     }
     if items.is_empty() {
         remark(absent);
@@ -135,5 +135,5 @@ pub(super) fn print_list(
     for item in items {
         rows.add(item, now());
     }
-    print(&rows.show())
+    print(rows.show())
 }

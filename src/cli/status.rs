@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::age;
-use super::client::{Request, print, print_bytes};
+use super::client::{Request, print};
 use super::failure::Result;
 use super::json::{composed, document, items, known, plain};
 use super::options::{Context, Format};
@@ -13,9 +13,9 @@ use super::table::{Column, Table, coloured};
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let status = context.client.json(&Request::get("/v1/status"))?;
     if context.options.format == Format::Json {
-        return print(&document(&status));
+        return print(document(&status));
     }
-    print(&text(&status, context.is_coloured))
+    print(text(&status, context.is_coloured))
 }
 
 /// Prints the metrics as they are. For a terminal, bytes that it could misunderstand are replaced.
@@ -24,7 +24,7 @@ pub(super) fn metrics(context: &Context<'_>) -> Result<()> {
     if context.is_terminal {
         make_visible(&mut metrics);
     }
-    print_bytes(&metrics)
+    print(&metrics)
 }
 
 /// Replaces all bytes but line ends that are not visible ASCII.

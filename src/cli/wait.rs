@@ -22,11 +22,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut plugin = Plugin::new(&options.target, options.condition);
     loop {
         let cause = match plugin.wait(context, until) {
-            Ok(true) => return print(&format!("{} {}\n", plugin.name, options.condition)),
+            Ok(true) => return print(format!("{} {}\n", plugin.name, options.condition)),
             Ok(false) => String::new(),
-            Err(failure) if matches!(failure.kind(), Kind::Interrupted | Kind::NoDaemon) => {
-                failure.why().to_owned()
-            }
+            Err(Failure {
+                kind: Kind::Interrupted | Kind::NoDaemon,
+                why,
+            }) => why,
             Err(failure) => return Err(failure),
         };
         if until.is_over() {

@@ -26,7 +26,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             }
             seen.apply(event, now());
             if !response.has_line() && seen.is_listed {
-                print(&seen.rows.show())?;
+                print(seen.rows.show())?;
             }
         }
         if !seen.begin_again() {
