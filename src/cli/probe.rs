@@ -4,6 +4,7 @@
 //! JSON. It never notifies a plugin, so it can be used on a plugin that is in service.
 
 mod json;
+mod outcome;
 mod text;
 
 use std::error::Error;
@@ -17,7 +18,7 @@ use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::options::{Format, TEXT_FORMATS};
 use super::settings::{Chosen, find};
 use crate::config::{DaemonConfig, MAX_NAMES};
-use crate::daemon::probe::{Outcome, Prober, Report, Sockets, sockets_in};
+use crate::daemon::probe::{Outcome, Prober, Sockets, sockets_in};
 use crate::escape;
 
 /// The socket to probe, and the format of the findings.
@@ -64,24 +65,24 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 #[inline(never)]
 pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let mut prober = Prober::new(&options.config, options.timeout)?;
-    let status = match sockets_in(&options.path) {
+    let code = match sockets_in(&options.path) {
         Some(sockets) => probe_all(&sockets, &options.path, &mut prober, options.format),
-        None => exit_status(probe(&options.path, &mut prober, options.format).outcome),
+        None => status(probe(&options.path, &mut prober, options.format)),
     };
-    Ok(ExitCode::from(status))
+    Ok(ExitCode::from(code))
 }
 
 /// Probes one socket. Text is shown step by step, because a step may take long.
-fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Report {
+fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Outcome {
     if format == Format::Json {
         let report = prober.probe(socket, &mut |_| {});
         print(&json::show(&report));
-        return report;
+        return report.outcome;
     }
     print(&text::head(socket));
     let report = prober.probe(socket, &mut |step| print(&text::step(step, socket)));
     print(&text::end(&report));
-    report
+    report.outcome
 }
 
 /// Probes the sockets in a directory one after the other, and returns the exit status.
@@ -96,16 +97,21 @@ fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format)
         if !outcomes.is_empty() {
             print(between);
         }
-        outcomes.push(probe(socket, prober, format).outcome);
+        outcomes.push(probe(socket, prober, format));
     }
     print(after);
     if format != Format::Json {
         print(&text::summary(dir, &outcomes));
     }
     complain(sockets);
-    let statuses = outcomes.into_iter().map(exit_status);
+    let statuses = outcomes.into_iter().map(status);
     let unread = u8::from(!sockets.unread.is_empty());
     statuses.chain([unread]).max().unwrap_or_default()
+}
+
+/// Returns the exit status of the process for an outcome.
+fn status(outcome: Outcome) -> u8 {
+    outcome::describe(outcome).status
 }
 
 /// Reports the directories that were not read.
@@ -132,18 +138,6 @@ fn complain(sockets: &Sockets) {
 fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Returns the exit status of the process for an outcome.
-fn exit_status(outcome: Outcome) -> u8 {
-    match outcome {
-        Outcome::WouldRegister => 0,
-        Outcome::WouldRefuse => 5,
-        Outcome::NotARegistrationService => 6,
-        Outcome::Unreachable => 7,
-        Outcome::ClosedAtOnce => 8,
-        Outcome::EndpointUnavailable => 9,
-    }
 }
 
 pub(super) const HELP: &str = "\

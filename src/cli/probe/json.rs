@@ -8,9 +8,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::exit_status;
+use super::outcome::describe;
 use crate::cli::json::document;
-use crate::daemon::probe::{File, FileKind, Found, Outcome, Peer, Report};
+use crate::daemon::probe::{File, FileKind, Found, Peer, Report};
 use crate::http2::Settings;
 use crate::manager::Verdict;
 use crate::proto::pluginregistration::PluginInfo;
@@ -18,10 +18,11 @@ use crate::time;
 
 /// Returns a report as JSON, in indented lines.
 pub(super) fn show(report: &Report) -> String {
+    let outcome = describe(report.outcome);
     let mut json = json!({
         "socket": report.socket.to_string_lossy(),
-        "outcome": outcome(report.outcome),
-        "exit_status": exit_status(report.outcome),
+        "outcome": outcome.name,
+        "exit_status": outcome.status,
     });
     for step in &report.steps {
         let (name, mut found) = finding(&step.found, &report.socket);
@@ -32,18 +33,6 @@ pub(super) fn show(report: &Report) -> String {
         json["not_checked"] = json!(report.not_checked);
     }
     document(&json)
-}
-
-/// Returns the name of an outcome.
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::WouldRegister => "would_register",
-        Outcome::WouldRefuse => "would_refuse",
-        Outcome::NotARegistrationService => "not_a_registration_service",
-        Outcome::Unreachable => "unreachable",
-        Outcome::ClosedAtOnce => "closed_at_once",
-        Outcome::EndpointUnavailable => "endpoint_unavailable",
-    }
 }
 
 /// Returns the name of a step, and its findings.
