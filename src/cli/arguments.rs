@@ -106,8 +106,8 @@ impl Arguments {
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
         };
         let mut known = options(self.help);
-        match known.find(|(short, long, _)| *short == option || *long == option) {
-            Some((_, long, _)) => {
+        match known.find(|(short, long)| *short == option || *long == option) {
+            Some((_, long)) => {
                 self.option = option;
                 self.value.clear();
                 Ok(Some(Argument::Option(long)))
@@ -216,7 +216,7 @@ impl Arguments {
     }
 
     fn unknown_option(&self, option: &str) -> UsageError {
-        let known = options(self.help).map(|(_, long, _)| long);
+        let known = options(self.help).map(|(_, long)| long);
         let hint = did_you_mean(option, known);
         self.error(format!("unknown option {}{hint}", escape::text(option)))
     }
@@ -230,25 +230,17 @@ impl Arguments {
     }
 }
 
-/// Returns the options that a help text lists: the short name, which may be empty, the long one,
-/// and whether it has a value.
-pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+/// Returns the options that a help text lists: the short name, or an empty one, and the long name.
+pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
     let [own, common] = help.map(str::lines);
     own.chain(common).filter_map(|line| {
         let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
-        let (short, rest) = entry.split_once(", ").unwrap_or(("", entry));
-        let (short, rest) = if short.len() == 2 {
-            (short, rest)
-        } else {
-            ("", entry)
-        };
-        let mut words = rest.split(' ');
-        let long = words.next()?;
-        Some((
-            short,
-            long,
-            words.next().is_some_and(|value| !value.is_empty()),
-        ))
+        let mut names = entry.split(' ');
+        let first = names.next()?;
+        match first.strip_suffix(',') {
+            Some(short) => Some((short, names.next()?)),
+            None => Some(("", first)),
+        }
     })
 }
 
@@ -344,11 +336,7 @@ mod tests {
         let help =
             "Usage\n\nOptions:\n  -o, --output FORMAT  text, or json\n  --fast\n      --no\n";
         let found: Vec<_> = options([help, "  -V, --version\n"]).collect();
-        let expected = [
-            ("-o", "--output", true),
-            ("", "--fast", false),
-            ("-V", "--version", false),
-        ];
+        let expected = [("-o", "--output"), ("", "--fast"), ("-V", "--version")];
         assert_eq!(found, expected);
     }
 

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
         for verb in VERBS.iter() {
-            for (_, option, _) in arguments::options(verb.help) {
+            for (_, option) in arguments::options(verb.help) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);
