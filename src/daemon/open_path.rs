@@ -16,8 +16,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
-use nix::sys::stat::Mode;
-use rustix::fs::FileType;
+use nix::sys::stat::{Mode, SFlag};
 
 use super::mounts::{Mounts, Table};
 use super::stat::Stat;
@@ -98,14 +97,14 @@ fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<F
     let mut reached = start.try_clone()?;
     for name in rest {
         let found = Stat::of(&reached)?;
-        if found.file_type == FileType::Symlink {
+        if found.file_type == SFlag::S_IFLNK {
             return Err(OpenError::Link);
         }
         reached = openat(reached, name, PATH | OFlag::O_NOFOLLOW, Mode::empty())?.into();
         check(table.hanging_at(&reached)?)?;
     }
     match Stat::of(&reached)?.file_type {
-        FileType::Symlink if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
+        SFlag::S_IFLNK if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
         _ => Ok(reached),
     }
 }
@@ -277,7 +276,7 @@ mod tests {
         let mounts = mounts(&[&dir]);
         let open = |path| open_path(&dir.join(path), OFlag::O_NOFOLLOW, &mounts);
         let link = Stat::of(&open("a/link").unwrap()).unwrap();
-        assert_eq!(link.file_type, FileType::Symlink);
+        assert_eq!(link.file_type, SFlag::S_IFLNK);
         assert!(matches!(open("way/link"), Err(OpenError::Link)));
     }
 

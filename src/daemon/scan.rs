@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use rustix::fs::FileType;
+use nix::sys::stat::SFlag;
 
 use super::mounts::Mounts;
 use super::open_path::{OpenError, open_path};
@@ -36,7 +36,7 @@ pub(super) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
 pub(super) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
     let open = |flags| Ok(Stat::of(&open_path(path, flags, mounts)?)?);
     let found = open(OFlag::O_NOFOLLOW).and_then(|found| match found.file_type {
-        FileType::Symlink => Ok((true, open(OFlag::empty())?)),
+        SFlag::S_IFLNK => Ok((true, open(OFlag::empty())?)),
         _ => Ok((false, found)),
     });
     match found {
@@ -107,7 +107,7 @@ fn open_directory(dir: &Path, mounts: &Mounts) -> Result<File, Problem> {
     let opened = open_path(dir, OFlag::O_NOFOLLOW, mounts).map_err(|error| cannot_open(&error))?;
     let found = Stat::of(&opened).map_err(|error| cannot_read(&error))?;
     match found.file_type {
-        FileType::Directory => Ok(opened),
+        SFlag::S_IFDIR => Ok(opened),
         _ => Err(Problem::NotADirectory),
     }
 }

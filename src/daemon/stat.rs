@@ -6,10 +6,11 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, makedev, statx};
+use nix::sys::stat::{SFlag, makedev};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::watch::{EntryKind, Identity};
@@ -18,7 +19,7 @@ use crate::watch::{EntryKind, Identity};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     /// The type of the file.
-    pub(super) file_type: FileType,
+    pub(super) file_type: SFlag,
     /// The identity of the file.
     pub(super) identity: Identity,
     /// Whether the time in the identity is the birth time.
@@ -54,14 +55,14 @@ impl Stat {
 
     /// Returns whether the file is a socket.
     pub(super) fn is_socket(&self) -> bool {
-        self.file_type == FileType::Socket
+        self.file_type == SFlag::S_IFSOCK
     }
 
     /// Returns the kind of the file for the watch. A symbolic link itself is [`EntryKind::Other`].
     pub(super) fn kind(&self) -> EntryKind {
         match self.file_type {
-            FileType::Socket => EntryKind::Socket(self.identity),
-            FileType::Directory => EntryKind::Directory,
+            SFlag::S_IFSOCK => EntryKind::Socket(self.identity),
+            SFlag::S_IFDIR => EntryKind::Directory,
             _ => EntryKind::Other,
         }
     }
@@ -76,9 +77,9 @@ impl From<&Statx> for Stat {
             found.stx_mtime
         };
         Self {
-            file_type: FileType::from_raw_mode(found.stx_mode.into()),
+            file_type: type_of(found.stx_mode.into()),
             identity: Identity {
-                device: makedev(found.stx_dev_major, found.stx_dev_minor),
+                device: makedev(found.stx_dev_major.into(), found.stx_dev_minor.into()),
                 inode: found.stx_ino,
                 btime: (btime.tv_sec, btime.tv_nsec),
             },
@@ -89,15 +90,9 @@ impl From<&Statx> for Stat {
 
 impl From<&fs::Metadata> for Stat {
     fn from(found: &fs::Metadata) -> Self {
-        let file_type = match found.file_type() {
-            it if it.is_socket() => FileType::Socket,
-            it if it.is_dir() => FileType::Directory,
-            it if it.is_symlink() => FileType::Symlink,
-            _ => FileType::Unknown,
-        };
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
         Self {
-            file_type,
+            file_type: type_of(found.mode()),
             identity: Identity {
                 device: found.dev(),
                 inode: found.ino(),
@@ -106,6 +101,11 @@ impl From<&fs::Metadata> for Stat {
             has_birth_time: false,
         }
     }
+}
+
+/// Returns the type of a file with this mode.
+fn type_of(mode: u32) -> SFlag {
+    SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }
 
 /// The fields that are requested from statx: those of type and identity.
@@ -117,7 +117,11 @@ const WANTED: StatxFlags = StatxFlags::TYPE
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
-    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
+
+    use nix::fcntl::AT_FDCWD;
+    use nix::sys::stat::{UtimensatFlags, utimensat};
+    use nix::sys::time::TimeSpec;
 
     use super::*;
 
@@ -149,9 +153,9 @@ mod tests {
         fs::create_dir(at("directory")).unwrap();
         std::os::unix::fs::symlink("socket", at("link")).unwrap();
         for (name, expected) in [
-            ("socket", FileType::Socket),
-            ("directory", FileType::Directory),
-            ("link", FileType::Symlink),
+            ("socket", SFlag::S_IFSOCK),
+            ("directory", SFlag::S_IFDIR),
+            ("link", SFlag::S_IFLNK),
         ] {
             let found = Stat::from(&fs::symlink_metadata(at(name)).unwrap());
             assert_eq!(found.file_type, expected);
@@ -167,21 +171,15 @@ mod tests {
             return; // The file system has no birth times: the identity has a modification time.
         }
         let before = Stat::follow(&path).unwrap();
-        let earlier = SystemTime::now() - Duration::from_secs(3600);
-        rustix::fs::utimensat(CWD, &path, &times(earlier), AtFlags::empty()).unwrap();
+        let earlier = TimeSpec::new(1_000_000_000, 0);
+        utimensat(
+            AT_FDCWD,
+            &path,
+            &earlier,
+            &earlier,
+            UtimensatFlags::FollowSymlink,
+        )
+        .unwrap();
         assert_eq!(Stat::follow(&path).unwrap(), before);
-    }
-
-    /// Returns a moment as both times of a file.
-    fn times(moment: SystemTime) -> rustix::fs::Timestamps {
-        let since = moment.duration_since(UNIX_EPOCH).unwrap();
-        let time = rustix::fs::Timespec {
-            tv_sec: i64::try_from(since.as_secs()).unwrap(),
-            tv_nsec: since.subsec_nanos().into(),
-        };
-        rustix::fs::Timestamps {
-            last_access: time,
-            last_modification: time,
-        }
     }
 }

@@ -156,6 +156,8 @@
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **`rustix` only where `nix` lacks the call**: statx, and accept4 with an owned descriptor.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
+//!   Given up: the accept of `mio`, which also reads the peer's address, and fails if that is of a
+//!   TCP socket, or a path of 108 octets.
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every
 //!   path. Its lock file has the path now.

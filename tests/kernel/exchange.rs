@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use crate::node::Node;
 use crate::plugin::Plugin;
@@ -11,7 +11,7 @@ use crate::watches;
 
 /// Exchanges the two paths.
 fn exchange(a: &Path, b: &Path) {
-    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).unwrap();
+    renameat2(AT_FDCWD, a, AT_FDCWD, b, RenameFlags::RENAME_EXCHANGE).unwrap();
 }
 
 /// Takes turns until exactly these paths, relative to the watched directory, are registered.

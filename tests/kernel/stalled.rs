@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use nix::unistd::symlinkat;
 use plugind::config::{Config, HandlerConfig};
 use plugind::daemon::{PluginManager, handlers};
 use plugind::handler::AcceptHandler;
-use rustix::fs::symlinkat;
 
 use crate::inside::inside;
 use crate::node::{Node, watching};

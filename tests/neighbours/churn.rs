@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::plugin::bind::bind;
 use crate::row::Row;
@@ -44,8 +44,9 @@ fn two_directories_that_change_places_all_the_time() {
                 symlink("/dev/null", place.join(n.to_string())).unwrap();
             }
         }
+        let exchange = RenameFlags::RENAME_EXCHANGE;
         until(over, || {
-            Ok(renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE)?)
+            Ok(renameat2(AT_FDCWD, &a, AT_FDCWD, &b, exchange)?)
         });
     });
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::SFlag;
 use nix::unistd::{AccessFlags, access};
-use rustix::fs::FileType;
 
 use super::finding::{Findings, Level, MAX_SHOWN};
 use crate::daemon::mounts::Mounts;
@@ -36,7 +36,7 @@ impl Place {
 pub(super) fn look(dir: &Path, mounts: &Mounts) -> Place {
     let held = open_path(dir, OFlag::empty(), mounts);
     let (id, problem) = match held.and_then(|held| Ok(Stat::of(&held)?)) {
-        Ok(found) if found.file_type == FileType::Directory => {
+        Ok(found) if found.file_type == SFlag::S_IFDIR => {
             (Some((found.identity.device, found.identity.inode)), None)
         }
         Ok(_) => (None, Some(Problem::NotADirectory)),

@@ -4,7 +4,7 @@ use std::env;
 use std::io;
 
 use log::Level;
-use rustix::fs::fstat;
+use nix::sys::stat::fstat;
 
 use crate::config::LogFormat;
 use crate::daemon::time_of_day::TimeOfDay;

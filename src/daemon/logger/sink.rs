@@ -9,8 +9,8 @@ use nix::errno::Errno;
 use nix::libc::{O_NONBLOCK, PIPE_BUF};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
-use rustix::fs::{FileType, fstat};
 
 /// A descriptor that other processes may share, so its flags are left alone.
 #[derive(Debug)]
@@ -72,10 +72,10 @@ fn way(fd: &impl AsFd) -> Way {
     let Ok(stat) = fstat(fd) else {
         return Way::Polled;
     };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Fifo => reopen(fd).map_or(Way::Polled, Way::Reopened),
-        FileType::Socket => Way::Socket,
-        FileType::RegularFile => Way::Regular,
+    match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+        SFlag::S_IFIFO => reopen(fd).map_or(Way::Polled, Way::Reopened),
+        SFlag::S_IFSOCK => Way::Socket,
+        SFlag::S_IFREG => Way::Regular,
         _ => Way::Polled,
     }
 }
