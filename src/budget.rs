@@ -9,6 +9,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use smallvec::{Array, SmallVec};
+
 use crate::config::{MEMORY_BUDGET, SMALL_SHARE};
 
 /// The octets that may be held for all plugins together. Clones share the same budget.
@@ -94,6 +96,15 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.budget.0.held.fetch_sub(self.octets, Relaxed);
+    }
+}
+
+/// Returns the octets of memory that a list has allocated: none while its items fit inline.
+pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
+    if list.spilled() {
+        list.capacity() * size_of::<A::Item>()
+    } else {
+        0
     }
 }
 

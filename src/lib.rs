@@ -118,7 +118,6 @@ pub mod budget;
 mod by_path;
 pub mod config;
 pub mod escape;
-mod small_vec;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]

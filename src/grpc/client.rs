@@ -3,13 +3,14 @@
 //! Pure. The caller, which drives the client as an [`Endpoint`], owns the socket and the clock, and
 //! takes events with [`Client::poll_event`] until it returns `None`.
 
+use smallvec::SmallVec;
+
 use super::client_call::{ClientCall, Outcome, Shape};
 use super::error::CallError;
 use super::event::{CallId, Event};
-use crate::budget::{Budget, Reserved};
+use crate::budget::{Budget, Reserved, spilled};
 use crate::config;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
-use crate::small_vec::SmallVec;
 use crate::time::Time;
 
 /// A DATA frame of a streaming call, of which some is not yet processed.
@@ -27,9 +28,9 @@ struct UnreadData {
 pub struct Client {
     http2: Connection,
     /// The calls that have not ended, in the order in which they were made.
-    calls: SmallVec<ClientCall>,
+    calls: SmallVec<[ClientCall; 1]>,
     /// The events that are not yet returned.
-    events: SmallVec<Event>,
+    events: SmallVec<[Event; 1]>,
     /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
     /// connection: however many messages fit a frame, they never need more memory than the frame.
     unread: Option<UnreadData>,
@@ -135,7 +136,7 @@ impl Client {
 
     /// Ends a call with [`CallError::Cancelled`]; does nothing if the call has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
-        if let Some(index) = self.calls.position(|other| other.id == call) {
+        if let Some(index) = self.calls.iter().position(|other| other.id == call) {
             self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
         }
     }
@@ -146,7 +147,7 @@ impl Client {
         self.start_deadlines(now);
         self.send(now);
         self.keep_budget(now);
-        self.events.remove(0)
+        (!self.events.is_empty()).then(|| self.events.remove(0))
     }
 
     /// Cancels all calls and sends GOAWAY; no more calls can be made.
@@ -175,7 +176,7 @@ impl Client {
     /// Returns the index of a call whose deadline has passed.
     fn late(&self, now: Time) -> Option<usize> {
         let is_late = |call: &ClientCall| self.due(call).is_some_and(|due| due <= now);
-        self.calls.position(is_late)
+        self.calls.iter().position(is_late)
     }
 
     /// Returns a call's deadline, or `None` if it has none or if it has not started. In the latter
@@ -188,7 +189,7 @@ impl Client {
     fn start_deadlines(&mut self, now: Time) {
         if self.awaits_settings && self.peer_settings().is_some() {
             self.awaits_settings = false;
-            for call in self.calls.iter_mut() {
+            for call in &mut self.calls {
                 call.restart(now);
             }
         }
@@ -309,7 +310,9 @@ impl Client {
 
     /// Returns the index of the call on `stream`.
     fn position(&self, stream: StreamId) -> Option<usize> {
-        self.calls.position(|call| call.stream() == Some(stream))
+        self.calls
+            .iter()
+            .position(|call| call.stream() == Some(stream))
     }
 
     /// Retries a call that the server has not processed, once and at once, if another stream can be
@@ -326,7 +329,7 @@ impl Client {
     /// Retries or ends the calls that the server will not process after its GOAWAY.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
         let is_above = |call: &ClientCall| call.stream().is_some_and(|id| id.get() > last_stream);
-        while let Some(index) = self.calls.position(is_above) {
+        while let Some(index) = self.calls.iter().position(is_above) {
             self.refuse(index, now);
         }
     }
@@ -366,9 +369,7 @@ impl Client {
 
     /// Ends a call; if its stream is still open, resets it with `code`.
     fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
-        let Some(call) = self.calls.remove(index) else {
-            return;
-        };
+        let call = self.calls.remove(index);
         if let Some(stream) = call.stream() {
             self.http2.reset(stream, code, now);
         }
@@ -429,8 +430,8 @@ impl Endpoint for Client {
         let calls: usize = self.calls.iter().map(ClientCall::mem_used).sum();
         self.http2.mem_used()
             + calls
-            + self.calls.mem_used()
-            + self.events.mem_used()
+            + spilled(&self.calls)
+            + spilled(&self.events)
             + self
                 .unread
                 .as_ref()
@@ -439,6 +440,6 @@ impl Endpoint for Client {
 }
 
 /// Returns the call on a stream.
-fn find(calls: &mut SmallVec<ClientCall>, stream: StreamId) -> Option<&mut ClientCall> {
+fn find(calls: &mut SmallVec<[ClientCall; 1]>, stream: StreamId) -> Option<&mut ClientCall> {
     calls.iter_mut().find(|call| call.stream() == Some(stream))
 }

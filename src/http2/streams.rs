@@ -5,19 +5,22 @@
 //! only the side that ended it is remembered, for a short while: late frames are normal on a stream
 //! that we ended and an error on one that the peer ended.
 
+use smallvec::SmallVec;
+
 use super::error::Violation;
 use super::frame_type::FrameType;
 use super::role::Role;
 use super::stream::{State, Stream};
 use super::stream_id::StreamId;
-use crate::small_vec::SmallVec;
+use crate::budget::spilled;
 
 /// The streams of one connection.
 #[derive(Debug)]
 pub(super) struct Streams {
     /// Which end of the connection this is.
     role: Role,
-    open: SmallVec<Stream>,
+    /// Inline if it is one: nearly every connection serves one call after the other.
+    open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
     /// The last streams that ended, most recent first.
@@ -159,9 +162,7 @@ impl Streams {
     pub(super) fn remove_above(&mut self, last: u32) {
         let role = self.role;
         let is_above = |stream: &Stream| stream.id.get() > last && role.opens(stream.id.get());
-        while let Some(index) = self.open.position(is_above) {
-            self.open.remove(index);
-        }
+        self.open.retain(|stream| !is_above(stream));
     }
 
     /// Returns the open streams.
@@ -171,19 +172,19 @@ impl Streams {
 
     /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        self.open.mem_used()
+        spilled(&self.open)
     }
 
     /// Returns the index of the open stream with this number.
     #[inline]
     fn index(&self, id: StreamId) -> Option<usize> {
-        self.open.position(|stream| stream.id == id)
+        self.open.iter().position(|stream| stream.id == id)
     }
 
     /// Removes and returns the open stream with this number.
     fn remove(&mut self, id: StreamId) -> Option<Stream> {
         let index = self.index(id)?;
-        self.open.remove(index)
+        Some(self.open.remove(index))
     }
 
     /// Records how a stream ended, in place of the oldest record.
