@@ -115,7 +115,6 @@
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod budget;
-mod by_path;
 pub mod config;
 pub mod escape;
 pub mod time;

@@ -3,7 +3,7 @@
 //! Connections that send little are served before those that always have more to read: one
 //! connection that sends without end, or a hundred, delay other plugins by one turn at most.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use mio::event::Event;
@@ -17,8 +17,7 @@ use crate::manager::ConnectionId;
 /// The connections, by the ids that the core knows.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    /// Each in the slot that its id has in the core.
-    slots: Vec<Option<Held>>,
+    by_id: BTreeMap<ConnectionId, Held>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
     /// Connections that had unread data or unhandled messages when their time was used up. They
@@ -31,7 +30,6 @@ pub(super) struct Connections {
 /// A connection in the loop.
 #[derive(Debug)]
 struct Held {
-    id: ConnectionId,
     connection: Connection,
     /// Whether the loop reports room to write.
     is_room_reported: bool,
@@ -64,17 +62,12 @@ impl Connections {
         let token = Source::Connection(conn).token();
         registry.register(&mut stream, token, Interest::READABLE)?;
         let held = Held {
-            id: conn,
             connection: Connection::new(stream),
             is_room_reported: false,
             is_queued: false,
             has_messages: false,
         };
-        let slot = conn.slot();
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
-        }
-        self.slots[slot] = Some(held);
+        self.by_id.insert(conn, held);
         Ok(())
     }
 
@@ -83,8 +76,7 @@ impl Connections {
     }
 
     fn held(&mut self, conn: ConnectionId) -> Option<&mut Held> {
-        let held = self.slots.get_mut(conn.slot())?.as_mut();
-        held.filter(|held| held.id == conn)
+        self.by_id.get_mut(&conn)
     }
 
     /// Makes the loop report room to write from now on.
@@ -108,12 +100,7 @@ impl Connections {
     /// Removes a connection and returns it. Dropping the connection removes it from the loop.
     pub(super) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
         self.unqueue(conn);
-        self.held(conn)?;
-        let removed = self.slots[conn.slot()].take();
-        while let Some(None) = self.slots.last() {
-            self.slots.pop();
-        }
-        removed.map(|held| held.connection)
+        self.by_id.remove(&conn).map(|held| held.connection)
     }
 
     /// Records an event that the loop has reported about a connection.

@@ -21,7 +21,8 @@
 //! - **Sorted collections in the core** (`BTreeMap`), so that outputs never depend on a hasher.
 //!   Given up: vectors of sorted runs of our own, which were some 120 kB smaller.
 //! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
-//!   that has ended is dropped by its number.
+//!   that has ended is dropped by its number, which is the key of an ordered map. Given up: slots
+//!   that are used again (`slab`), whose numbers need a generation beside the slot.
 //!
 //! # What is shipped
 //!
@@ -156,9 +157,9 @@
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since.
 //! - **`rustix` only where `nix` lacks the call**: statx, and accept4 with an owned descriptor.
-//! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   Given up: the accept of `mio`, which also reads the peer's address, and fails if that is of a
 //!   TCP socket, or a path of 108 octets.
+//! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every
 //!   path. Its lock file has the path now.

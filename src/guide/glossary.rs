@@ -32,7 +32,7 @@
 //! | name, lock (`names`) | one operation at a time asks handlers about a plugin name |
 //! | permit (`limiter`) | one of few for operations that wait for their plugin |
 //! | queue | sockets that wait for a permit, by arrival; directories take turns |
-//! | connection | known by a number with a generation ([`ConnectionId`]) |
+//! | connection | known by a number ([`ConnectionId`]) |
 //! | budget, held | the limit on what is held of all plugins together; the octets that count |
 //! | source of liveness | what reports a registered plugin's end ([`LivenessSource`]) |
 //! | down | registered, but its process has gone or it does not answer |

@@ -11,9 +11,7 @@
 //! that handlers keep open for registered plugins are never given up, so they get fewer than half
 //! of the descriptors.
 
-use std::collections::VecDeque;
-
-use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ids::{ConnectionId, SocketId};
 use super::messages::Output;
@@ -57,9 +55,9 @@ const LIVENESS: usize = 3;
 /// The owner of every connection.
 #[derive(Debug)]
 pub(super) struct Connections {
-    owners: Slab<Owned>,
-    /// The number of connections so far.
-    count: u64,
+    owners: BTreeMap<ConnectionId, Owned>,
+    /// The number of the last connection that was added.
+    last: ConnectionId,
     /// The number of connections for each use.
     used: [usize; 4],
     /// The number of connections that are dialled or open: a source of liveness need not be.
@@ -76,9 +74,6 @@ pub(super) struct Connections {
 
 #[derive(Clone, Copy, Debug)]
 struct Owned {
-    /// The number of connections before this one.
-    age: u64,
-    conn: ConnectionId,
     owner: Owner,
     is_open: bool,
 }
@@ -86,8 +81,8 @@ struct Owned {
 impl Default for Connections {
     fn default() -> Self {
         Self {
-            owners: Slab::new(),
-            count: 0,
+            owners: BTreeMap::new(),
+            last: ConnectionId(0),
             used: [0; 4],
             open: 0,
             programs: 0,
@@ -101,32 +96,27 @@ impl Default for Connections {
 impl Connections {
     /// Adds a connection that is about to be dialled.
     pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
-        self.count += 1;
         self.used[owner.usage()] += 1;
         self.open += 1;
-        let slot = self.owners.vacant_entry();
-        let conn = ConnectionId::new(self.count, slot.key());
-        slot.insert(Owned {
-            age: self.count,
-            conn,
-            owner,
-            is_open: true,
-        });
-        conn
+        self.last = self.last.next();
+        while self.owners.contains_key(&self.last) {
+            self.last = self.last.next();
+        }
+        let is_open = true;
+        self.owners.insert(self.last, Owned { owner, is_open });
+        self.last
     }
 
     fn get(&self, conn: ConnectionId) -> Option<&Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get(conn.slot());
-        owned.filter(|owned| owned.conn == conn)
+        self.owners.get(&conn)
     }
 
     fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
         #[cfg(test)]
         super::lookups::count();
-        let owned = self.owners.get_mut(conn.slot());
-        owned.filter(|owned| owned.conn == conn)
+        self.owners.get_mut(&conn)
     }
 
     /// Returns the owner of a connection, or `None` if the connection has ended.
@@ -161,8 +151,7 @@ impl Connections {
 
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, conn: ConnectionId) {
-        if let Some(Owned { owner, is_open, .. }) = self.get(conn).copied() {
-            self.owners.remove(conn.slot());
+        if let Some(Owned { owner, is_open }) = self.owners.remove(&conn) {
             self.used[owner.usage()] -= 1;
             self.open -= usize::from(is_open);
         }
@@ -190,7 +179,7 @@ impl Connections {
 
     /// Returns the most connections.
     pub(super) fn limit(&self) -> usize {
-        self.limit.min(ConnectionId::SLOTS)
+        self.limit
     }
 
     /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is a
@@ -258,16 +247,18 @@ impl Connections {
         }
     }
 
-    /// Gives up the oldest source of liveness, which a search finds: descriptors rarely run short.
-    /// Returns false if there is none. A connection that is held open is closed without GOAWAY,
-    /// because only its socket could encode one.
+    /// Gives up the oldest source of liveness, which has the lowest number. A search finds it:
+    /// descriptors rarely run short. Returns false if there is none. A connection that is held open
+    /// is closed without GOAWAY, because only its socket could encode one.
     fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        let owners = self.owners.iter().map(|(_, owned)| *owned);
-        let liveness = owners.filter_map(|owned| match owned.owner {
-            Owner::Liveness(socket) => Some((owned.age, owned.conn, socket, owned.is_open)),
-            _ => None,
-        });
-        let Some((_, conn, socket, is_open)) = liveness.min() else {
+        let oldest = self
+            .owners
+            .iter()
+            .find_map(|(conn, owned)| match owned.owner {
+                Owner::Liveness(socket) => Some((*conn, socket, owned.is_open)),
+                _ => None,
+            });
+        let Some((conn, socket, is_open)) = oldest else {
             return false;
         };
         self.remove(conn);
@@ -357,45 +348,39 @@ const GIVEN_UP_AT_ONCE: usize = 4;
 mod tests {
     use super::*;
 
-    fn socket(index: u32) -> SocketId {
-        let generation = 0;
-        SocketId { index, generation }
-    }
-
     #[test]
-    fn a_number_is_not_mistaken_for_an_earlier_one_of_the_same_place() {
+    fn a_number_is_not_mistaken_for_an_earlier_one() {
         let mut connections = Connections::default();
-        let first = connections.add(Owner::Operation(socket(1)));
+        let first = connections.add(Owner::Operation(SocketId(1)));
         connections.remove(first);
-        let second = connections.add(Owner::Operation(socket(2)));
-        assert_eq!(first.slot(), second.slot());
+        let second = connections.add(Owner::Operation(SocketId(2)));
         assert_eq!(connections.owner(first), None);
-        assert_eq!(connections.owner(second), Some(Owner::Operation(socket(2))));
+        assert_eq!(
+            connections.owner(second),
+            Some(Owner::Operation(SocketId(2)))
+        );
         connections.remove(first);
         assert!(connections.is_open(second) && connections.len() == 1);
-        assert!(!connections.hand_over(first, Owner::Operation(socket(3))));
+        assert!(!connections.hand_over(first, Owner::Operation(SocketId(3))));
     }
 
     #[test]
-    fn numbers_fit_into_29_bits() {
-        for count in [0, 1, GENERATION_COUNT - 1, GENERATION_COUNT, u64::MAX] {
-            let conn = ConnectionId::new(count, ConnectionId::SLOTS - 1);
-            assert!(conn.0 < 1 << 29, "{conn:?}");
-            assert_eq!(conn.slot(), ConnectionId::SLOTS - 1);
-        }
+    fn numbers_fit_into_29_bits_and_one_in_use_is_skipped_when_they_begin_again() {
+        let mut connections = Connections::default();
+        let held = connections.add(Owner::Operation(SocketId(1)));
+        connections.last = ConnectionId(ConnectionId::MAX - 1);
+        let next = [1, 2].map(|_| connections.add(Owner::Operation(SocketId(2))));
+        assert_eq!((held.0, next.map(|conn| conn.0)), (1, [(1 << 29) - 1, 2]));
     }
-
-    /// The number of connections after which generations repeat.
-    const GENERATION_COUNT: u64 = 1 << 13;
 
     #[test]
     fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
         let mut connections = Connections::default();
         let mut outputs = VecDeque::new();
         connections.set_limit(DESCRIPTOR_RESERVE + 4);
-        for index in 0..2 {
-            let conn = connections.add(Owner::Operation(socket(index)));
-            assert!(connections.hand_over(conn, Owner::Liveness(socket(index))));
+        for socket in [1, 2].map(SocketId) {
+            let conn = connections.add(Owner::Operation(socket));
+            assert!(connections.hand_over(conn, Owner::Liveness(socket)));
         }
         assert_eq!(
             connections.in_use(),
@@ -404,7 +389,7 @@ mod tests {
         );
         assert!(connections.make_room_for_operation(&mut outputs));
         let given_up = connections.poll_given_up();
-        assert_eq!(given_up.map(|(socket, _)| socket), Some(socket(0)));
+        assert_eq!(given_up.map(|(socket, _)| socket), Some(SocketId(1)));
         assert!(matches!(
             outputs.make_contiguous(),
             [Output::Hangup { .. }, Output::UnwatchPeer { .. }]

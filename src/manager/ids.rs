@@ -1,25 +1,20 @@
 //! The numbers of sockets, connections and operations.
 //!
-//! Pure. A number that has a slot in a table also has a generation, so late events are recognised.
+//! Pure. A number is not used again, so late events are recognised.
 
 use std::fmt;
 
 use crate::handler::EffectOwner;
 
-/// The number of a path at which a socket exists or a plugin is registered.
+/// The number of a path at which a socket exists or a plugin is registered. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SocketId {
-    /// The slot in the table, which another path may take later.
-    pub(super) index: u32,
-    /// Another one for each path that takes the slot.
-    pub(super) generation: u32,
-}
+pub struct SocketId(pub(super) u64);
 
 impl SocketId {
     /// Returns the owner of the effects that handlers ask for on behalf of the plugin there.
     pub(super) fn owner(self) -> EffectOwner {
-        // No index is `u32::MAX`, so this is never the number of `EffectOwner::HANDLER`.
-        EffectOwner((u64::from(self.generation) << 32) | (u64::from(self.index) + 1))
+        // Numbers begin with 1, so this is never `EffectOwner::HANDLER`.
+        EffectOwner(self.0)
     }
 }
 
@@ -39,25 +34,15 @@ impl fmt::Display for ConnectionId {
 }
 
 impl ConnectionId {
-    /// The number of connections that can have numbers at the same time.
-    pub(super) const SLOTS: usize = 1 << INDEX_BITS;
-
-    /// Returns the number of a connection that takes a slot in a table; `count` is the number of
-    /// connections before it.
-    pub(super) fn new(count: u64, index: usize) -> Self {
-        debug_assert!(index < Self::SLOTS);
-        let generation = (count % GENERATIONS) * Self::SLOTS as u64;
-        Self(u32::try_from(generation + index as u64).unwrap_or_default())
+    /// Returns the next number. After the highest one, numbers begin again: by then, no event of a
+    /// connection with a low number is late.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 % Self::MAX + 1)
     }
 
-    /// Returns the slot in the table, which another connection may take later.
-    pub(crate) fn slot(self) -> usize {
-        self.0 as usize % Self::SLOTS
-    }
+    /// The highest number.
+    pub(super) const MAX: u32 = (1 << 29) - 1;
 }
-
-const INDEX_BITS: u32 = 16;
-const GENERATIONS: u64 = 1 << 13;
 
 #[cfg(test)]
 impl ConnectionId {

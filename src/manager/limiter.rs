@@ -150,31 +150,26 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    fn number(index: u32) -> SocketId {
-        let generation = 0;
-        SocketId { index, generation }
-    }
-
     /// Returns a limiter of which so many permits are held.
     fn held(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
             assert!(limiter.is_any_free(Time::ZERO));
-            limiter.take(number(n.try_into().unwrap()), Time::ZERO);
+            limiter.take(SocketId(n.try_into().unwrap()), Time::ZERO);
         }
         limiter
     }
 
     /// Adds the socket whose number is this character to the queue.
     fn enqueue(limiter: &mut Limiter, name: char) -> Position {
-        limiter.enqueue(number(name.into()))
+        limiter.enqueue(SocketId(name.into()))
     }
 
     /// Removes what is ready, and returns the characters.
     fn ready(limiter: &mut Limiter, room: usize) -> String {
         let ready = limiter.dequeue_ready(room).into_iter();
         ready
-            .map(|socket| char::from(u8::try_from(socket.index).unwrap()))
+            .map(|socket| char::from(u8::try_from(socket.0).unwrap()))
             .collect()
     }
 
@@ -185,9 +180,9 @@ mod tests {
         let [_, a, _] = ['c', 'a', 'b'].map(|name| enqueue(&mut limiter, name));
         limiter.forget(a);
         assert_eq!(ready(&mut limiter, usize::MAX), "");
-        limiter.release(number(0));
+        limiter.release(SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "c");
-        limiter.release(number(1));
+        limiter.release(SocketId(1));
         assert_eq!(ready(&mut limiter, usize::MAX), "b");
     }
 
@@ -200,7 +195,7 @@ mod tests {
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
         assert_eq!((limiter.held(), limiter.next_release()), (0, None));
-        limiter.release(number(0));
+        limiter.release(SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "a");
     }
 

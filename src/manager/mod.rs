@@ -263,7 +263,7 @@ impl Manager {
     }
 
     /// Returns every path at which a socket exists or a plugin is registered, in the order of the
-    /// paths' octets.
+    /// paths.
     pub fn sockets_by_path(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.by_path()
     }

@@ -300,15 +300,10 @@ mod tests {
         Arc::new(Plugin::from_info(info, Path::new("/r/a").into()).expect("it has a name"))
     }
 
-    fn socket(index: u32) -> SocketId {
-        let generation = 0;
-        SocketId { index, generation }
-    }
-
-    fn add(names: &mut Names, plugin: &Arc<Plugin>, index: u32) -> Option<SocketId> {
+    fn add(names: &mut Names, plugin: &Arc<Plugin>, number: u64) -> Option<SocketId> {
         let before = names.add(Instance {
             plugin: plugin.clone(),
-            socket: socket(index),
+            socket: SocketId(number),
             uid: None,
             is_up: true,
         });
@@ -320,15 +315,19 @@ mod tests {
         let keys = [("K", "a"), ("L", "a"), ("K", "b")];
         let [a, other_type, other_name] = keys.map(|(kind, name)| plugin(kind, name, ""));
         let mut names = Names::default();
-        assert!(names.acquire(&a, socket(1)));
-        assert!(names.acquire(&other_type, socket(2)) && names.acquire(&other_name, socket(3)));
-        assert!(!names.acquire(&a, socket(4)) && !names.acquire(&a, socket(5)));
-        assert!(names.is_held(&a, socket(1)) && !names.is_held(&a, socket(5)));
-        assert_eq!(names.release(&a, socket(4)), None, "it waited");
-        assert_eq!(names.release(&a, socket(1)), Some(socket(5)));
-        assert_eq!(names.release(&a, socket(1)), None, "it was released before");
-        assert_eq!(names.release(&a, socket(5)), None, "no other waits");
-        assert!(names.is_held(&other_type, socket(2)));
+        assert!(names.acquire(&a, SocketId(1)));
+        assert!(names.acquire(&other_type, SocketId(2)) && names.acquire(&other_name, SocketId(3)));
+        assert!(!names.acquire(&a, SocketId(4)) && !names.acquire(&a, SocketId(5)));
+        assert!(names.is_held(&a, SocketId(1)) && !names.is_held(&a, SocketId(5)));
+        assert_eq!(names.release(&a, SocketId(4)), None, "it waited");
+        assert_eq!(names.release(&a, SocketId(1)), Some(SocketId(5)));
+        assert_eq!(
+            names.release(&a, SocketId(1)),
+            None,
+            "it was released before"
+        );
+        assert_eq!(names.release(&a, SocketId(5)), None, "no other waits");
+        assert!(names.is_held(&other_type, SocketId(2)));
         assert_eq!((names.queued(), names.names.len()), (2, 2));
     }
 
@@ -336,17 +335,17 @@ mod tests {
     fn a_stalled_socket_keeps_its_name_and_the_next_acquires_it_too() {
         let a = plugin("K", "a", "");
         let mut names = Names::default();
-        assert!(names.acquire(&a, socket(1)));
-        assert!(!names.acquire(&a, socket(2)) && !names.acquire(&a, socket(3)));
-        assert_eq!(names.stall(&a, socket(2)), None, "it waits");
-        assert_eq!(names.stall(&a, socket(1)), Some(socket(2)));
-        assert_eq!(names.stall(&a, socket(1)), None, "it is stalled");
-        assert!(names.is_held(&a, socket(1)) && names.is_held(&a, socket(2)));
-        assert_eq!(names.release(&a, socket(1)), None, "another holds it");
-        assert_eq!(names.release(&a, socket(2)), Some(socket(3)));
-        assert_eq!(names.stall(&a, socket(3)), None, "no other waits");
+        assert!(names.acquire(&a, SocketId(1)));
+        assert!(!names.acquire(&a, SocketId(2)) && !names.acquire(&a, SocketId(3)));
+        assert_eq!(names.stall(&a, SocketId(2)), None, "it waits");
+        assert_eq!(names.stall(&a, SocketId(1)), Some(SocketId(2)));
+        assert_eq!(names.stall(&a, SocketId(1)), None, "it is stalled");
+        assert!(names.is_held(&a, SocketId(1)) && names.is_held(&a, SocketId(2)));
+        assert_eq!(names.release(&a, SocketId(1)), None, "another holds it");
+        assert_eq!(names.release(&a, SocketId(2)), Some(SocketId(3)));
+        assert_eq!(names.stall(&a, SocketId(3)), None, "no other waits");
         assert!(
-            names.acquire(&a, socket(4)),
+            names.acquire(&a, SocketId(4)),
             "only stalled ones are before it"
         );
     }
@@ -356,19 +355,19 @@ mod tests {
         let (old, new) = (plugin("K", "a", "/old"), plugin("K", "a", "/new"));
         let mut names = Names::default();
         assert_eq!(add(&mut names, &old, 1), None);
-        assert_eq!(add(&mut names, &new, 2), Some(socket(1)));
-        assert_eq!(names.current(&old).map(|it| it.socket), Some(socket(2)));
-        assert_eq!(names.remove(&new, socket(2)).promoted, Some(old.clone()));
-        assert_eq!(names.remove(&old, socket(1)).promoted, None);
+        assert_eq!(add(&mut names, &new, 2), Some(SocketId(1)));
+        assert_eq!(names.current(&old).map(|it| it.socket), Some(SocketId(2)));
+        assert_eq!(names.remove(&new, SocketId(2)).promoted, Some(old.clone()));
+        assert_eq!(names.remove(&old, SocketId(1)).promoted, None);
         assert!(names.names.is_empty());
         add(&mut names, &old, 1);
         add(&mut names, &new, 2);
         assert_eq!(
-            names.remove(&old, socket(1)).promoted,
+            names.remove(&old, SocketId(1)).promoted,
             None,
             "it was replaced"
         );
-        assert_eq!(names.current(&old).map(|it| it.socket), Some(socket(2)));
+        assert_eq!(names.current(&old).map(|it| it.socket), Some(SocketId(2)));
     }
 
     #[test]
@@ -377,16 +376,16 @@ mod tests {
         let mut names = Names::default();
         add(&mut names, &a, 1);
         let holder = |names: &Names, own| names.holder_of_endpoint(&a, own).map(|it| it.socket);
-        assert_eq!(holder(&names, socket(1)), None, "its own");
-        assert_eq!(holder(&names, socket(2)), Some(socket(1)));
-        names.block(&a, socket(2), socket(1));
-        names.block(&a, socket(3), socket(1));
-        names.unblock(&a, socket(3));
-        assert_eq!(names.down(&a, socket(1)), [socket(2)]);
-        assert_eq!(holder(&names, socket(2)), None, "it is down");
-        names.set_up(&a, socket(1), true);
-        names.block(&a, socket(2), socket(1));
-        assert_eq!(names.remove(&a, socket(1)).unblocked, [socket(2)]);
+        assert_eq!(holder(&names, SocketId(1)), None, "its own");
+        assert_eq!(holder(&names, SocketId(2)), Some(SocketId(1)));
+        names.block(&a, SocketId(2), SocketId(1));
+        names.block(&a, SocketId(3), SocketId(1));
+        names.unblock(&a, SocketId(3));
+        assert_eq!(names.down(&a, SocketId(1)), [SocketId(2)]);
+        assert_eq!(holder(&names, SocketId(2)), None, "it is down");
+        names.set_up(&a, SocketId(1), true);
+        names.block(&a, SocketId(2), SocketId(1));
+        assert_eq!(names.remove(&a, SocketId(1)).unblocked, [SocketId(2)]);
         assert!(names.names.is_empty());
     }
 }

@@ -255,11 +255,11 @@ impl Change<'_> {
 /// The position in a list of records that is read over several turns.
 ///
 /// A record that exists from the beginning of the list to its end is returned exactly once. One
-/// that appears or disappears meanwhile may be missing; one that disappears and appears again may
-/// be returned twice, and then the second one counts.
+/// that disappears meanwhile may be missing; one that disappears and appears again may be returned
+/// twice, and then the second one counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordCursor {
-    next: usize,
+    last: Option<SocketId>,
 }
 
 impl Manager {
@@ -285,8 +285,8 @@ impl Manager {
 
     /// Returns the next record of a list, and advances the cursor; `None` at the end.
     pub fn next_record(&self, cursor: &mut RecordCursor) -> Option<Record<'_>> {
-        let (index, socket) = self.sockets.first_from(cursor.next)?;
-        cursor.next = index + 1;
+        let socket = self.sockets.first_after(cursor.last)?;
+        cursor.last = Some(socket.id);
         Some(self.record_of(socket))
     }
 

@@ -2,10 +2,11 @@
 //!
 //! Pure.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-
-use slab::Slab;
 
 use super::context::Context;
 use super::desired::Desired;
@@ -14,19 +15,17 @@ use super::ids::SocketId;
 use super::registered::{By, Registered};
 use super::socket::Socket;
 use super::timers::Timer;
-use crate::by_path::{ByPath, Octets, octets};
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
 /// Every path at which a socket exists or a plugin is registered.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// `None` while the socket takes a step: no other may look at it then. Boxed, because most of
-    /// the table may be unused.
-    by_index: Slab<Option<Box<Socket>>>,
-    by_path: ByPath<SocketId>,
-    /// The generation of the next path that is added.
-    generation: u32,
+    /// Without the socket that takes a step: no other may look at it then.
+    by_id: BTreeMap<SocketId, Box<Socket>>,
+    by_path: BTreeMap<Arc<Path>, SocketId>,
+    /// The number of the last path that was added.
+    last: u64,
     /// The sockets to examine in the next pass. May hold duplicates.
     dirty: Vec<SocketId>,
     /// The number of restored plugins whose sockets have been neither found nor lost yet.
@@ -42,16 +41,14 @@ impl Sockets {
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
         #[cfg(test)]
         super::lookups::count();
-        let vacant = self.by_index.vacant_entry();
-        let new = SocketId {
-            index: u32::try_from(vacant.key()).unwrap_or(u32::MAX),
-            generation: self.generation,
+        let vacant = match self.by_path.entry(path.clone()) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(vacant) => vacant,
         };
-        let id = *self.by_path.entry(Octets(path.clone())).or_insert(new);
-        if id == new {
-            self.generation = self.generation.wrapping_add(1);
-            vacant.insert(Some(Box::new(Socket::new(id, path.clone()))));
-        }
+        self.last += 1;
+        let id = *vacant.insert(SocketId(self.last));
+        self.by_id
+            .insert(id, Box::new(Socket::new(id, path.clone())));
         id
     }
 
@@ -64,14 +61,14 @@ impl Sockets {
     pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
         #[cfg(test)]
         super::lookups::count();
-        self.get(*self.by_path.get(octets(path))?)
+        self.get(*self.by_path.get(path)?)
     }
 
     /// Returns the socket with that path.
     pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
         #[cfg(test)]
         super::lookups::count();
-        let id = *self.by_path.get(octets(path))?;
+        let id = *self.by_path.get(path)?;
         self.get_mut(id)
     }
 
@@ -80,70 +77,59 @@ impl Sockets {
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
         #[cfg(test)]
         super::lookups::count();
-        let socket = self.by_index.get(id.index as usize)?.as_deref()?;
-        (socket.id == id).then_some(socket)
+        self.by_id.get(&id).map(Box::as_ref)
     }
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         #[cfg(test)]
         super::lookups::count();
-        let socket = self.by_index.get_mut(id.index as usize)?.as_deref_mut()?;
-        (socket.id == id).then_some(socket)
+        self.by_id.get_mut(&id).map(Box::as_mut)
     }
 
     /// Takes out a socket for a step: the caller puts it back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
         #[cfg(test)]
         super::lookups::count();
-        let slot = self.by_index.get_mut(id.index as usize)?;
-        slot.take_if(|socket| socket.id == id)
+        self.by_id.remove(&id)
     }
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
     pub(super) fn put_back(&mut self, socket: Box<Socket>) {
-        let index = socket.id.index as usize;
         if socket.is_dirty {
             self.dirty.push(socket.id);
         } else if socket.is_empty() {
-            self.by_path.remove(octets(&socket.path));
-            self.by_index.remove(index);
+            self.by_path.remove(&socket.path);
             return;
         }
-        if let Some(slot) = self.by_index.get_mut(index) {
-            *slot = Some(socket);
-        }
+        self.by_id.insert(socket.id, socket);
     }
 
     /// Returns the number of sockets.
     pub(super) fn len(&self) -> usize {
-        self.by_index.len()
+        self.by_path.len()
     }
 
-    /// Returns the first socket from a place in the table on, and its place.
-    pub(super) fn first_from(&self, index: usize) -> Option<(usize, &Socket)> {
-        (index..self.by_index.capacity()).find_map(|index| {
-            let socket = self.by_index.get(index)?.as_deref()?;
-            Some((index, socket))
-        })
+    /// Returns the first socket after the one with that number, or the first of all.
+    pub(super) fn first_after(&self, id: Option<SocketId>) -> Option<&Socket> {
+        let start = id.map_or(Bound::Unbounded, Bound::Excluded);
+        let (_, first) = self.by_id.range((start, Bound::Unbounded)).next()?;
+        Some(first)
     }
 
-    /// Returns every socket, in unspecified order.
+    /// Returns every socket, in the order in which their paths were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.by_index
-            .iter()
-            .filter_map(|(_, socket)| socket.as_deref())
+        self.by_id.values().map(Box::as_ref)
     }
 
-    /// Returns every socket, in the order of the octets of their paths.
+    /// Returns every socket, in the order of their paths.
     pub(super) fn by_path(&self) -> impl Iterator<Item = &Socket> {
         self.by_path.values().filter_map(|id| self.get(*id))
     }
 
-    /// Returns every socket, in unspecified order.
+    /// Returns every socket, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        let sockets = self.by_index.iter_mut();
-        sockets.filter_map(|(_, socket)| socket.as_deref_mut())
+        self.by_id.values_mut().map(Box::as_mut)
     }
 
     /// Returns the number of sockets that exist.
@@ -178,10 +164,7 @@ impl Sockets {
 
     /// Has every socket examined in the next pass.
     pub(super) fn mark_all_dirty(&mut self) {
-        for (_, socket) in &mut self.by_index {
-            let Some(socket) = socket else {
-                continue;
-            };
+        for socket in self.by_id.values_mut() {
             socket.is_dirty = true;
             self.dirty.push(socket.id);
         }
@@ -246,7 +229,7 @@ impl Sockets {
 
     /// Records that a socket does not exist any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
-        let Some(id) = self.by_path.get(octets(path)).copied() else {
+        let Some(id) = self.by_path.get(path).copied() else {
             return;
         };
         let Some(socket) = self.get_mut(id) else {

@@ -349,7 +349,7 @@ const FUZZ: &str = "fuzz/fuzz_targets";
 const TIME_OF_DAY: &str = "src/daemon/time_of_day.rs";
 
 /// The modules that every layer may name.
-const EVERYWHERE: [&str; 6] = ["budget", "by_path", "config", "escape", "small_vec", "time"];
+const EVERYWHERE: [&str; 4] = ["budget", "config", "escape", "time"];
 
 /// The names of the system: files, descriptors, clocks, threads, and the packages that wrap them.
 const SYSTEM: [&str; 14] = [
