@@ -39,14 +39,11 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
-            Argument::Option(option) if PATHS.contains(&option) => {
-                let path = arguments.path()?;
-                match option {
-                    "--run-dir" => examined.run_dir = Some(path),
-                    "--socket" => examined.socket = Some(path),
-                    "--root-dir" => examined.dirs.push(path.join(PLUGINS_DIR)),
-                    _ => examined.dirs.push(path),
-                }
+            Argument::Option("--run-dir") => examined.run_dir = Some(arguments.path()?),
+            Argument::Option("--socket") => examined.socket = Some(arguments.path()?),
+            Argument::Option("--plugins-dir") => examined.dirs.push(arguments.path()?),
+            Argument::Option("--root-dir") => {
+                examined.dirs.push(arguments.path()?.join(PLUGINS_DIR));
             }
             other => return arguments.standard(&other),
         }
@@ -129,9 +126,6 @@ fn as_json(findings: &[Finding]) -> String {
     let lines = lines.collect::<Vec<_>>().join(",\n");
     format!("{{\"findings\":[\n{lines}\n]}}\n")
 }
-
-/// The options whose value is a path.
-const PATHS: [&str; 4] = ["--plugins-dir", "--root-dir", "--run-dir", "--socket"];
 
 pub(super) const HELP: &str = "\
 Examine the node: what keeps plugind run, or the plugins, from working here.

@@ -29,7 +29,11 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--name" => chosen.name = Some(arguments.text("the name of a plugin")?),
             "--versions" => chosen.versions = Some(arguments.text("versions, as in 1.0.0,1.1.0")?),
             "--dir" => chosen.dir = Some(arguments.path()?),
-            "--endpoint" => chosen.endpoint = arguments.parsed("a path", endpoint)?,
+            "--endpoint" => {
+                // An empty path cannot become absolute: the service has no socket of its own then.
+                let path = absolute(arguments.text("a path")?.as_ref());
+                chosen.endpoint = path.map(|path| path.to_string_lossy().into_owned());
+            }
             "--toggle-health" => chosen.toggle_health = Some(arguments.duration()?),
             "--fail-getinfo" => {
                 faults.fail_get_info = arguments.parsed("a number", |n| n.parse().ok())?;
@@ -117,16 +121,6 @@ pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
 fn file_name(name: &str, is_legacy: bool) -> String {
     let suffix = if is_legacy { "plugin" } else { "reg" };
     format!("{}-{suffix}.sock", name.replace('/', "_"))
-}
-
-/// Returns the path of the service's own socket, or `None` for the empty path.
-#[allow(clippy::option_option, reason = "a wrong path is not the same as none")]
-fn endpoint(value: &str) -> Option<Option<String>> {
-    if value.is_empty() {
-        return Some(None);
-    }
-    let path = absolute(value.as_ref())?.into_os_string();
-    path.into_string().ok().map(Some)
 }
 
 /// The exit status of a simulated crash: the one that shells show for SIGKILL. The process exits
