@@ -1,7 +1,5 @@
 //! Records or events, shown one per line in one or several parts.
 
-use std::mem;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,14 +10,12 @@ use super::options::{Context, Format, now, remark};
 use super::table::{Column, Table, cells, labels};
 use crate::escape;
 
-/// Records or events, as the option `--output` has them shown.
+/// Records or events, as the option `--output` has them shown: a table, or lines of one cell.
 #[derive(Debug)]
 pub(super) struct Rows {
     format: Format,
     columns: &'static [Column],
     table: Table,
-    /// The lines of another format than a table.
-    lines: String,
 }
 
 /// A change, as a line of JSON.
@@ -46,7 +42,8 @@ impl Rows {
         if options.follows {
             table.widths = widths.to_vec();
         }
-        if options.has_headers {
+        let is_table = matches!(options.format, Format::Text | Format::Wide);
+        if is_table && options.has_headers {
             let first = first.map(str::to_owned);
             table.add(first.into_iter().chain(labels(columns)));
         }
@@ -54,7 +51,6 @@ impl Rows {
             format: options.format,
             columns,
             table,
-            lines: String::new(),
         }
     }
 
@@ -62,8 +58,8 @@ impl Rows {
     pub(super) fn add(&mut self, value: &Value, now: u64) {
         match self.format {
             Format::Text | Format::Wide => self.table.add(cells(self.columns, value, now)),
-            Format::Name => self.add_line(&object(value, value)),
-            Format::Json | Format::JsonLines => self.add_line(&json::line(value)),
+            Format::Name => self.table.add([object(value, value)]),
+            Format::Json | Format::JsonLines => self.table.add([json::line(value)]),
         }
     }
 
@@ -77,11 +73,11 @@ impl Rows {
         now: u64,
     ) {
         match (self.format, record) {
-            (Format::Json | Format::JsonLines, _) => self.add_line(&json::line(&Change {
+            (Format::Json | Format::JsonLines, _) => self.table.add([json::line(&Change {
                 event,
                 generation,
                 record,
-            })),
+            })]),
             (_, None) => {}
             (Format::Name, Some(record)) => self.add(record, now),
             (Format::Text | Format::Wide, Some(record)) => {
@@ -92,17 +88,9 @@ impl Rows {
         }
     }
 
-    fn add_line(&mut self, line: &str) {
-        self.lines.push_str(line);
-        self.lines.push('\n');
-    }
-
-    /// Returns and removes what was added.
+    /// Removes and returns what was added.
     pub(super) fn show(&mut self) -> String {
-        match self.format {
-            Format::Text | Format::Wide => self.table.show(""),
-            _ => mem::take(&mut self.lines),
-        }
+        self.table.show("")
     }
 }
 

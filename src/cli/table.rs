@@ -35,10 +35,12 @@ impl Table {
     /// Adds a row of cells that are not empty.
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row = Vec::new();
-        for (at, mut cell) in cells.into_iter().enumerate() {
-            if !self.is_coloured {
-                without_colour(&cell).to_owned().clone_into(&mut cell);
-            }
+        for (at, cell) in cells.into_iter().enumerate() {
+            let cell = if self.is_coloured {
+                cell
+            } else {
+                without_colour(&cell).to_owned()
+            };
             if self.widths.len() == at {
                 self.widths.push(0);
             }
