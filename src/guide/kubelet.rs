@@ -29,7 +29,7 @@
 //! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`DEVICE_OPTIONS_TIMEOUT`] |
 //! | **C15** | devices kept after their stream ended | 5 min | 5 min: [`DEVICE_GRACE`] |
 //! | **C16** | reply to GetInfo | 4 MiB | 64 KiB: [`MAX_GET_INFO_REPLY`] |
-//! | **C17** | reply of a CSI driver | 4 MiB | 64 KiB: [`MAX_CSI_REPLY`] |
+//! | **C17** | reply of a CSI driver | 4 MiB | 16 KiB: [`MAX_CSI_REPLY`] |
 //! | **C18** | any other reply to a handler | 4 MiB | 4 MiB: [`MAX_REPLY`] |
 //! | **C19** | header list of a reply | 16 MiB | 64 KiB: [`MAX_HEADER_LIST`] |
 //! | **C20** | sockets | unlimited | 2,048: [`MAX_SOCKETS`] |
@@ -53,7 +53,7 @@
 //! assert_eq!(seconds(config::DEVICE_OPTIONS_TIMEOUT), 120); // C14
 //! assert_eq!(seconds(config::DEVICE_GRACE), 300); // C15
 //! assert_eq!(config::MAX_GET_INFO_REPLY, 64 << 10); // C16
-//! assert_eq!(config::MAX_CSI_REPLY, 64 << 10); // C17
+//! assert_eq!(config::MAX_CSI_REPLY, 16 << 10); // C17
 //! assert_eq!(config::MAX_REPLY, 4 << 20); // C18
 //! assert_eq!(config::MAX_HEADER_LIST, 64 << 10); // C19
 //! assert_eq!(config::MAX_SOCKETS, 2048); // C20
