@@ -282,7 +282,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", versions("a", &[""]));
     }),
     differs(
-        "more than 64 versions, or one of more than 256 octets",
+        "more than 32 versions, or one of more than 128 octets",
         "a long version",
         |stage| {
             one(stage, "a.sock", versions("a", &["1".repeat(300).as_str()]));

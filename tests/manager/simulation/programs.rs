@@ -170,6 +170,7 @@ impl Simulation {
     pub(super) fn kill_programs(&mut self) {
         self.forget_waiting();
         self.queue_programs();
+        while self.is_any_over() && self.start_next() {}
         while let Some(faults) = &mut self.faults {
             let moment = faults.rng.below(0..4);
             if moment > 1 && self.start_next() {
