@@ -59,11 +59,10 @@ impl View<'_> {
     pub(super) fn time(&self, time: Time) -> String {
         let past = self.now.saturating_since(time);
         let to_come = time.saturating_since(self.now);
-        let shown = rfc3339(
+        rfc3339(
             self.time_of_day
                 .saturating_sub(past)
                 .saturating_add(to_come),
-        );
-        String::from_utf8_lossy(&shown).into_owned()
+        )
     }
 }

@@ -367,13 +367,6 @@ pub const LOG_SHARE: LogShare = LogShare {
     rate: 16 * 1024,
 };
 
-/// The share of the sockets in one directory: a plugin that may create sockets in its own directory
-/// leaves most of [`LOG_SHARE`] to the others.
-pub const LOG_SHARE_OF_DIRECTORY: LogShare = LogShare {
-    burst: 64 * 1024,
-    rate: 4 * 1024,
-};
-
 /// The share of one socket or plugin: a hundred lines at once, two lines per second in the long
 /// run.
 pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
@@ -384,7 +377,7 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 /// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The most shares that are remembered: of more, the half that is least used is forgotten.
+/// The most shares that are remembered: of more, the least used is forgotten.
 pub const MAX_LOG_SHARES: usize = 64;
 
 /// The part of the log that is kept while standard error cannot be written (bytes). Lines that do
@@ -394,12 +387,8 @@ pub const LOG_BUFFER: usize = 64 * 1024;
 /// The part of [`LOG_BUFFER`] for lines that peers cause: the rest is for the daemon's own lines.
 pub const LOG_BUFFER_OF_PEERS: usize = 48 * 1024;
 
-/// The first pause before standard error is tried again; the pause doubles up to
-/// [`LOG_RETRY_MAX`].
-pub const LOG_RETRY_INITIAL: Duration = Duration::from_millis(10);
-
-/// The longest pause before standard error is tried again: its reader may be absent for days.
-pub const LOG_RETRY_MAX: Duration = Duration::from_secs(1);
+/// The pause before standard error is tried again: its reader may be absent for days.
+pub const LOG_RETRY: Duration = Duration::from_millis(250);
 
 // --- The watch -----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 //! it, and no other module reads it: the clock may be set back at any moment, and begins in 1970 on
 //! a machine without a battery.
 
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::time::rfc3339;
@@ -23,14 +24,15 @@ impl TimeOfDay {
         Self(since_epoch.unwrap_or_default())
     }
 
-    /// Appends the formatted time to a text.
-    pub(super) fn push_to(self, text: &mut Vec<u8>) {
-        text.extend_from_slice(&rfc3339(self.0));
-    }
-
     /// Returns the time since the beginning of 1970.
     pub(super) fn since_1970(self) -> Duration {
         self.0
+    }
+}
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&rfc3339(self.0))
     }
 }
 
@@ -38,15 +40,9 @@ impl TimeOfDay {
 mod tests {
     use super::*;
 
-    fn text(moment: TimeOfDay) -> String {
-        let mut text = Vec::new();
-        moment.push_to(&mut text);
-        String::from_utf8(text).unwrap()
-    }
-
     #[test]
     fn a_clock_that_was_not_set_or_is_set_back_is_shown_as_it_is() {
-        let shown = |moment| text(TimeOfDay::at(moment));
+        let shown = |moment| TimeOfDay::at(moment).to_string();
         assert_eq!(shown(UNIX_EPOCH), "1970-01-01T00:00:00.000Z");
         let hour = Duration::from_secs(3600);
         assert_eq!(shown(UNIX_EPOCH - hour), "1970-01-01T00:00:00.000Z");

@@ -43,8 +43,8 @@
 //!   (warn, DescriptorsShort): Plugins wait, or are called less often. Raise the limit
 //!   (`LimitNOFILE=` in a unit) and restart.
 //! - `{subject}: lines suppressed, because they exceed the rate limit count={count}` (warn): The
-//!   socket, plugin or directory has caused more lines than are logged. `plugind events` shows what
-//!   happened; look for a plugin that restarts again and again.
+//!   socket or plugin has caused more lines than are logged; `log` stands for all of them together.
+//!   `plugind events` shows what happened; look for a plugin that restarts again and again.
 //! - `log: lines dropped, because standard error could not be written count={count}` (warn): The
 //!   reader of the log was too slow or stood still. Lines are missing here.
 //!

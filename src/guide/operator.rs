@@ -361,12 +361,11 @@
 //! - `journald`: `<3>` (error), `<4>`, `<6>` or `<7>` (debug, trace) and the message. It is the
 //!   default if `JOURNAL_STREAM` names the device and inode of standard error, else `text` is.
 //!
-//! Lines that plugins cause are limited to 16 KiB/s in total, 4 KiB/s for each directory and
-//! 256 bytes/s for each socket or plugin, each after a burst; a warning with `count=` reports how
-//! many lines were suppressed. The daemon's own lines, such as those about its start, signals,
-//! status and the plugins directories, are never suppressed. A slow reader of standard error never
-//! makes the daemon wait: up to 64 KiB are kept, then lines are dropped, and a warning reports how
-//! many once there is room.
+//! Lines that plugins cause are limited to 16 KiB/s in total and 256 bytes/s for each socket or
+//! plugin, each after a burst; a warning with `count=` reports how many lines were suppressed. The
+//! daemon's own lines, such as those about its start, signals, status and the plugins directories,
+//! are never suppressed. A slow reader of standard error never makes the daemon wait: up to 64 KiB
+//! are kept, then lines are dropped, and a warning reports how many once there is room.
 //!
 //! # Descriptors
 //!

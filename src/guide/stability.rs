@@ -181,7 +181,7 @@
 //! the text.
 //! Tests: `moments_are_shown_as_rfc_3339_has_them`,
 //! `the_first_line_names_version_process_and_options`,
-//! `the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together`,
+//! `the_subject_is_what_comes_before_the_first_colon_and_blank`,
 //! `a_line_of_json_is_one_object_whatever_a_plugin_is_called`,
 //! `the_journal_gets_priorities_and_no_time_if_standard_error_leads_there`.
 //!

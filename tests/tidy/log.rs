@@ -317,5 +317,9 @@ const TEXTS: [(&str, &str, &str); 9] = [
         "impl fmt::Display for Problem",
         "\n}\n",
     ),
-    ("src/daemon/logger/mod.rs", "    fn report(", "\n}\n"),
+    (
+        "src/daemon/logger/mod.rs",
+        "    fn report_suppressed(",
+        "\n}\n",
+    ),
 ];

@@ -2,12 +2,11 @@
 //! reader does not keep up, and counts the others.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use nix::errno::Errno;
 
 use super::sink::Sink;
-use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, LOG_RETRY_INITIAL, LOG_RETRY_MAX};
+use crate::config::{LOG_BUFFER, LOG_BUFFER_OF_PEERS, LOG_RETRY};
 use crate::time::Time;
 
 /// Whole lines, the first of which may have been written in part.
@@ -20,8 +19,8 @@ pub(super) struct Buffer {
     is_line_open: bool,
     /// Whether the last attempt to write failed for a reason other than lack of room.
     is_broken: bool,
-    /// The time of the next attempt to write, and the pause before it.
-    retry: Option<(Time, Duration)>,
+    /// The time of the next attempt to write.
+    retry_at: Option<Time>,
 }
 
 /// The origin of a line, which determines how much of the buffer the line may fill.
@@ -34,56 +33,33 @@ pub(super) enum Origin {
 }
 
 impl Buffer {
-    /// Returns the buffer, to which one line is to be added, and the position where the line
-    /// begins.
-    ///
-    /// The caller ends the line with [`Buffer::end_line`] or [`Buffer::take_back`].
-    pub(super) fn begin_line(&mut self) -> (&mut Vec<u8>, usize) {
-        if self.bytes.is_empty() && self.is_line_open {
-            self.bytes.push(b'\n'); // The rest of the line was lost.
-        }
-        let start = self.bytes.len();
-        (&mut self.bytes, start)
-    }
-
-    /// Removes what was added since [`Buffer::begin_line`].
-    pub(super) fn take_back(&mut self, start: usize) {
-        self.bytes.truncate(start);
-    }
-
-    /// Writes the lines in the buffer. If they cannot all be written, the new line is kept if it
-    /// fits.
-    pub(super) fn end_line<F: AsFd>(
-        &mut self,
-        start: usize,
-        origin: Origin,
-        sink: &Sink<F>,
-        now: Time,
-    ) {
-        let gone = self.flush(sink, now);
+    /// Writes a line, after those in the buffer. What cannot be written is kept if the line fits.
+    pub(super) fn add<F: AsFd>(&mut self, line: &[u8], origin: Origin, sink: &Sink<F>, now: Time) {
+        self.flush(sink, now);
         let room = match origin {
             Origin::Peer => LOG_BUFFER_OF_PEERS,
             Origin::Daemon => LOG_BUFFER,
         };
-        if self.bytes.len() > room && gone <= start {
-            self.bytes.truncate(start - gone);
+        if self.bytes.len() + line.len() > room {
             self.lost += 1;
+            return;
         }
+        if self.bytes.is_empty() && self.is_line_open {
+            self.bytes.push(b'\n'); // The rest of the line was lost.
+        }
+        self.bytes.extend_from_slice(line);
+        self.flush(sink, now);
     }
 
-    /// Writes as much as there is room for. Returns how many bytes have left the buffer, written or
-    /// lost.
-    pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) -> usize {
+    /// Writes as much as there is room for.
+    pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) {
         let mut written = 0;
         self.is_broken = false;
-        while written < self.bytes.len() {
+        while written < self.bytes.len() && !self.is_broken {
             match sink.write(&self.bytes[written..]) {
                 Ok(n) if n > 0 => written += n,
                 Ok(_) | Err(Errno::EAGAIN) => break,
-                Err(_) => {
-                    self.is_broken = true;
-                    break;
-                }
+                Err(_) => self.is_broken = true,
             }
         }
         if let Some(last) = written.checked_sub(1) {
@@ -92,44 +68,27 @@ impl Buffer {
         self.bytes.drain(..written);
         if self.is_broken {
             // The reader has closed its end, or the disk is full: there is nothing to wait for.
-            return written + self.lose_all();
+            let lines = self.bytes.split_inclusive(|byte| *byte == b'\n').count();
+            self.lost += lines as u64;
+            self.bytes.clear();
         }
-        let is_stalled = !self.bytes.is_empty();
-        self.retry = is_stalled.then(|| self.next_retry(written > 0, now));
-        if !is_stalled {
+        if self.bytes.is_empty() {
             self.bytes.shrink_to(KEPT);
+            self.retry_at = None;
+        } else if self.retry_at.is_none_or(|at| at <= now) {
+            self.retry_at = Some(now + LOG_RETRY);
         }
-        written
     }
 
     /// Returns when to call [`Buffer::flush`] even if nothing more is logged.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.retry.map(|(at, _)| at)
+        self.retry_at
     }
 
     /// Returns how many lines were lost, once there is room to report that.
     pub(super) fn take_lost(&mut self) -> Option<u64> {
         let is_due = self.lost > 0 && self.bytes.is_empty() && !self.is_broken;
         is_due.then(|| std::mem::take(&mut self.lost))
-    }
-
-    fn next_retry(&self, has_moved: bool, now: Time) -> (Time, Duration) {
-        match self.retry {
-            Some(retry @ (at, _)) if !has_moved && now < at => retry,
-            Some((_, pause)) if !has_moved => {
-                let pause = (pause * 2).min(LOG_RETRY_MAX);
-                (now + pause, pause)
-            }
-            _ => (now + LOG_RETRY_INITIAL, LOG_RETRY_INITIAL),
-        }
-    }
-
-    /// Drops all lines. Returns how many bytes they had.
-    fn lose_all(&mut self) -> usize {
-        let lines = self.bytes.split_inclusive(|byte| *byte == b'\n').count();
-        self.lost += lines as u64;
-        self.retry = None;
-        std::mem::take(&mut self.bytes).len()
     }
 }
 
@@ -149,12 +108,6 @@ mod tests {
         (reader.into(), Sink::new(writer))
     }
 
-    fn add(buffer: &mut Buffer, line: &[u8], origin: Origin, sink: &Sink<OwnedFd>, now: Time) {
-        let (bytes, start) = buffer.begin_line();
-        bytes.extend_from_slice(line);
-        buffer.end_line(start, origin, sink, now);
-    }
-
     /// Fills the pipe and the part of the buffer that is for lines of peers. Returns how many lines
     /// that took, of 100 bytes each.
     fn fill(buffer: &mut Buffer, sink: &Sink<OwnedFd>) -> usize {
@@ -162,7 +115,7 @@ mod tests {
         line[99] = b'\n';
         let mut lines = 0;
         while buffer.lost == 0 {
-            add(buffer, &line, Origin::Peer, sink, Time::ZERO);
+            buffer.add(&line, Origin::Peer, sink, Time::ZERO);
             lines += 1;
         }
         lines - 1
@@ -190,10 +143,10 @@ mod tests {
         let kept = fill(&mut buffer, &sink);
         assert!(buffer.bytes.len() <= LOG_BUFFER_OF_PEERS);
         assert!(buffer.bytes.len() > LOG_BUFFER_OF_PEERS - 200);
-        add(&mut buffer, b"lost\n", Origin::Peer, &sink, Time::ZERO);
+        buffer.add(b"lost\n", Origin::Peer, &sink, Time::ZERO);
         let mut long = vec![b'y'; 200];
         long.push(b'\n');
-        add(&mut buffer, &long, Origin::Daemon, &sink, Time::ZERO);
+        buffer.add(&long, Origin::Daemon, &sink, Time::ZERO);
         assert_eq!(buffer.take_lost(), None, "the report does not fit");
         let text = drain(&mut buffer, &mut reader, &sink);
         let lines: Vec<&str> = text.lines().collect();
@@ -208,27 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_written_again_after_a_pause_that_doubles_and_never_when_nothing_waits() {
+    fn what_waits_is_written_again_after_a_pause_and_never_when_nothing_waits() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
         assert_eq!(buffer.poll_timeout(), None);
         fill(&mut buffer, &sink);
-        let mut now = buffer.poll_timeout().unwrap();
-        assert_eq!(now, Time::ZERO + LOG_RETRY_INITIAL);
-        let mut pause = LOG_RETRY_INITIAL;
-        for _ in 0..10 {
-            buffer.flush(&sink, now);
-            pause = (pause * 2).min(LOG_RETRY_MAX);
-            let next = buffer.poll_timeout().unwrap();
-            assert_eq!(next, now + pause);
-            add(&mut buffer, &vec![b'x'; 60_000], Origin::Peer, &sink, now);
-            assert_eq!(
-                buffer.poll_timeout(),
-                Some(next),
-                "a line does not delay it"
-            );
-            now = next;
-        }
+        let at = Time::ZERO + LOG_RETRY;
+        assert_eq!(buffer.poll_timeout(), Some(at));
+        let early = Time::from_millis(1);
+        buffer.add(&vec![b'x'; 60_000], Origin::Peer, &sink, early);
+        assert_eq!(buffer.poll_timeout(), Some(at), "a line does not delay it");
+        buffer.flush(&sink, at);
+        assert_eq!(buffer.poll_timeout(), Some(at + LOG_RETRY));
         drain(&mut buffer, &mut reader, &sink);
         assert_eq!(buffer.poll_timeout(), None);
         assert!(buffer.bytes.capacity() <= KEPT, "memory is given back");
@@ -240,7 +184,7 @@ mod tests {
         drop(reader);
         let mut buffer = Buffer::default();
         for count in 1..=3 {
-            add(&mut buffer, b"line\n", Origin::Daemon, &sink, Time::ZERO);
+            buffer.add(b"line\n", Origin::Daemon, &sink, Time::ZERO);
             assert_eq!((buffer.lost, buffer.poll_timeout()), (count, None));
             assert_eq!(buffer.take_lost(), None, "the report would be lost, too");
         }
@@ -250,10 +194,8 @@ mod tests {
     fn a_line_after_half_a_line_begins_at_the_left() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
-        let (bytes, start) = buffer.begin_line();
-        bytes.extend_from_slice(b"half");
-        buffer.end_line(start, Origin::Peer, &sink, Time::ZERO);
-        add(&mut buffer, b"next\n", Origin::Peer, &sink, Time::ZERO);
+        buffer.add(b"half", Origin::Peer, &sink, Time::ZERO);
+        buffer.add(b"next\n", Origin::Peer, &sink, Time::ZERO);
         drop(sink);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use env_filter::{Builder, Filter as Directives};
+use env_logger::{Builder, Logger};
 use log::{LevelFilter, Metadata};
 
 use crate::escape;
@@ -12,11 +12,10 @@ use crate::escape;
 pub(super) struct Filter {
     /// The level of what no directive is about.
     level: LevelFilter,
-    /// The valid ones of the first directives, as text.
-    directives: String,
-    initial: Directives,
-    /// `None`: the initial one.
-    changed: Option<Directives>,
+    /// The valid ones of the first directives.
+    initial: String,
+    /// Only its filter is used.
+    current: Logger,
 }
 
 /// The reason why directives are refused.
@@ -32,50 +31,56 @@ impl Filter {
     /// Creates a filter for records up to `level`, unless a directive is about their module.
     /// Directives that are invalid are ignored, after a warning on standard error.
     pub(super) fn new(level: LevelFilter, directives: &str) -> Self {
-        let mut builder = Builder::new();
-        let valid = directives.split(',');
-        let valid = valid.filter(|it| Builder::new().try_parse(it).is_ok());
+        let directives = directives.split(',').map(str::trim);
+        let mut valid: Vec<&str> = directives.filter(|it| !it.is_empty()).collect();
+        valid.retain(|directive| match check(directive) {
+            Err(error @ FilterError::Invalid(_)) => {
+                eprintln!("warning: {error}, ignoring it");
+                false
+            }
+            // Other crates do not log here.
+            Ok(()) | Err(FilterError::UnknownModule(_)) => true,
+        });
+        let initial = valid.join(",");
         Self {
             level,
-            directives: valid.collect::<Vec<_>>().join(","),
-            initial: builder.filter_level(level).parse(directives).build(),
-            changed: None,
+            current: build(level, &initial),
+            initial,
         }
     }
 
-    /// Sets the level of what none of the first directives is about, and restores these. Warns of
-    /// nothing: only the logger writes to standard error now.
+    /// Sets the level of what none of the first directives is about, and restores these.
     pub(super) fn set_level(&mut self, level: LevelFilter) {
-        *self = Self::new(level, &self.directives);
+        self.level = level;
+        self.current = build(level, &self.initial);
     }
 
     /// Replaces the directives, or restores the first ones if these are empty.
     pub(super) fn set(&mut self, directives: &str) -> Result<(), FilterError> {
         if directives.is_empty() {
-            self.changed = None;
-            return Ok(());
+            self.current = build(self.level, &self.initial);
+        } else {
+            directives.split(',').try_for_each(check)?;
+            self.current = build(self.level, directives);
         }
-        directives.split(',').try_for_each(check)?;
-        let mut builder = Builder::new();
-        let parsed = builder.filter_level(self.level).try_parse(directives);
-        let parsed = parsed.map_err(|_| FilterError::Invalid(directives.to_owned()))?;
-        self.changed = Some(parsed.build());
         Ok(())
     }
 
     /// Returns whether a record is logged.
     pub(super) fn admits(&self, metadata: &Metadata<'_>) -> bool {
-        self.current().enabled(metadata)
+        log::Log::enabled(&self.current, metadata)
     }
 
     /// Returns the highest level that any record is logged at.
     pub(super) fn most(&self) -> LevelFilter {
-        self.current().filter()
+        self.current.filter()
     }
+}
 
-    fn current(&self) -> &Directives {
-        self.changed.as_ref().unwrap_or(&self.initial)
-    }
+fn build(level: LevelFilter, directives: &str) -> Logger {
+    let mut builder = Builder::new();
+    builder.filter_level(level).parse_filters(directives);
+    builder.build()
 }
 
 /// Checks one directive: `debug`, `plugind::watch` or `plugind::watch=debug`.
@@ -166,7 +171,7 @@ mod tests {
     fn another_level_is_for_what_no_directive_is_about() {
         for directives in ["plugind::watch=warn", "plugind=loud,plugind::watch=warn"] {
             let mut filter = Filter::new(LevelFilter::Info, directives);
-            assert_eq!(filter.directives, "plugind::watch=warn");
+            assert_eq!(filter.initial, "plugind::watch=warn");
             filter.set("error").unwrap();
             filter.set_level(LevelFilter::Trace);
             assert_eq!(levels(&filter), [Some(Level::Trace), Some(Level::Warn)]);

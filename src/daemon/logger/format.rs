@@ -5,6 +5,7 @@ use std::io;
 
 use log::Level;
 use nix::sys::stat::fstat;
+use serde::Serialize;
 
 use crate::config::LogFormat;
 use crate::daemon::time_of_day::TimeOfDay;
@@ -25,65 +26,54 @@ impl LogFormat {
         }
     }
 
-    /// Appends what precedes the message.
-    pub(super) fn begin(self, level: Level, target: &str, line: &mut Vec<u8>) {
-        match self {
-            Self::Text => {
-                TimeOfDay::now().push_to(line);
-                line.extend_from_slice(match level {
-                    Level::Error => b" ERROR ",
-                    Level::Warn => b" WARN  ",
-                    Level::Info => b" INFO  ",
-                    Level::Debug => b" DEBUG ",
-                    Level::Trace => b" TRACE ",
-                });
-            }
+    /// Returns a line.
+    pub(super) fn line(self, level: Level, target: &str, message: &str) -> Vec<u8> {
+        let time = TimeOfDay::now();
+        let mut line = match self {
+            Self::Text => format!("{time} {level:<5} {message}").into_bytes(),
             Self::Json => {
-                line.extend_from_slice(b"{\"time\":\"");
-                TimeOfDay::now().push_to(line);
-                line.extend_from_slice(b"\",\"level\":\"");
-                line.extend_from_slice(level.as_str().as_bytes());
-                line.extend_from_slice(b"\",\"target\":");
-                escape::json(target, line);
-                line.extend_from_slice(b",\"message\":");
+                let (time, level) = (time.to_string(), level.as_str());
+                let mut line = Vec::new();
+                let object = Object {
+                    time,
+                    level,
+                    target,
+                    message,
+                };
+                escape::json(&object, &mut line);
+                line
             }
-            Self::Journald => line.extend_from_slice(match level {
-                Level::Error => b"<3>",
-                Level::Warn => b"<4>",
-                Level::Info => b"<6>",
-                Level::Debug | Level::Trace => b"<7>",
-            }),
-        }
-    }
-
-    /// Ends a line whose message begins at `message`.
-    pub(super) fn end(self, message: usize, line: &mut Vec<u8>) {
-        match self {
-            Self::Text => {}
-            Self::Json => {
-                let text = line[message..].to_vec();
-                line.truncate(message);
-                escape::json(&String::from_utf8_lossy(&text), line);
-                line.push(b'}');
-            }
-            // The journal makes an entry of each line, and a panic has two.
             Self::Journald => {
-                let line_feeds = line[message..].iter_mut().filter(|octet| **octet == b'\n');
-                line_feeds.for_each(|octet| *octet = b' ');
+                let priority = match level {
+                    Level::Error => 3,
+                    Level::Warn => 4,
+                    Level::Info => 6,
+                    Level::Debug | Level::Trace => 7,
+                };
+                // The journal makes an entry of each line, and a panic has two.
+                format!("<{priority}>{}", message.replace('\n', " ")).into_bytes()
             }
-        }
+        };
         line.push(b'\n');
+        line
     }
 
-    /// Appends an error that is printed as it is.
-    pub(super) fn error(self, text: &str, line: &mut Vec<u8>) {
-        if self != Self::Text {
-            self.begin(Level::Error, env!("CARGO_PKG_NAME"), line);
+    /// Returns the line of an error, which is printed as it is where that is possible.
+    pub(super) fn error(self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Text => format!("{text}\n").into_bytes(),
+            Self::Json | Self::Journald => self.line(Level::Error, env!("CARGO_PKG_NAME"), text),
         }
-        let message = line.len();
-        line.extend_from_slice(text.as_bytes());
-        self.end(message, line);
     }
+}
+
+/// A line as an object.
+#[derive(Serialize)]
+struct Object<'a> {
+    time: String,
+    level: &'a str,
+    target: &'a str,
+    message: &'a str,
 }
 
 #[cfg(test)]
@@ -91,9 +81,7 @@ mod tests {
     use super::*;
 
     fn error(format: LogFormat) -> String {
-        let mut line = Vec::new();
-        format.error("panicked at \"a\":\nb\u{1b}", &mut line);
-        String::from_utf8(line).unwrap()
+        String::from_utf8(format.error("panicked at \"a\":\nb\u{1b}")).unwrap()
     }
 
     #[test]
@@ -118,18 +106,22 @@ mod tests {
 
     #[test]
     fn levels_are_the_priorities_of_syslog_in_the_journal() {
-        let head = |level| {
-            let mut line = Vec::new();
-            LogFormat::Journald.begin(level, "a", &mut line);
+        let line = |level| String::from_utf8(LogFormat::Journald.line(level, "a", "b")).unwrap();
+        let lines: Vec<_> = Level::iter().map(line).collect();
+        assert_eq!(lines, ["<3>b\n", "<4>b\n", "<6>b\n", "<7>b\n", "<7>b\n"]);
+    }
+
+    #[test]
+    fn a_line_of_text_is_time_level_and_message_and_one_of_json_an_object_in_this_order() {
+        let line = |format: LogFormat| {
+            let line = format.line(Level::Info, "plugind::daemon", "a \"b\" \u{e9}");
             String::from_utf8(line).unwrap()
         };
-        let levels = [
-            Level::Error,
-            Level::Warn,
-            Level::Info,
-            Level::Debug,
-            Level::Trace,
-        ];
-        assert_eq!(levels.map(head), ["<3>", "<4>", "<6>", "<7>", "<7>"]);
+        assert_eq!(&line(LogFormat::Text)[24..], " INFO  a \"b\" \u{e9}\n");
+        let json = line(LogFormat::Json);
+        assert!(json.starts_with("{\"time\":\"2"), "{json}");
+        let rest = "\",\"level\":\"INFO\",\"target\":\"plugind::daemon\",\
+                    \"message\":\"a \\\"b\\\" \\u00e9\"}\n";
+        assert!(json.ends_with(rest), "{json}");
     }
 }

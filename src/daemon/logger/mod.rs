@@ -9,9 +9,9 @@
 //!             lines suppressed <-+           +-> lines dropped
 //! ```
 //!
-//! A line about a socket or a plugin begins with the path or the name and `": "`, and, unless
-//! little is logged, counts against the share of that socket or plugin. Lines of the daemon about
-//! itself ([`OWN`]) are always admitted.
+//! A line about a socket or a plugin begins with the path or the name and `": "`, and counts
+//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
+//! always admitted.
 
 mod buffer;
 mod filter;
@@ -19,8 +19,7 @@ mod format;
 mod limiter;
 mod sink;
 
-use std::fmt::{self, Write as _};
-use std::io::{self, Stderr, Write as _};
+use std::io::{self, Stderr};
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -30,7 +29,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use self::buffer::{Buffer, Origin};
 use self::filter::Filter;
 pub use self::filter::FilterError;
-use self::limiter::{Limiter, Owners, Suppressed};
+use self::limiter::Limiter;
 use self::sink::Sink;
 use super::clock::Clock;
 use crate::config::LogFormat;
@@ -51,11 +50,8 @@ pub struct Logger {
 #[derive(Debug)]
 struct State {
     filter: Filter,
-    format: LogFormat,
     limiter: Limiter,
     buffer: Buffer,
-    /// The beginning of a line whose subject is not known yet.
-    beginning: String,
 }
 
 impl Logger {
@@ -79,10 +75,8 @@ impl Logger {
             format,
             state: Mutex::new(State {
                 filter,
-                format,
-                limiter: Limiter::new(),
+                limiter: Limiter::default(),
                 buffer: Buffer::default(),
-                beginning: String::new(),
             }),
         }));
         log::set_logger(logger).ok()?;
@@ -114,25 +108,17 @@ impl Logger {
 
     /// Writes an error as it is, after the lines in the buffer.
     pub fn print(&self, line: &str) {
-        match self.state.try_lock() {
-            Ok(state) => self.print_in_turn(state, line),
-            Err(TryLockError::Poisoned(state)) => self.print_in_turn(state.into_inner(), line),
-            // A panic while a line is being formatted.
+        let line = self.format.error(line);
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let mut bytes = Vec::new();
-                self.format.error(line, &mut bytes);
-                let _ = self.sink.write(&bytes);
+                let _ = self.sink.write(&line); // A panic while a line is being formatted.
+                return;
             }
-        }
-    }
-
-    fn print_in_turn(&self, mut state: MutexGuard<'_, State>, line: &str) {
-        let (bytes, start) = state.buffer.begin_line();
-        self.format.error(line, bytes);
+        };
         let now = self.clock.now();
-        state
-            .buffer
-            .end_line(start, Origin::Daemon, &self.sink, now);
+        state.buffer.add(&line, Origin::Daemon, &self.sink, now);
     }
 
     /// Returns how long to wait at most before [`Logger::handle_timeout`], or `None` if nothing is
@@ -147,28 +133,23 @@ impl Logger {
     /// Writes what could not be written before, and reports suppressed and lost lines.
     pub fn handle_timeout(&self) {
         let mut state = self.state();
-        if state.limiter.poll_timeout().is_none() && state.buffer.poll_timeout().is_none() {
-            return;
-        }
         let now = self.clock.now();
-        while let Some(suppressed) = state.limiter.take_report(now) {
-            state.report(&suppressed, &self.sink, now);
+        if state.limiter.poll_timeout().is_some_and(|at| at <= now) {
+            self.report_suppressed(&mut state, now);
         }
         if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
             state.buffer.flush(&self.sink, now);
         }
-        state.report_lost(&self.sink, now);
+        self.report_lost(&mut state, now);
     }
 
     /// Reports all suppressed and lost lines, due or not, and tries once more to write the buffer.
     pub fn finish(&self) {
         let mut state = self.state();
         let now = self.clock.now();
-        while let Some(suppressed) = state.limiter.take_any() {
-            state.report(&suppressed, &self.sink, now);
-        }
+        self.report_suppressed(&mut state, now);
         state.buffer.flush(&self.sink, now);
-        state.report_lost(&self.sink, now);
+        self.report_lost(&mut state, now);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -183,9 +164,23 @@ impl Log for Logger {
 
     fn log(&self, record: &Record<'_>) {
         let mut state = self.state();
-        if state.filter.admits(record.metadata()) {
-            let now = self.clock.now();
-            state.log(record, &self.sink, now);
+        if !state.filter.admits(record.metadata()) {
+            return;
+        }
+        let now = self.clock.now();
+        let (level, target) = (record.level(), record.target());
+        let message = record.args().to_string();
+        if OWN.contains(&target) {
+            let line = self.format.line(level, target, &message);
+            return state.buffer.add(&line, Origin::Daemon, &self.sink, now);
+        }
+        let subject = subject(&message);
+        let is_detail = level >= Level::Debug;
+        if state.limiter.admits(subject, is_detail, now) {
+            let line = self.format.line(level, target, &message);
+            state.limiter.charge(subject, line.len(), now);
+            state.buffer.add(&line, Origin::Peer, &self.sink, now);
+            self.report_lost(&mut state, now);
         }
     }
 
@@ -195,160 +190,35 @@ impl Log for Logger {
     }
 }
 
-impl State {
-    fn log(&mut self, record: &Record<'_>, sink: &Sink<Stderr>, now: Time) {
-        let level = record.level();
-        if OWN.contains(&record.target()) {
-            self.write(record.metadata(), record.args(), Origin::Daemon, sink, now);
-            return;
-        }
-        let is_detail = level >= Level::Debug;
-        if !self.limiter.admits_any(is_detail, now) {
-            return;
-        }
-        if !self.limiter.tells_apart(now) {
-            let length = self.write(record.metadata(), record.args(), Origin::Peer, sink, now);
-            self.limiter.charge_any(length, now);
-            return self.report_lost(sink, now);
-        }
-        self.beginning.clear();
-        let (bytes, start) = self.buffer.begin_line();
-        let mut line = Line {
-            metadata: record.metadata(),
-            format: self.format,
-            message: 0,
-            now,
-            limiter: &mut self.limiter,
-            beginning: &mut self.beginning,
-            owners: None,
-            bytes,
-        };
-        let Ok(owners) = line.write(record.args()) else {
-            return self.buffer.take_back(start);
-        };
-        let length = line.bytes.len() - start;
-        self.limiter.charge(owners, length, now);
-        self.buffer.end_line(start, Origin::Peer, sink, now);
-        self.report_lost(sink, now);
-    }
-
-    /// Writes a line without asking the limiter. Returns the length of the line in bytes.
-    fn write(
-        &mut self,
-        metadata: &Metadata<'_>,
-        args: &fmt::Arguments<'_>,
-        origin: Origin,
-        sink: &Sink<Stderr>,
-        now: Time,
-    ) -> usize {
-        let (bytes, start) = self.buffer.begin_line();
-        self.format
-            .begin(metadata.level(), metadata.target(), bytes);
-        let message = bytes.len();
-        let _ = write!(bytes, "{args}");
-        self.format.end(message, bytes);
-        let length = bytes.len() - start;
-        self.buffer.end_line(start, origin, sink, now);
-        length
-    }
-
-    fn report(&mut self, suppressed: &Suppressed, sink: &Sink<Stderr>, now: Time) {
-        let Suppressed { subject, count } = suppressed;
-        let subject = subject.as_deref().unwrap_or("log");
-        let length = self.write(
-            &warning(),
-            &format_args!(
+impl Logger {
+    fn report_suppressed(&self, state: &mut State, now: Time) {
+        for (subject, count) in state.limiter.take_suppressed() {
+            let line = self.warning(&format!(
                 "{subject}: lines suppressed, because they exceed the rate limit count={count}"
-            ),
-            Origin::Peer,
-            sink,
-            now,
-        );
-        self.limiter.charge_any(length, now);
-    }
-
-    fn report_lost(&mut self, sink: &Sink<Stderr>, now: Time) {
-        if let Some(count) = self.buffer.take_lost() {
-            self.write(
-                &warning(),
-                &format_args!(
-                    "log: lines dropped, because standard error could not be written count={count}"
-                ),
-                Origin::Daemon,
-                sink,
-                now,
-            );
+            ));
+            state.limiter.charge(None, line.len(), now);
+            state.buffer.add(&line, Origin::Peer, &self.sink, now);
         }
     }
-}
 
-/// A line that is being formatted. Formatting fails as soon as the line's subject is known and has
-/// used up its share, so that suppressed lines cost little.
-struct Line<'a> {
-    metadata: &'a Metadata<'a>,
-    format: LogFormat,
-    /// The position of the message, once the line is begun.
-    message: usize,
-    now: Time,
-    limiter: &'a mut Limiter,
-    beginning: &'a mut String,
-    /// The buckets to charge, once the subject of the line is known.
-    owners: Option<Owners>,
-    bytes: &'a mut Vec<u8>,
-}
-
-impl Line<'_> {
-    /// Formats the line. Returns the buckets to charge, or an error if the line is suppressed.
-    fn write(&mut self, args: &fmt::Arguments<'_>) -> Result<Owners, fmt::Error> {
-        self.write_fmt(*args)?;
-        let owners = match self.owners {
-            Some(owners) => owners,
-            None => self.begin(0)?,
-        };
-        self.format.end(self.message, self.bytes);
-        Ok(owners)
-    }
-
-    /// Starts the line, whose subject is the first `subject` bytes of the beginning. Fails if the
-    /// line is suppressed.
-    fn begin(&mut self, subject: usize) -> Result<Owners, fmt::Error> {
-        let level = self.metadata.level();
-        let is_detail = level >= Level::Debug;
-        let name = &self.beginning[..subject];
-        let admitted = self.limiter.admits(name, is_detail, self.now);
-        let owners = *self.owners.insert(admitted.ok_or(fmt::Error)?);
-        self.format.begin(level, self.metadata.target(), self.bytes);
-        self.message = self.bytes.len();
-        self.bytes.extend_from_slice(self.beginning.as_bytes());
-        Ok(owners)
-    }
-}
-
-impl fmt::Write for Line<'_> {
-    fn write_str(&mut self, part: &str) -> fmt::Result {
-        if self.owners.is_some() {
-            self.bytes.extend_from_slice(part.as_bytes());
-            return Ok(());
+    fn report_lost(&self, state: &mut State, now: Time) {
+        if let Some(count) = state.buffer.take_lost() {
+            let line = self.warning(&format!(
+                "log: lines dropped, because standard error could not be written count={count}"
+            ));
+            state.buffer.add(&line, Origin::Daemon, &self.sink, now);
         }
-        let mut rest = self.beginning.len() - usize::from(self.beginning.ends_with(':'));
-        self.beginning.push_str(part);
-        while let Some(at) = self.beginning[rest..].find(':') {
-            let colon = rest + at;
-            rest = colon + 1;
-            if self.beginning.as_bytes().get(rest) == Some(&b' ') {
-                return self.begin(colon).map(drop);
-            }
-        }
-        Ok(())
+    }
+
+    /// Returns the line of a warning of the logger itself.
+    fn warning(&self, message: &str) -> Vec<u8> {
+        self.format.line(Level::Warn, module_path!(), message)
     }
 }
 
-/// Returns what a warning of the logger itself has in common with records.
-fn warning() -> Metadata<'static> {
-    Metadata::builder()
-        .level(Level::Warn)
-        .target(module_path!())
-        .build()
+/// Returns the path of the socket or the name of the plugin that a line is about.
+fn subject(message: &str) -> Option<&str> {
+    message.split_once(": ").map(|(subject, _)| subject)
 }
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
@@ -371,55 +241,11 @@ mod tests {
 
     use super::*;
 
-    /// Formats a line. Returns the buckets to charge, or `None` if the line is suppressed.
-    fn owners(limiter: &mut Limiter, args: &fmt::Arguments<'_>) -> Option<Owners> {
-        let (mut beginning, mut bytes) = (String::new(), Vec::new());
-        let metadata = Metadata::builder().level(Level::Info).build();
-        let mut line = Line {
-            metadata: &metadata,
-            format: LogFormat::Text,
-            message: 0,
-            now: Time::ZERO,
-            limiter,
-            beginning: &mut beginning,
-            owners: None,
-            bytes: &mut bytes,
-        };
-        let owners = line.write(args).ok()?;
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(text.ends_with(&format!(" INFO  {args}\n")), "{text}");
-        Some(owners)
-    }
-
     #[test]
-    fn the_subject_is_what_comes_before_the_first_colon_however_the_line_is_put_together() {
-        let mut limiter = Limiter::new();
-        let mut check = |args: fmt::Arguments<'_>, subject: &str| {
-            let expected = limiter.admits(subject, false, Time::ZERO);
-            assert_eq!(owners(&mut limiter, &args), expected, "{args}");
-        };
-        let path = "/r/a.sock";
-        check(format_args!("{path}: attempt {}: done", 3), path);
-        check(format_args!("{path}{}{}done: x", ':', ' '), path);
-        check(format_args!("{path}:{}:{}: done", 1, ':'), "/r/a.sock:1::");
-        check(format_args!("é{path}ü: done"), "é/r/a.sockü");
-        check(format_args!("no subject at {path}:"), "");
-        check(format_args!(""), "");
-    }
-
-    #[test]
-    fn the_rest_of_a_suppressed_line_is_not_even_formatted() {
-        struct Costly;
-        impl fmt::Display for Costly {
-            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-                panic!("it is formatted");
-            }
-        }
-        let mut limiter = Limiter::new();
-        let plugin = limiter.admits("/r/a.sock", false, Time::ZERO).unwrap();
-        limiter.charge(plugin, 20_000, Time::ZERO);
-        let suppressed = owners(&mut limiter, &format_args!("/r/a.sock: {Costly}"));
-        assert_eq!(suppressed, None);
+    fn the_subject_is_what_comes_before_the_first_colon_and_blank() {
+        assert_eq!(subject("/r/a.sock: attempt 3: done"), Some("/r/a.sock"));
+        assert_eq!(subject("/r/a:b.sock: done"), Some("/r/a:b.sock"));
+        assert_eq!(subject("no subject at /r/a.sock:"), None);
     }
 
     #[test]

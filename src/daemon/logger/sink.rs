@@ -26,9 +26,8 @@ enum Way {
     Reopened(File),
     /// A socket: send(2) has a flag for not waiting.
     Socket,
-    /// A regular file, for which a write never waits for a reader.
-    Regular,
-    /// Another descriptor: poll(2) reports when there is room for [`PIPE_BUF`] bytes.
+    /// Another descriptor, such as a file: poll(2) reports when there is room for [`PIPE_BUF`]
+    /// bytes.
     Polled,
 }
 
@@ -48,7 +47,6 @@ impl<F: AsFd> Sink<F> {
                     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                     send(self.fd.as_fd().as_raw_fd(), bytes, flags)
                 }
-                Way::Regular => write(&self.fd, bytes),
                 Way::Polled => self.write_polled(bytes),
             };
             if written != Err(Errno::EINTR) {
@@ -75,7 +73,6 @@ fn way(fd: &impl AsFd) -> Way {
     match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
         SFlag::S_IFIFO => reopen(fd).map_or(Way::Polled, Way::Reopened),
         SFlag::S_IFSOCK => Way::Socket,
-        SFlag::S_IFREG => Way::Regular,
         _ => Way::Polled,
     }
 }
@@ -159,13 +156,5 @@ mod tests {
         for sink in sinks {
             assert_eq!(sink.write(b"line\n"), Err(Errno::EPIPE));
         }
-    }
-
-    #[test]
-    fn a_regular_file_takes_everything_in_one_call() {
-        let file = tempfile::tempfile().unwrap();
-        let sink = Sink::new(OwnedFd::from(file));
-        assert!(matches!(sink.way, Way::Regular));
-        assert_eq!(sink.write(&vec![0; 100_000]), Ok(100_000));
     }
 }
