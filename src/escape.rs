@@ -65,33 +65,6 @@ pub(crate) fn write_json(
     value.serialize(&mut Serializer::with_formatter(out, Ascii))
 }
 
-/// Appends `text` as a JSON string in plain ASCII, so that a terminal can show it whatever it is.
-pub fn json_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    for c in text.chars() {
-        match c {
-            '\n' => out.extend_from_slice(b"\\n"),
-            '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
-            _ => push_ascii(c, out),
-        }
-    }
-    out.push(b'"');
-}
-
-/// Appends a character of a JSON string, as `\uXXXX` if it is not visible ASCII.
-fn push_ascii(c: char, out: &mut Vec<u8>) {
-    if matches!(c, ' '..='~') {
-        out.push(c as u8);
-        return;
-    }
-    for unit in c.encode_utf16(&mut [0; 2]) {
-        out.extend_from_slice(b"\\u");
-        for shift in [12, 8, 4, 0] {
-            out.push(b"0123456789abcdef"[usize::from((*unit >> shift) & 0xf)]);
-        }
-    }
-}
-
 /// The format of JSON in which every character that is not visible ASCII is `\uXXXX`.
 struct Ascii;
 
@@ -138,9 +111,14 @@ impl fmt::Debug for Escaped<'_> {
 impl Escaped<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
         let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
-        match plain(shown) {
-            Some(text) => f.write_str(text)?,
-            None => show_any(shown, f, needs_escape)?,
+        for chunk in shown.utf8_chunks() {
+            for part in chunk.valid().split_inclusive(needs_escape) {
+                let plain = part.trim_end_matches(needs_escape);
+                write!(f, "{plain}{}", part[plain.len()..].escape_default())?;
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
         }
         if hidden.is_empty() {
             Ok(())
@@ -152,68 +130,8 @@ impl Escaped<'_> {
 
 /// Returns whether none of the bytes ever needs an escape, as in nearly every name.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
-    plain(bytes).is_some()
-}
-
-/// Returns `bytes` as text if none of them ever needs an escape, as in nearly every name: they are
-/// written in one piece.
-fn plain(bytes: &[u8]) -> Option<&str> {
-    let mut rest = bytes;
-    while let Some((eight, behind)) = rest.split_first_chunk() {
-        if !are_plain(*eight) {
-            return None;
-        }
-        rest = behind;
-    }
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    rest.iter().all(is_plain).then_some(())?;
-    std::str::from_utf8(bytes).ok()
-}
-
-/// Returns whether none of eight bytes ever needs an escape, computed for all of them at once: the
-/// highest bit of each byte holds its result. The additions run on the low seven bits, so no sum
-/// carries into the next byte.
-fn are_plain(bytes: [u8; 8]) -> bool {
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHEST: u64 = 0x80 * EACH;
-    let bytes = u64::from_ne_bytes(bytes);
-    let low = bytes & !HIGHEST;
-    let is_visible = low + (0x80 - u64::from(b' ')) * EACH;
-    let is_not = |byte: u8| (low ^ (u64::from(byte) * EACH)) + !HIGHEST;
-    let is_plain = !bytes & is_visible & is_not(0x7f) & is_not(b'"') & is_not(b'\\');
-    is_plain & HIGHEST == HIGHEST
-}
-
-/// Shows text that is not plain, escaping where needed.
-fn show_any(
-    bytes: &[u8],
-    f: &mut fmt::Formatter<'_>,
-    needs_escape: fn(char) -> bool,
-) -> fmt::Result {
-    for chunk in bytes.utf8_chunks() {
-        show_valid(chunk.valid(), f, needs_escape)?;
-        for byte in chunk.invalid() {
-            write!(f, "\\x{byte:02x}")?;
-        }
-    }
-    Ok(())
-}
-
-/// Shows valid UTF-8; each part that needs no escape is written in one piece.
-fn show_valid(
-    mut text: &str,
-    f: &mut fmt::Formatter<'_>,
-    needs_escape: fn(char) -> bool,
-) -> fmt::Result {
-    while let Some(at) = text.find(needs_escape) {
-        f.write_str(&text[..at])?;
-        let mut rest = text[at..].chars();
-        if let Some(c) = rest.next() {
-            write!(f, "{}", c.escape_default())?;
-        }
-        text = rest.as_str();
-    }
-    f.write_str(text)
+    bytes.iter().all(is_plain)
 }
 
 /// Returns where to cut `bytes` so that at most `limit` are shown and no character is split.
@@ -274,20 +192,6 @@ mod tests {
     fn what_is_in_quotes_cannot_end_them() {
         let shown = format!("{:?}", text("a\"; next\n"));
         assert_eq!(shown, r#""a\"; next\n""#);
-    }
-
-    #[test]
-    fn an_octet_is_shown_in_plain_text_as_it_is_in_text_that_is_not_plain() {
-        for byte in 0..=u8::MAX {
-            for place in 1..=9 {
-                let mut with_another = *b"\xff !#[]^{|~";
-                with_another[place] = byte;
-                let (alone, with_another) = (bytes(&with_another[1..]), bytes(&with_another));
-                assert_eq!(format!("\\xff{alone}"), format!("{with_another}"));
-                let quoted = format!("{with_another:?}").replacen("\\xff", "", 1);
-                assert_eq!(format!("{alone:?}"), quoted);
-            }
-        }
     }
 
     #[test]
