@@ -37,7 +37,7 @@ impl Manager {
             held += usize::from(self.limiter.is_held(id));
             assert!(!self.limiter.is_held(id) || applied.permit == Permit::Held);
             let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-            assert_eq!(matches!(applied.permit, Permit::Queued(_)), is_queued);
+            assert_eq!(applied.permit == Permit::Queued, is_queued);
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claims_name());
             names += usize::from(applied.name.is_some());

@@ -3,11 +3,10 @@
 //!
 //! Pure. At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because memory
 //! that operations need at once stays with the process. Checks and redials count, but do not wait.
-//! An operation needs its permit only
-//! for a moment if its plugin answers. An operation that has waited for its peer for
-//! [`PERMIT_TIME`] passes its permit on to the next socket and continues without one: from then on
-//! it costs only a descriptor, and so does an operation that waits for a handler, for a program or
-//! for the lock of a plugin name.
+//! An operation needs its permit only for a moment if its plugin answers. An operation that has
+//! waited for its peer for [`PERMIT_TIME`] passes its permit on to the next socket and continues
+//! without one: from then on it costs only a descriptor, and so does an operation that waits for a
+//! handler, for a program or for the lock of a plugin name.
 //!
 //! Permits are granted in the order of arrival. The order in which handlers are asked is another
 //! queue, by arrival for each name (`names`).
@@ -16,7 +15,7 @@
 //! may begin to listen at any moment. There may be thousands of such sockets, so each dial after
 //! the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
@@ -28,17 +27,12 @@ use crate::time::Time;
 pub(super) struct Limiter {
     /// The sockets whose operations hold a permit, and the time at which each got it.
     held: BTreeMap<SocketId, Time>,
-    queue: BTreeMap<Position, SocketId>,
-    last: u64,
+    queue: VecDeque<SocketId>,
     /// The time at which a permit should be released.
     deadline: Scheduled,
     /// The time at which the next socket that has refused a connection may be dialled.
     next_redial: Time,
 }
-
-/// The position of a socket in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position(u64);
 
 impl Limiter {
     /// Returns whether a permit is free. Permits that were held for long enough are.
@@ -50,11 +44,8 @@ impl Limiter {
     }
 
     /// Adds a socket to the end of the queue.
-    pub(super) fn enqueue(&mut self, socket: SocketId) -> Position {
-        self.last += 1;
-        let position = Position(self.last);
-        self.queue.insert(position, socket);
-        position
+    pub(super) fn enqueue(&mut self, socket: SocketId) {
+        self.queue.push_back(socket);
     }
 
     /// Removes and returns the sockets at the head of the queue: as many as there are free permits,
@@ -62,16 +53,14 @@ impl Limiter {
     ///
     /// Not more of them, because a socket that finds no free permit is queued again at the end.
     pub(super) fn dequeue_ready(&mut self, room: usize) -> Vec<SocketId> {
-        let free = SOFT_OPERATION_LIMIT
-            .saturating_sub(self.held.len())
-            .min(room);
-        let ready = std::iter::from_fn(|| Some(self.queue.pop_first()?.1));
-        ready.take(free).collect()
+        let free = SOFT_OPERATION_LIMIT.saturating_sub(self.held.len());
+        let ready = free.min(room).min(self.queue.len());
+        self.queue.drain(..ready).collect()
     }
 
-    /// Removes the socket with that position from the queue.
-    pub(super) fn forget(&mut self, position: Position) {
-        self.queue.remove(&position);
+    /// Removes a socket from the queue.
+    pub(super) fn forget(&mut self, socket: SocketId) {
+        self.queue.retain(|queued| *queued != socket);
     }
 
     /// Records that the operation of a socket takes a permit.
@@ -161,8 +150,8 @@ mod tests {
     }
 
     /// Adds the socket whose number is this character to the queue.
-    fn enqueue(limiter: &mut Limiter, name: char) -> Position {
-        limiter.enqueue(SocketId(name.into()))
+    fn enqueue(limiter: &mut Limiter, name: char) {
+        limiter.enqueue(SocketId(name.into()));
     }
 
     /// Removes what is ready, and returns the characters.
@@ -177,8 +166,10 @@ mod tests {
     fn the_socket_that_came_first_gets_the_permit_that_comes_free() {
         let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert!(!limiter.is_any_free(Time::ZERO));
-        let [_, a, _] = ['c', 'a', 'b'].map(|name| enqueue(&mut limiter, name));
-        limiter.forget(a);
+        for name in ['c', 'a', 'b'] {
+            enqueue(&mut limiter, name);
+        }
+        limiter.forget(SocketId('a'.into()));
         assert_eq!(ready(&mut limiter, usize::MAX), "");
         limiter.release(SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "c");

@@ -80,7 +80,8 @@ impl Manager {
             let is_news = !desired.is_queued;
             if is_news {
                 desired.is_queued = true;
-                socket.applied.permit = Permit::Queued(self.limiter.enqueue(socket.id));
+                self.limiter.enqueue(socket.id);
+                socket.applied.permit = Permit::Queued;
             }
             self.limiter.schedule(now, timers);
             if !has_descriptors {

@@ -165,13 +165,11 @@ impl Manager {
     fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
         let id = socket.id;
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-        if let Permit::Queued(position) = &socket.applied.permit {
-            if !is_queued {
-                self.limiter.forget(*position);
-                self.limiter
-                    .schedule(self.context.now, &mut self.context.timers);
-                socket.applied.permit = Permit::None;
-            }
+        if socket.applied.permit == Permit::Queued && !is_queued {
+            self.limiter.forget(id);
+            self.limiter
+                .schedule(self.context.now, &mut self.context.timers);
+            socket.applied.permit = Permit::None;
         }
         match (&socket.applied.permit, socket.claims_permit()) {
             (Permit::None, true) => {

@@ -20,7 +20,6 @@ use super::context::{Context, Request};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::ids::{ConnectionId, SocketId};
-use super::limiter::Position;
 use super::measurement::{Measurement, code_of};
 use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
@@ -73,8 +72,7 @@ pub(super) struct Claims {
 pub(super) enum Permit {
     #[default]
     None,
-    /// Boxed, because few sockets are in the queue.
-    Queued(Position),
+    Queued,
     Held,
 }
 
