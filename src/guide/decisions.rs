@@ -158,9 +158,9 @@
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since. `env_logger` only filters,
 //!   because it would wait while it writes. Given up: a share for each directory, and formatting
 //!   only those lines that are admitted.
-//! - **`rustix` only where `nix` lacks the call**: statx, and accept4 with an owned descriptor.
-//!   Given up: the accept of `mio`, which also reads the peer's address, and fails if that is of a
-//!   TCP socket, or a path of 108 octets.
+//! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, and accept4 with an owned
+//!   descriptor. Given up: the accept of `mio`, which also reads the peer's address, and fails if
+//!   that is of a TCP socket, or a path of 108 octets.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every
