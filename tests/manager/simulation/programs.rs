@@ -20,8 +20,9 @@ use super::restart::BOOT;
 pub(super) struct Programs {
     set_up: BTreeMap<Key, SetUp>,
     records: BTreeMap<(String, String), Vec<String>>,
-    /// The programs that have yet to be started, in this order.
-    waiting: VecDeque<(EffectId, Program)>,
+    /// The programs that have yet to be started, in this order, and whether each has to be saved
+    /// before.
+    waiting: VecDeque<(EffectId, Program, bool)>,
     /// The programs that run, and what they are run for.
     running: BTreeMap<EffectId, (String, Key)>,
     /// Whether programs cannot be started.
@@ -187,23 +188,22 @@ impl Simulation {
     fn queue_programs(&mut self) {
         self.forget_killed();
         let world = &mut self.node.world;
-        for (id, program) in std::mem::take(&mut world.spawned) {
+        for (id, program, is_add) in std::mem::take(&mut world.spawned) {
             world.unstarted.insert(id);
-            self.programs.waiting.push_back((id, program));
+            self.programs.waiting.push_back((id, program, is_add));
         }
     }
 
     /// Starts the next program, or ends it if it cannot be started. Returns whether there was one.
     fn start_next(&mut self) -> bool {
         self.queue_programs();
-        let Some((id, program)) = self.programs.waiting.pop_front() else {
+        let Some((id, program, is_add)) = self.programs.waiting.pop_front() else {
             return false;
         };
         self.node.world.unstarted.remove(&id);
         // One that was killed, or has ended, at the moment of its request has run.
         let runs = self.node.world.programs.contains_key(&id);
-        let manager = &self.node.world.manager;
-        let may_start = self.disk.save(manager) || !manager.is_add(id);
+        let may_start = self.disk.save(&self.node.world.manager) || !is_add;
         if !may_start || self.programs.is_missing && runs {
             let why = ProgramEnd::NotStarted("it is missing, or the disk is full".to_owned());
             self.node.world.end_program(id, why);

@@ -69,8 +69,9 @@ pub(crate) struct World {
     /// The number of outputs that are still carried out before the daemon is killed; `None` if it
     /// is not killed.
     pub(crate) fuse: Option<u64>,
-    /// The programs that were started, until a test has read them.
-    pub(crate) spawned: Vec<(EffectId, Program)>,
+    /// The programs that were started, until a test has read them, and whether each had to be saved
+    /// before.
+    pub(crate) spawned: Vec<(EffectId, Program, bool)>,
     /// The way in which programs end at once; `None` if a test ends them.
     pub(crate) program_end: Option<ProgramEnd>,
     /// The programs that run.
@@ -236,7 +237,8 @@ impl World {
             }
             Output::Spawn { id, program } => {
                 self.state_file = Some(self.manager.snapshot("boot").encode());
-                self.spawned.push((id, program.clone()));
+                let is_add = self.manager.is_add(id);
+                self.spawned.push((id, program.clone(), is_add));
                 self.programs.insert(id, program);
             }
             Output::Kill { id } => {
