@@ -61,7 +61,7 @@ with_std() {
 
 # Prints the flags of one processor.
 flags_of_target() {
-	local position_independent="-Clinker=$gcc -Crelocation-model=pie -Clink-arg=-Wl,-pie,--no-dynamic-linker,-z,text"
+	local position_independent="-Clinker=$gcc -Crelocation-model=pie -Clink-arg=-Wl,-pie,--no-dynamic-linker,-z,text,-z,separate-code"
 	case $cpu in
 	aarch64) echo "$position_independent" ;;
 	armv7) echo "$position_independent -Ctarget-feature=+thumb-mode" ;;
