@@ -3,7 +3,7 @@
 //! Pure.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +21,10 @@ use crate::watch::Identity;
 /// Every path at which a socket exists or a plugin is registered.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// Without the socket that takes a step: no other may look at it then.
-    by_id: BTreeMap<SocketId, Box<Socket>>,
-    by_path: BTreeMap<Arc<Path>, SocketId>,
+    /// `None` for the socket that takes a step: no other may look at it then.
+    by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
+    /// By the octets of the paths: `Path` is compared by component, which takes ten times as long.
+    by_path: BTreeMap<Box<OsStr>, SocketId>,
     /// The number of the last path that was added.
     last: u64,
     /// The sockets to examine in the next pass. May hold duplicates.
@@ -41,14 +42,14 @@ impl Sockets {
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
         #[cfg(test)]
         super::lookups::count();
-        let vacant = match self.by_path.entry(path.clone()) {
-            Entry::Occupied(known) => return *known.get(),
-            Entry::Vacant(vacant) => vacant,
-        };
+        if let Some(known) = self.by_path.get(path.as_os_str()) {
+            return *known;
+        }
         self.last += 1;
-        let id = *vacant.insert(SocketId(self.last));
-        self.by_id
-            .insert(id, Box::new(Socket::new(id, path.clone())));
+        let id = SocketId(self.last);
+        self.by_path.insert(path.as_os_str().into(), id);
+        let socket = Box::new(Socket::new(id, path.clone()));
+        self.by_id.insert(id, Some(socket));
         id
     }
 
@@ -61,14 +62,14 @@ impl Sockets {
     pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
         #[cfg(test)]
         super::lookups::count();
-        self.get(*self.by_path.get(path)?)
+        self.get(*self.by_path.get(path.as_os_str())?)
     }
 
     /// Returns the socket with that path.
     pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
         #[cfg(test)]
         super::lookups::count();
-        let id = *self.by_path.get(path)?;
+        let id = *self.by_path.get(path.as_os_str())?;
         self.get_mut(id)
     }
 
@@ -77,21 +78,21 @@ impl Sockets {
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
         #[cfg(test)]
         super::lookups::count();
-        self.by_id.get(&id).map(Box::as_ref)
+        self.by_id.get(&id)?.as_deref()
     }
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         #[cfg(test)]
         super::lookups::count();
-        self.by_id.get_mut(&id).map(Box::as_mut)
+        self.by_id.get_mut(&id)?.as_deref_mut()
     }
 
     /// Takes out a socket for a step: the caller puts it back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
         #[cfg(test)]
         super::lookups::count();
-        self.by_id.remove(&id)
+        self.by_id.get_mut(&id)?.take()
     }
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
@@ -99,10 +100,13 @@ impl Sockets {
         if socket.is_dirty {
             self.dirty.push(socket.id);
         } else if socket.is_empty() {
-            self.by_path.remove(&socket.path);
+            self.by_path.remove(socket.path.as_os_str());
+            self.by_id.remove(&socket.id);
             return;
         }
-        self.by_id.insert(socket.id, socket);
+        if let Some(place) = self.by_id.get_mut(&socket.id) {
+            *place = Some(socket);
+        }
     }
 
     /// Returns the number of sockets.
@@ -113,13 +117,13 @@ impl Sockets {
     /// Returns the first socket after the one with that number, or the first of all.
     pub(super) fn first_after(&self, id: Option<SocketId>) -> Option<&Socket> {
         let start = id.map_or(Bound::Unbounded, Bound::Excluded);
-        let (_, first) = self.by_id.range((start, Bound::Unbounded)).next()?;
-        Some(first)
+        let mut after = self.by_id.range((start, Bound::Unbounded));
+        after.find_map(|(_, socket)| socket.as_deref())
     }
 
     /// Returns every socket, in the order in which their paths were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
-        self.by_id.values().map(Box::as_ref)
+        self.by_id.values().filter_map(Option::as_deref)
     }
 
     /// Returns every socket, in the order of their paths.
@@ -129,7 +133,7 @@ impl Sockets {
 
     /// Returns every socket, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
-        self.by_id.values_mut().map(Box::as_mut)
+        self.by_id.values_mut().filter_map(Option::as_deref_mut)
     }
 
     /// Returns the number of sockets that exist.
@@ -164,7 +168,7 @@ impl Sockets {
 
     /// Has every socket examined in the next pass.
     pub(super) fn mark_all_dirty(&mut self) {
-        for socket in self.by_id.values_mut() {
+        for socket in self.by_id.values_mut().filter_map(Option::as_deref_mut) {
             socket.is_dirty = true;
             self.dirty.push(socket.id);
         }
@@ -229,7 +233,7 @@ impl Sockets {
 
     /// Records that a socket does not exist any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
-        let Some(id) = self.by_path.get(path).copied() else {
+        let Some(id) = self.by_path.get(path.as_os_str()).copied() else {
             return;
         };
         let Some(socket) = self.get_mut(id) else {
