@@ -12,14 +12,14 @@ impl PluginManager {
     /// saved. What else is run is about a plugin that is saved already: it is run once more after
     /// a restart.
     pub(super) fn advance_programs(&mut self, now: Time) {
-        if let (Some(next), Some(file)) = (self.programs.next(), &mut self.state_file) {
-            if let Err(reason) = file.save(&self.manager, now) {
-                if self.manager.is_add(next) {
-                    self.programs.skip();
-                    let end = ProgramEnd::NotStarted(reason);
-                    self.program_ended(next, ProgramOutcome::silent(end), now);
-                }
-            }
+        while let (Some(next), Some(file)) = (self.programs.next(), &mut self.state_file) {
+            let reason = match file.save(&self.manager, now) {
+                Err(reason) if self.manager.is_add(next) => reason,
+                _ => break,
+            };
+            self.programs.skip();
+            let end = ProgramEnd::NotStarted(reason);
+            self.program_ended(next, ProgramOutcome::silent(end), now);
         }
         for (id, outcome) in self.programs.advance(self.poll.registry()) {
             self.program_ended(id, outcome, now);
