@@ -90,7 +90,7 @@
 //! | a handler's open calls | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
-//! | programs that ran before a crash | `daemon/plugin_manager/programs.rs` |
+//! | programs that ran before a crash | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
 //! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
 //! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |
@@ -99,14 +99,14 @@
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
-//! | links to endpoints by plugin name | `daemon/by_name.rs`, `manager/link_name.rs` |
+//! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `manager/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
-//! | the configuration file; a reload | `cli/command_line.rs`, `daemon/reload.rs` |
+//! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
-//! | systemd: notifications, passed sockets | `daemon/service.rs`, `daemon/passed.rs`, `dist/` |
+//! | systemd: notifications, passed sockets | `daemon/service/`, `daemon/process/passed.rs` |
 //! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |
 //! | manual pages, completions, lines of the log | `dist/man/`, `guide/log.rs`, `tests/manual/` |
-//! | a directory removed at run time | `daemon/plugin_manager/directories.rs`, `watch/roots.rs` |
+//! | a directory removed at run time | `daemon/event_loop/`, `watch/roots.rs` |
 //!
 //! # What is deliberately absent
 //!

@@ -19,53 +19,15 @@
 //! manager, the state file, the mount table and the log. Between deadlines, only an event wakes the
 //! loop.
 
-mod acceptor;
 mod api;
-mod by_name;
-mod child;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod client;
 mod clock;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod config_file;
 mod connection;
-mod connections;
-mod descriptors;
-mod device_plugins;
-mod dial;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod doctor;
-mod environment;
-mod event;
-mod file_lock;
-mod inotify;
-mod lock;
-mod logger;
-mod mounts;
-mod open_path;
-mod passed;
-mod peer_processes;
-mod permissions;
-mod plugin_manager;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod probe;
-mod process_metrics;
-mod programs;
-mod ready;
-mod reload;
-mod report;
-mod roots;
-mod run;
-mod run_dir;
-mod scan;
+mod event_loop;
+mod fs;
+mod log;
+mod process;
 mod service;
-mod signals;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod simulate;
 mod source;
-mod stat;
-mod state_file;
-mod time_of_day;
 
 use std::fmt;
 use std::io;
@@ -75,20 +37,16 @@ use std::sync::Arc;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
 
-pub use self::api::listener::ApiSocketProblem;
-pub use self::device_plugins::DevicePluginsProblem;
-pub use self::event::Event;
+pub use self::api::ApiSocketProblem;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::logger::{FilterError, Logger};
-pub use self::passed::PassedProblem;
-pub use self::permissions::ProgramProblem;
-pub use self::plugin_manager::PluginManager;
+pub use self::api::client;
+pub use self::event_loop::{DevicePluginsProblem, Event, PluginManager};
+pub use self::fs::{ProgramProblem, RunDirProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::run::{Daemon, Load, handlers};
-pub use self::run_dir::RunDirProblem;
-use self::signals::Signals;
+pub use self::log::{FilterError, Logger, TimeOfDay};
+pub use self::process::PassedProblem;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::time_of_day::TimeOfDay;
+pub use self::service::{Daemon, Load, config_file, doctor, handlers, probe, simulate};
 
 /// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]
@@ -202,7 +160,7 @@ impl fmt::Display for SetupError {
                 f,
                 "cannot use the run directory {}: {problem}; {}",
                 escape::path(dir),
-                run_dir::remedy(dir, problem)
+                fs::run_dir::remedy(dir, problem)
             ),
             Self::ApiSocket { socket, problem } => write!(
                 f,

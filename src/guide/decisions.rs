@@ -18,6 +18,13 @@
 //!   lines of the same step.
 //! - **A library first.** [`PluginManager`](crate::daemon::PluginManager) is one descriptor, a
 //!   deadline and a turn; the binary is its smallest user.
+//! - **The shell has six rooms**, each with a map in its `mod.rs`. `log` writes lines; `fs` looks
+//!   at, opens, locks and writes files; `process` starts programs and watches processes; `api`
+//!   serves the API socket; `event_loop` joins them in one value, the plugin manager; `service` is
+//!   the binary around that value and the commands that look at a node. Each may call those before
+//!   it in this list, and all may use the loose files: `clock`, `source` (the tokens of the loop)
+//!   and `connection` (the pump between a descriptor and a protocol). Given up: 41 files side by
+//!   side.
 //! - **Sorted collections in the core** (`BTreeMap`), so that outputs never depend on a hasher.
 //!   Given up: vectors of sorted runs of our own, which were some 120 kB smaller.
 //! - **Numbers of attempts, connections and tickets are never reused.** A late event of something

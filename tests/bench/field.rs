@@ -111,7 +111,7 @@ pub(crate) fn new_dir() -> io::Result<TempDir> {
 const MEMORY: &str = "/dev/shm";
 
 /// The log filter under which the daemon logs its status, when it is asked to, and warnings.
-const STATUS: &str = "warn,plugind::daemon::run=info";
+const STATUS: &str = "warn,plugind::daemon::service::run=info";
 
 /// The name of the directory with the sockets.
 ///

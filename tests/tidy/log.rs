@@ -8,7 +8,7 @@ use super::source::Source;
 
 /// A line of the log, or a part of one that operators see.
 struct Line {
-    /// Where it is in the source: `src/daemon/run.rs:77`.
+    /// Where it is in the source: `src/daemon/service/run.rs:77`.
     place: String,
     /// The words, with `{}` for each value.
     words: String,
@@ -286,10 +286,10 @@ const EVENT: &str = "src/manager/event.rs";
 /// The modules that give events their reasons.
 const REASONS: [&str; 3] = [EVENT, "src/manager/failure.rs", "src/watch/output.rs"];
 
-const RELOAD: &str = "src/daemon/reload.rs";
+const RELOAD: &str = "src/daemon/service/reload.rs";
 
 /// The module that logs the reports of the watch.
-const REPORT: &str = "src/daemon/report.rs";
+const REPORT: &str = "src/daemon/event_loop/report.rs";
 
 /// Texts that are logged as values: the file, and what is before and behind them.
 const TEXTS: [(&str, &str, &str); 9] = [
@@ -318,7 +318,7 @@ const TEXTS: [(&str, &str, &str); 9] = [
         "\n}\n",
     ),
     (
-        "src/daemon/logger/mod.rs",
+        "src/daemon/log/mod.rs",
         "    fn report_suppressed(",
         "\n}\n",
     ),

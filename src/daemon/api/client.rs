@@ -1,137 +1,209 @@
-//! A client of the API: its connection, on which no call blocks.
+//! The system for the commands that ask a running daemon: the connection to its API socket, the
+//! clock that bounds the waiting, and the default path of the socket.
+//!
+//! In contrast to the rest of this folder, this code waits: it runs in a process of its own, never
+//! in the daemon. A command that prints changes also watches standard output while it waits, so
+//! that it ends with the reader of its pipe, not at the next change.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use mio::event::Event;
 use mio::net::UnixStream;
-use mio::{Interest, Registry};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::api::{ClientId, Server};
-use crate::config::API_HEAD;
-use crate::daemon::source::Source;
-use crate::time::Time;
+use crate::daemon::TimeOfDay;
+use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::run_dir;
+use crate::handler::DialError;
+use crate::time;
 
-/// A connected client, and what the loop has reported about it.
+/// The moment at which waiting ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The deadline that never passes.
+    pub const NEVER: Self = Self(None);
+
+    /// Returns the deadline that passes after this time.
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now().checked_add(time))
+    }
+
+    /// Returns the earlier of two deadlines.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(one), Some(two)) => Self(Some(one.min(two))),
+            (one, two) => Self(one.or(two)),
+        }
+    }
+
+    /// Returns the deadline if at least this time is left, else one after this time.
+    #[must_use]
+    pub fn at_least(self, time: Duration) -> Self {
+        let earliest = Self::after(time);
+        Self(self.0.max(earliest.0).filter(|_| self.0.is_some()))
+    }
+
+    /// Returns whether the deadline has passed.
+    pub fn is_over(self) -> bool {
+        self.0.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// Waits until the deadline. A signal may end this early.
+    pub fn wait(self) {
+        let _ = poll(&mut [], self.timeout());
+    }
+
+    /// Returns the time that is left, rounded up to milliseconds.
+    fn timeout(self) -> PollTimeout {
+        let Some(at) = self.0 else {
+            return PollTimeout::NONE;
+        };
+        let left = at.saturating_duration_since(Instant::now());
+        let millis = time::micros(left).div_ceil(1000);
+        PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
+    }
+}
+
+/// The reason why nothing was received.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) id: ClientId,
+pub enum WaitError {
+    /// The deadline has passed.
+    TimedOut,
+    /// The reader of standard output has closed it.
+    OutputClosed,
+    /// The connection failed.
+    Failed(io::Error),
+}
+
+/// A connection to the API socket of a daemon.
+#[derive(Debug)]
+pub struct Connection {
     stream: UnixStream,
-    /// The ids of its process and of its user, if they are known.
-    pub(super) peer: Option<(i32, u32)>,
-    /// Whether there may be something to read: readiness is reported once per change only.
-    is_readable: bool,
-    /// Whether there may be room to write.
-    is_writable: bool,
-    /// Whether the connection is to be removed.
-    is_broken: bool,
+    ends_with_output: bool,
 }
 
-impl Client {
-    pub(super) fn new(id: ClientId, stream: UnixStream, peer: Option<(i32, u32)>) -> Self {
-        Self {
-            id,
+impl Connection {
+    /// Connects without waiting. A path that begins with `@` names an abstract socket. If
+    /// `ends_with_output`, waiting ends when the reader of standard output has closed it.
+    pub fn open(socket: &Path, ends_with_output: bool) -> Result<Self, DialError> {
+        let stream = dial(socket)?;
+        Ok(Self {
             stream,
-            peer,
-            is_readable: true,
-            is_writable: true,
-            is_broken: false,
+            ends_with_output,
+        })
+    }
+
+    /// Sends a request, which must fit into the kernel's buffer.
+    ///
+    /// The error of a daemon that has closed the connection is left to [`Connection::receive`],
+    /// because the daemon may have sent a response before.
+    pub fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        match self.stream.write_all(request) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
         }
     }
 
-    /// Adds the client to the loop.
-    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        registry.register(
-            &mut self.stream,
-            Source::ApiClient(self.id).token(),
-            interest,
-        )
-    }
-
-    /// Records an event that the loop has reported.
-    pub(super) fn report(&mut self, event: &Event) {
-        self.is_readable |= event.is_readable() || event.is_read_closed();
-        self.is_writable |= event.is_writable();
-        // The client has closed its end, or its process has ended: a watch never reads, so it would
-        // not notice that.
-        self.is_broken |= event.is_write_closed() || event.is_error();
-    }
-
-    /// Returns whether there is something to read or to write, or the client is to be removed.
-    pub(super) fn is_ready(&self, server: &Server) -> bool {
-        self.is_readable && server.wants_input(self.id)
-            || self.is_writable && !server.pending(self.id).is_empty()
-            || self.is_broken
-            || server.is_finished(self.id)
-    }
-
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken
-    }
-
-    /// Gives the connection up; pending output is lost.
-    pub(super) fn break_off(&mut self) {
-        self.is_broken = true;
-    }
-
-    /// Reads once, if input is wanted.
-    pub(super) fn read(&mut self, server: &mut Server, now: Time) {
-        if !self.is_readable || !server.wants_input(self.id) {
-            return;
-        }
-        let mut buffer = [0; READ_AT_ONCE];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => {
-                self.is_readable = false;
-                server.eof(self.id);
-            }
-            Ok(n) => server.receive(self.id, &buffer[..n], now),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => self.is_readable = false,
-                ErrorKind::Interrupted => {}
-                _ => self.is_broken = true,
-            },
-        }
-    }
-
-    /// Writes what is to be written, a few times at most.
-    pub(super) fn write(&mut self, server: &mut Server, now: Time) {
-        for _ in 0..WRITES_AT_ONCE {
-            let pending = server.pending(self.id);
-            if pending.is_empty() || !self.is_writable || self.is_broken {
-                return;
-            }
-            match self.stream.write(pending) {
-                Ok(n) => server.sent(self.id, n, now),
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => self.is_writable = false,
-                    ErrorKind::Interrupted => {}
-                    _ => self.is_broken = true,
-                },
+    /// Waits for bytes and returns their number, or 0 if the daemon has closed the connection.
+    pub fn receive(&mut self, buf: &mut [u8], until: Deadline) -> Result<usize, WaitError> {
+        loop {
+            match self.stream.read(buf) {
+                Ok(len) => return Ok(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(until)?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(WaitError::Failed(error)),
             }
         }
     }
 
-    /// Reads what the client has sent and is not answered, before the connection is closed.
-    pub(super) fn drain(&mut self) {
-        drain(&mut self.stream);
+    /// Waits until bytes can be received.
+    fn wait(&self, until: Deadline) -> Result<(), WaitError> {
+        let output = io::stdout();
+        let mut waiting = [
+            PollFd::new(self.stream.as_fd(), PollFlags::POLLIN),
+            PollFd::new(output.as_fd(), PollFlags::empty()), // POLLERR and POLLHUP are implied.
+        ];
+        let count = if self.ends_with_output { 2 } else { 1 };
+        match poll(&mut waiting[..count], until.timeout()) {
+            Ok(0) if until.is_over() => return Err(WaitError::TimedOut),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(WaitError::Failed(errno.into())),
+        }
+        let [_, output] = waiting;
+        match output.revents() {
+            Some(events) if !events.is_empty() => Err(WaitError::OutputClosed),
+            _ => Ok(()),
+        }
     }
 }
 
-/// Writes the response for a client that is one too many.
-pub(super) fn refuse(mut stream: UnixStream) {
-    drain(&mut stream);
-    let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
+/// Returns the time since the beginning of 1970 on the clock that also dates the daemon's records
+/// (milliseconds).
+pub fn time_of_day() -> u64 {
+    time::millis(TimeOfDay::now().since_1970())
 }
 
-/// Reads what has arrived. If that were unread when the connection is closed, the client would see
-/// an error behind the last response.
-fn drain(stream: &mut UnixStream) {
-    let _ = stream.read(&mut [0; READ_AT_ONCE]);
+/// Returns the API socket to use if none was named: that of the user's own daemon if it exists,
+/// else that of root's.
+pub fn default_socket() -> PathBuf {
+    run_dir::default_api_socket()
 }
 
-/// The number of bytes that are read from a client in one turn: a request has less.
-const READ_AT_ONCE: usize = API_HEAD;
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
 
-/// The number of writes to a client in one turn: the second one usually finds nothing left.
-const WRITES_AT_ONCE: usize = 4;
+    use super::*;
+
+    #[test]
+    fn the_earlier_deadline_counts() {
+        let soon = Deadline::after(Duration::ZERO);
+        assert!(soon.is_over() && soon.or(Deadline::NEVER).is_over());
+        let late = Deadline::after(Duration::from_secs(3600));
+        assert!(!late.is_over() && late.or(soon).is_over() && soon.or(late).is_over());
+        assert!(!Deadline::NEVER.is_over());
+        assert!(!Deadline::after(Duration::MAX).is_over());
+        assert!(!soon.at_least(Duration::from_secs(3600)).is_over());
+        assert!(soon.at_least(Duration::ZERO).is_over());
+        let left = late.at_least(Duration::ZERO).timeout();
+        assert!(left > Deadline::after(Duration::from_secs(60)).timeout());
+        assert_eq!(
+            Deadline::NEVER.at_least(Duration::ZERO).timeout(),
+            PollTimeout::NONE
+        );
+    }
+
+    #[test]
+    fn a_silent_daemon_is_given_up_at_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut connection = Connection::open(&socket, false).unwrap();
+        let until = Deadline::after(Duration::from_millis(20));
+        let received = connection.receive(&mut [0; 8], until);
+        assert!(matches!(received, Err(WaitError::TimedOut)), "{received:?}");
+        assert!(until.is_over());
+        drop(listener);
+    }
+
+    #[test]
+    fn what_was_sent_before_the_connection_was_closed_is_received() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("api.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut connection = Connection::open(&socket, false).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        accepted.write_all(b"busy").unwrap();
+        drop(accepted);
+        connection.send(b"request").unwrap();
+        let mut buf = [0; 8];
+        assert_eq!(connection.receive(&mut buf, Deadline::NEVER).unwrap(), 4);
+        assert_eq!(connection.receive(&mut buf, Deadline::NEVER).unwrap(), 0);
+    }
+}

@@ -28,17 +28,22 @@ use nix::sys::stat::{Mode, fchmod};
 use crate::config::{
     API_BACKLOG, ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run,
 };
-use crate::daemon::acceptor::Acceptor;
-use crate::daemon::dial::dial;
-use crate::daemon::file_lock::{self, FileLock};
-use crate::daemon::passed::{Passed, PassedProblem};
-use crate::daemon::{ProgramProblem, RunDirProblem, SetupError, connection, permissions, run_dir};
+use crate::daemon::ProgramProblem;
+use crate::daemon::RunDirProblem;
+use crate::daemon::SetupError;
+use crate::daemon::connection;
+use crate::daemon::fs::acceptor::Acceptor;
+use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::file_lock::{self, FileLock};
+use crate::daemon::fs::permissions;
+use crate::daemon::fs::run_dir;
+use crate::daemon::process::passed::{Passed, PassedProblem};
 use crate::escape;
 use crate::handler::DialError;
 
 /// A socket that accepts clients.
 #[derive(Debug)]
-pub(in crate::daemon) struct Listener {
+pub(crate) struct Listener {
     /// The path, or a word for a socket without one.
     path: PathBuf,
     acceptor: Acceptor,
@@ -79,7 +84,7 @@ type Result<T> = std::result::Result<T, ApiSocketProblem>;
 
 /// Returns the sockets on which clients are served: those that were passed in, and that of the
 /// configuration if none was passed in for the API.
-pub(in crate::daemon) fn open_all(
+pub(crate) fn open_all(
     config: &Config,
     passed: Passed,
 ) -> std::result::Result<Vec<Listener>, SetupError> {
@@ -182,22 +187,22 @@ impl Listener {
     }
 
     /// Returns whether the API is served, and not only the metrics.
-    pub(in crate::daemon) fn serves_api(&self) -> bool {
+    pub(crate) fn serves_api(&self) -> bool {
         self.serves_api
     }
 
     /// Returns the path of the socket.
-    pub(in crate::daemon) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the socket.
-    pub(in crate::daemon) fn acceptor(&mut self) -> &mut Acceptor {
+    pub(crate) fn acceptor(&mut self) -> &mut Acceptor {
         &mut self.acceptor
     }
 
     /// Returns whether a connection may be waiting.
-    pub(in crate::daemon) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.acceptor.is_ready()
     }
 }

@@ -1,0 +1,137 @@
+//! A client of the API: its connection, on which no call blocks.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+
+use mio::event::Event;
+use mio::net::UnixStream;
+use mio::{Interest, Registry};
+
+use crate::api::{ClientId, Server};
+use crate::config::API_HEAD;
+use crate::daemon::source::Source;
+use crate::time::Time;
+
+/// A connected client, and what the loop has reported about it.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) id: ClientId,
+    stream: UnixStream,
+    /// The ids of its process and of its user, if they are known.
+    pub(super) peer: Option<(i32, u32)>,
+    /// Whether there may be something to read: readiness is reported once per change only.
+    is_readable: bool,
+    /// Whether there may be room to write.
+    is_writable: bool,
+    /// Whether the connection is to be removed.
+    is_broken: bool,
+}
+
+impl Client {
+    pub(super) fn new(id: ClientId, stream: UnixStream, peer: Option<(i32, u32)>) -> Self {
+        Self {
+            id,
+            stream,
+            peer,
+            is_readable: true,
+            is_writable: true,
+            is_broken: false,
+        }
+    }
+
+    /// Adds the client to the loop.
+    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        registry.register(
+            &mut self.stream,
+            Source::ApiClient(self.id).token(),
+            interest,
+        )
+    }
+
+    /// Records an event that the loop has reported.
+    pub(super) fn report(&mut self, event: &Event) {
+        self.is_readable |= event.is_readable() || event.is_read_closed();
+        self.is_writable |= event.is_writable();
+        // The client has closed its end, or its process has ended: a watch never reads, so it would
+        // not notice that.
+        self.is_broken |= event.is_write_closed() || event.is_error();
+    }
+
+    /// Returns whether there is something to read or to write, or the client is to be removed.
+    pub(super) fn is_ready(&self, server: &Server) -> bool {
+        self.is_readable && server.wants_input(self.id)
+            || self.is_writable && !server.pending(self.id).is_empty()
+            || self.is_broken
+            || server.is_finished(self.id)
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Gives the connection up; pending output is lost.
+    pub(super) fn break_off(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Reads once, if input is wanted.
+    pub(super) fn read(&mut self, server: &mut Server, now: Time) {
+        if !self.is_readable || !server.wants_input(self.id) {
+            return;
+        }
+        let mut buffer = [0; READ_AT_ONCE];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => {
+                self.is_readable = false;
+                server.eof(self.id);
+            }
+            Ok(n) => server.receive(self.id, &buffer[..n], now),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => self.is_readable = false,
+                ErrorKind::Interrupted => {}
+                _ => self.is_broken = true,
+            },
+        }
+    }
+
+    /// Writes what is to be written, a few times at most.
+    pub(super) fn write(&mut self, server: &mut Server, now: Time) {
+        for _ in 0..WRITES_AT_ONCE {
+            let pending = server.pending(self.id);
+            if pending.is_empty() || !self.is_writable || self.is_broken {
+                return;
+            }
+            match self.stream.write(pending) {
+                Ok(n) => server.sent(self.id, n, now),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => self.is_writable = false,
+                    ErrorKind::Interrupted => {}
+                    _ => self.is_broken = true,
+                },
+            }
+        }
+    }
+
+    /// Reads what the client has sent and is not answered, before the connection is closed.
+    pub(super) fn drain(&mut self) {
+        drain(&mut self.stream);
+    }
+}
+
+/// Writes the response for a client that is one too many.
+pub(super) fn refuse(mut stream: UnixStream) {
+    drain(&mut stream);
+    let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
+}
+
+/// Reads what has arrived. If that were unread when the connection is closed, the client would see
+/// an error behind the last response.
+fn drain(stream: &mut UnixStream) {
+    let _ = stream.read(&mut [0; READ_AT_ONCE]);
+}
+
+/// The number of bytes that are read from a client in one turn: a request has less.
+const READ_AT_ONCE: usize = API_HEAD;
+
+/// The number of writes to a client in one turn: the second one usually finds nothing left.
+const WRITES_AT_ONCE: usize = 4;

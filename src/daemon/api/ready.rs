@@ -1,0 +1,58 @@
+//! Whether the daemon is ready: it has done what a start consists of, and its directories can be
+//! watched.
+//!
+//! `/readyz` and the notification of the service manager ask here, so they always agree.
+
+use crate::config::READY_TIME;
+use crate::escape;
+use crate::manager::Manager;
+use crate::time::Time;
+use crate::watch::{DirectoryState, Watch};
+
+/// The progress of the start.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness {
+    /// The time at which the first scan was seen to be over.
+    scanned: Option<Time>,
+    /// Whether the sockets of the first scan were dialed, or had their time.
+    is_started: bool,
+}
+
+impl Readiness {
+    /// Notes what was done by `now`.
+    pub(crate) fn advance(&mut self, watch: &Watch, now: Time) {
+        if self.scanned.is_none() && watch.is_scanned() {
+            self.scanned = Some(now);
+        }
+    }
+
+    /// Returns when sockets that are not dialed stop to matter, as long as they do.
+    pub(crate) fn starts_at(&self) -> Option<Time> {
+        let scanned = self.scanned.filter(|_| !self.is_started);
+        scanned.map(|scanned| scanned + READY_TIME)
+    }
+
+    /// Returns why the daemon is not ready at `now`, a sentence for each reason.
+    pub(crate) fn problems(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
+        let mut problems = Vec::new();
+        match self.starts_at() {
+            None if self.is_started => {}
+            None => problems.push("the first scan of the directories is not complete".to_owned()),
+            Some(at) => {
+                let count = if at <= now { 0 } else { manager.undialed() };
+                self.is_started = count == 0;
+                if count > 0 {
+                    let problem = format!("sockets not dialed yet: {count}");
+                    problems.push(problem);
+                }
+            }
+        }
+        let roots = watch.directories().take_while(|it| it.is_root);
+        for root in roots.filter(|it| it.state == DirectoryState::Lost) {
+            if let Some(problem) = root.problem {
+                problems.push(format!("{}: {problem}", escape::path(root.path)));
+            }
+        }
+        problems
+    }
+}

@@ -1,0 +1,413 @@
+//! The API in the poll loop: its socket, its clients, and what their requests need to know.
+//!
+//! ```text
+//!   Listener -- accept() --> Client -- bytes --> Server -- poll_change() --> PluginManager
+//!                              ^                   |  ^
+//!                              +----- pending() ---+  +-- View: manager, watch, events
+//! ```
+//!
+//! Everything is done at the end of a turn, and a part of it is bounded: the number of clients that
+//! are accepted, the bytes that are read from each, the text that is rendered for all, and the
+//! changes that are made. So clients delay plugins by a few milliseconds at most.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
+use std::path::Path;
+use std::process;
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::net::UnixStream;
+use mio::{Interest, Registry};
+use nix::unistd::Uid;
+
+use super::calendar::Calendar;
+use super::exchange::{self, Client};
+use super::listener::Listener;
+use super::ready::Readiness;
+use crate::api::{
+    self, Access, Change, ClientId, Counters, Done, EventLog, Refused, Selection, Server, Status,
+    View,
+};
+use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
+use crate::daemon::connection;
+use crate::daemon::log::Logger;
+use crate::daemon::process::usage;
+use crate::daemon::source::Source;
+use crate::escape;
+use crate::handler::Inventory;
+use crate::manager::{Generation, Manager};
+use crate::time::Time;
+use crate::watch::{Rescanned, Watch};
+
+/// The API and its clients.
+#[derive(Debug)]
+pub(crate) struct Api {
+    /// Empty once the daemon is stopping.
+    listeners: Vec<Listener>,
+    /// The end of the pause after which clients are accepted again, if descriptors ran out.
+    accept_at: Option<Time>,
+    server: Server,
+    clients: Vec<Client>,
+    events: EventLog,
+    daemon: api::Daemon,
+    calendar: Calendar,
+    inventory: Option<Inventory>,
+    log: Option<&'static Logger>,
+    /// The clients that wait for a rescan, and its number.
+    rescans: Vec<(ClientId, u64)>,
+    /// The clients that wait for a reload; `None` if none can be asked for.
+    reloads: Option<Vec<ClientId>>,
+    /// The time at which clients that do not read their last response are given up.
+    stop_at: Option<Time>,
+}
+
+/// The parts of the plugin manager that responses are rendered from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) manager: &'a Manager,
+    pub(crate) watch: &'a Watch,
+    pub(crate) counters: &'a Counters,
+    pub(crate) longest_turn: Duration,
+    pub(crate) now: Time,
+    /// The reading of the clock in this turn.
+    pub(crate) time_of_day: Duration,
+}
+
+impl Api {
+    /// Creates the API on these sockets, and adds them to the loop.
+    pub(crate) fn new(
+        mut listeners: Vec<Listener>,
+        mode: Mode,
+        registry: &Registry,
+        now: Time,
+    ) -> io::Result<Self> {
+        let token = Source::ApiListener.token();
+        for listener in &mut listeners {
+            registry.register(listener.acceptor().source(), token, Interest::READABLE)?;
+        }
+        Ok(Self {
+            listeners,
+            accept_at: None,
+            server: Server::default(),
+            clients: Vec::new(),
+            events: EventLog::default(),
+            daemon: api::Daemon {
+                pid: process::id(),
+                mode,
+                instance: format!("{:016x}", random()),
+                started: now,
+            },
+            calendar: Calendar::default(),
+            inventory: None,
+            log: None,
+            rescans: Vec::new(),
+            reloads: None,
+            stop_at: None,
+        })
+    }
+
+    /// Returns the path of the socket for the API, or of that for metrics only, until the daemon is
+    /// stopping.
+    pub(crate) fn socket(&self, serves_api: bool) -> Option<&Path> {
+        let mut listeners = self.listeners.iter();
+        let listener = listeners.find(|it| it.serves_api() == serves_api);
+        listener.map(Listener::path)
+    }
+
+    /// Sets what the built-in handlers know about their plugins.
+    pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
+        self.inventory = Some(inventory);
+    }
+
+    /// Sets the logger whose filter clients may change.
+    pub(crate) fn set_log(&mut self, log: &'static Logger) {
+        self.log = Some(log);
+    }
+
+    /// Keeps an event for readers.
+    pub(crate) fn keep(&mut self, generation: Generation, event: api::Event, now: Time) {
+        self.events.add(generation, event, now);
+    }
+
+    /// Records that a client is waiting to be accepted, as the loop has reported.
+    pub(crate) fn set_listener_ready(&mut self) {
+        for listener in &mut self.listeners {
+            listener.acceptor().set_ready();
+        }
+    }
+
+    /// Records an event that the loop has reported about a client.
+    pub(crate) fn report(&mut self, event: &Event) {
+        let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
+        if let Some(client) = self.clients.iter_mut().find(is_it) {
+            client.report(event);
+        }
+    }
+
+    /// Returns when the API has something to do although the loop reports nothing.
+    pub(crate) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
+        let is_accepting =
+            self.accept_at.is_none() && self.listeners.iter().any(Listener::is_ready);
+        let is_client_ready = |client: &Client| client.is_ready(&self.server);
+        if is_accepting || self.clients.iter().any(is_client_ready) {
+            return Some(Time::ZERO);
+        }
+        let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
+        let work_at = self.server.work_at(manager.generation());
+        let times = [self.accept_at, self.server.poll_timeout(), work_at, stop_at];
+        times.into_iter().flatten().min()
+    }
+
+    /// Accepts clients, reads their requests, and does what is due. Returns how many clients were
+    /// refused because there were too many.
+    pub(crate) fn read(&mut self, registry: &Registry, now: Time) -> usize {
+        self.server.handle_timeout(now);
+        self.remove_finished(); // This makes room for others.
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+        }
+        let mut refused = 0;
+        if self.accept_at.is_none() {
+            refused = self.accept(registry, now);
+        }
+        for client in &mut self.clients {
+            client.read(&mut self.server, now);
+        }
+        refused
+    }
+
+    /// Renders responses, and writes what the clients read.
+    pub(crate) fn write(&mut self, sources: &Sources<'_>, readiness: &mut Readiness) {
+        let Sources {
+            manager,
+            watch,
+            now,
+            ..
+        } = *sources;
+        let work_at = self.server.work_at(manager.generation());
+        if work_at.is_some_and(|at| at <= now) {
+            let not_ready = readiness.problems(manager, watch, now);
+            self.server.advance(&View {
+                manager,
+                watch,
+                inventory: self.inventory.as_ref(),
+                events: &self.events,
+                counters: sources.counters,
+                process: usage::read,
+                daemon: &self.daemon,
+                not_ready: &not_ready,
+                longest_turn: sources.longest_turn,
+                now,
+                time_of_day: self.calendar.time_of_day(now, sources.time_of_day),
+            });
+        }
+        for client in &mut self.clients {
+            client.write(&mut self.server, now);
+        }
+        if self.stop_at.is_some_and(|at| at <= now) {
+            self.clients.iter_mut().for_each(Client::break_off);
+        }
+        self.remove_finished();
+    }
+
+    /// Returns the next change that a client asks for, and logs it.
+    pub(crate) fn poll_change(&mut self) -> Option<(ClientId, Change)> {
+        let (id, change) = self.server.poll_change()?;
+        if let Some(client) = self.clients.iter().find(|client| client.id == id) {
+            let (pid, uid) = client.peer.unwrap_or_default();
+            let (name, target) = describe(&change);
+            log::info!("{name} requested through the API{target} pid={pid} uid={uid}");
+        }
+        Some((id, change))
+    }
+
+    /// Responds to a change.
+    pub(crate) fn answer(&mut self, id: ClientId, outcome: &Result<Done, Refused>, now: Time) {
+        self.server.answer(id, outcome, now);
+    }
+
+    /// Has a client wait for the rescan with this number.
+    pub(crate) fn await_rescan(&mut self, id: ClientId, number: u64) {
+        self.rescans.push((id, number));
+    }
+
+    /// Responds to the clients that waited for a rescan.
+    pub(crate) fn rescanned(&mut self, result: Rescanned, now: Time) {
+        let Rescanned {
+            number,
+            directories,
+            found,
+            lost,
+        } = result;
+        let done = Ok(Done::Rescanned {
+            directories,
+            found,
+            lost,
+        });
+        let server = &mut self.server;
+        self.rescans.retain(|(id, awaited)| {
+            let is_over = *awaited <= number;
+            if is_over {
+                server.answer(*id, &done, now);
+            }
+            !is_over
+        });
+    }
+
+    /// Lets clients ask for a reload.
+    pub(crate) fn offer_reload(&mut self) {
+        self.reloads.get_or_insert_default();
+    }
+
+    /// Has a client wait for a reload.
+    pub(crate) fn await_reload(&mut self, id: ClientId, now: Time) {
+        if let Some(reloads) = &mut self.reloads {
+            return reloads.push(id);
+        }
+        let refused = Err(Refused {
+            status: Status::NotFound,
+            reason: "the plugin manager has no configuration to reload".to_owned(),
+        });
+        self.server.answer(id, &refused, now);
+    }
+
+    /// Returns whether a client waits for a reload.
+    pub(crate) fn is_reload_wanted(&self) -> bool {
+        self.reloads.as_ref().is_some_and(|ids| !ids.is_empty())
+    }
+
+    /// Responds to the clients that wait for a reload.
+    pub(crate) fn reloaded(&mut self, outcome: &Result<Done, Refused>, now: Time) {
+        for id in self.reloads.iter_mut().flat_map(std::mem::take) {
+            self.server.answer(id, outcome, now);
+        }
+    }
+
+    /// Changes the filter of the log.
+    pub(crate) fn set_filter(&self, filter: String) -> Result<Done, Refused> {
+        let Some(log) = self.log else {
+            let reason = "the plugin manager has no access to the log filter".to_owned();
+            let status = Status::NotFound;
+            return Err(Refused { status, reason });
+        };
+        match log.set_filter(&filter) {
+            Ok(()) => Ok(Done::Logs(filter)),
+            Err(error) => Err(Refused {
+                status: Status::BadRequest,
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    /// Removes the sockets, and closes each connection after its response in progress, or soon.
+    pub(crate) fn stop(&mut self, now: Time) {
+        self.listeners.clear();
+        self.server.stop(now);
+        self.stop_at.get_or_insert(now + API_STOP_GRACE);
+    }
+
+    /// Returns whether [`Api::stop`] has been carried out completely.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.listeners.is_empty() && self.clients.is_empty()
+    }
+
+    /// Closes the connections that are finished or broken.
+    fn remove_finished(&mut self) {
+        let (server, rescans) = (&mut self.server, &mut self.rescans);
+        self.clients.retain_mut(|client| {
+            let is_over = client.is_broken() || server.is_finished(client.id);
+            if is_over {
+                server.remove(client.id);
+                rescans.retain(|(id, _)| *id != client.id);
+                client.drain();
+            }
+            !is_over
+        });
+    }
+
+    /// Accepts some of the clients that wait. Returns how many were refused.
+    fn accept(&mut self, registry: &Registry, now: Time) -> usize {
+        let mut refused = 0;
+        for at in 0..self.listeners.len() {
+            for _ in 0..ACCEPTED_AT_ONCE {
+                let listener = &mut self.listeners[at];
+                let serves_api = listener.serves_api();
+                match listener.acceptor().accept() {
+                    Ok(Some(stream)) => match self.add(stream, serves_api, registry, now) {
+                        Ok(is_added) => refused += usize::from(!is_added),
+                        Err(error) => log::debug!("cannot serve a client of the API: {error}"),
+                    },
+                    Ok(None) => break,
+                    Err(error) => {
+                        log::debug!("cannot accept clients of the API, retrying: {error}");
+                        self.accept_at = Some(now + API_ACCEPT_RETRY);
+                        break;
+                    }
+                }
+            }
+        }
+        refused
+    }
+
+    /// Adds a client to the loop, or refuses it if there are too many. Returns whether it was
+    /// added.
+    fn add(
+        &mut self,
+        stream: UnixStream,
+        serves_api: bool,
+        registry: &Registry,
+        now: Time,
+    ) -> io::Result<bool> {
+        let peer = connection::peer(&stream);
+        let peer = peer.map(|peer| (peer.pid(), peer.uid()));
+        let may_change = peer.is_some_and(|(_, uid)| {
+            let uid = Uid::from_raw(uid);
+            uid.is_root() || uid == Uid::effective()
+        });
+        let access = match serves_api {
+            false => Access::Metrics,
+            true if may_change => Access::Change,
+            true => Access::Read,
+        };
+        let Some(id) = self.server.accept(access, now) else {
+            exchange::refuse(stream);
+            return Ok(false);
+        };
+        let mut client = Client::new(id, stream, peer);
+        if let Err(error) = client.register(registry) {
+            self.server.remove(id);
+            return Err(error);
+        }
+        self.clients.push(client);
+        Ok(true)
+    }
+}
+
+/// Returns the name of a change and what it concerns, for the log.
+fn describe(change: &Change) -> (&'static str, String) {
+    let plugin = |kind, name| {
+        let (kind, name) = (escape::text(kind), escape::text(name));
+        format!(" type={kind} name={name}")
+    };
+    match change {
+        Change::Retry(Selection::All) => ("retry", String::new()),
+        Change::Retry(Selection::Socket(path)) => {
+            ("retry", format!(" socket={}", escape::path(path)))
+        }
+        Change::Retry(Selection::Plugin { kind, name }) => ("retry", plugin(kind, name)),
+        Change::Rescan => ("rescan", String::new()),
+        Change::Reload => ("reload", String::new()),
+        Change::Log(filter) => ("log filter", format!(" filter={}", escape::text(filter))),
+        Change::Forget { kind, name } => ("forget", plugin(kind, name)),
+    }
+}
+
+/// Returns a random number, from the seed that the standard library has for its hash maps.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The number of clients that are accepted or refused in one turn.
+const ACCEPTED_AT_ONCE: usize = API_CLIENTS;

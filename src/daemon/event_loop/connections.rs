@@ -1,0 +1,290 @@
+//! All connections, by their ids, and the queues of those that have work to do.
+//!
+//! Connections that send little are served before those that always have more to read: one
+//! connection that sends without end, or a hundred, delay other plugins by one turn at most.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use mio::event::Event;
+use mio::net::UnixStream;
+use mio::{Interest, Registry};
+
+use crate::daemon::connection::Connection;
+use crate::daemon::source::Source;
+use crate::manager::ConnectionId;
+
+/// The connections, by the ids that the core knows.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    by_id: BTreeMap<ConnectionId, Held>,
+    /// Connections with work to do, which the loop will not report again.
+    ready: VecDeque<ConnectionId>,
+    /// Connections that had unread data or unhandled messages when their time was used up. They
+    /// share the time that the others leave.
+    busy: VecDeque<ConnectionId>,
+    /// Whether a busy connection is served first, because the others left no time for any.
+    is_busy_first: bool,
+}
+
+/// A connection in the loop.
+#[derive(Debug)]
+struct Held {
+    connection: Connection,
+    /// Whether the loop reports room to write.
+    is_room_reported: bool,
+    /// Whether the connection is in one of the queues.
+    is_queued: bool,
+    /// Whether the core has unhandled messages of this connection.
+    has_messages: bool,
+}
+
+/// A connection that is to be served next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The connection.
+    pub(crate) conn: ConnectionId,
+    /// Whether the connection had unread data or unhandled messages when its time was used up.
+    pub(crate) is_busy: bool,
+}
+
+impl Connections {
+    /// Adds a connection to the loop.
+    ///
+    /// The connection is open already, so room to write is not requested: without a need for it,
+    /// the loop would report room each time that the peer has read something.
+    pub(crate) fn add(
+        &mut self,
+        conn: ConnectionId,
+        mut stream: UnixStream,
+        registry: &Registry,
+    ) -> io::Result<()> {
+        let token = Source::Connection(conn).token();
+        registry.register(&mut stream, token, Interest::READABLE)?;
+        let held = Held {
+            connection: Connection::new(stream),
+            is_room_reported: false,
+            is_queued: false,
+            has_messages: false,
+        };
+        self.by_id.insert(conn, held);
+        Ok(())
+    }
+
+    pub(crate) fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Connection> {
+        self.held(conn).map(|held| &mut held.connection)
+    }
+
+    fn held(&mut self, conn: ConnectionId) -> Option<&mut Held> {
+        self.by_id.get_mut(&conn)
+    }
+
+    /// Makes the loop report room to write from now on.
+    ///
+    /// The request is made only once. Each request makes the loop report again what there is to
+    /// read, and reading may be what waits for room: with repeated requests, the loop would never
+    /// rest.
+    pub(crate) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
+        let Some(held) = self.held(conn) else {
+            return Ok(());
+        };
+        if !held.is_room_reported {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let token = Source::Connection(conn).token();
+            registry.reregister(held.connection.stream_mut(), token, interest)?;
+            held.is_room_reported = true;
+        }
+        Ok(())
+    }
+
+    /// Removes a connection and returns it. Dropping the connection removes it from the loop.
+    pub(crate) fn remove(&mut self, conn: ConnectionId) -> Option<Connection> {
+        self.unqueue(conn);
+        self.by_id.remove(&conn).map(|held| held.connection)
+    }
+
+    /// Records an event that the loop has reported about a connection.
+    pub(crate) fn report(&mut self, conn: ConnectionId, event: &Event) {
+        if let Some(connection) = self.get_mut(conn) {
+            connection.report(event);
+            self.set_ready(conn, false);
+        }
+    }
+
+    /// Queues a connection that has something to write, and perhaps something to read.
+    pub(crate) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
+        if let Some(held) = self.held(conn) {
+            if may_read {
+                held.connection.set_readable();
+            }
+            if !std::mem::replace(&mut held.is_queued, true) {
+                self.ready.push_back(conn);
+            }
+        }
+    }
+
+    /// Queues a connection that had unread data when its time was used up.
+    pub(crate) fn set_busy(&mut self, conn: ConnectionId) {
+        self.unqueue(conn);
+        if let Some(held) = self.held(conn) {
+            held.is_queued = true;
+            self.busy.push_back(conn);
+        }
+    }
+
+    /// Queues a connection that was read and has messages that were not handled yet. The connection
+    /// may have ended.
+    pub(crate) fn resume(&mut self, conn: ConnectionId) {
+        self.unqueue(conn);
+        if let Some(held) = self.held(conn) {
+            (held.is_queued, held.has_messages) = (true, true);
+        }
+        self.busy.push_back(conn);
+    }
+
+    /// Returns whether a connection has messages that were not handled yet, and clears the flag.
+    pub(crate) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
+        let held = self.held(conn);
+        held.is_none_or(|held| std::mem::take(&mut held.has_messages))
+    }
+
+    /// Removes a connection without anything to read from the queues, unless it has messages that
+    /// were not handled yet.
+    pub(crate) fn set_idle(&mut self, conn: ConnectionId) {
+        let held = self.held(conn);
+        if held.is_some_and(|held| !held.has_messages) {
+            self.unqueue(conn);
+        }
+    }
+
+    fn unqueue(&mut self, conn: ConnectionId) {
+        if let Some(held) = self.held(conn) {
+            if std::mem::replace(&mut held.is_queued, false) {
+                self.ready.retain(|ready| *ready != conn);
+                self.busy.retain(|busy| *busy != conn);
+            }
+        }
+    }
+
+    /// Removes the next connection from its queue and returns it. Busy connections come after all
+    /// others, except after [`Connections::set_busy_first`].
+    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+        let is_busy_first = std::mem::take(&mut self.is_busy_first) && !self.busy.is_empty();
+        let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
+        let is_busy = ready.is_none();
+        let conn = ready.or_else(|| self.busy.pop_front())?;
+        if let Some(held) = self.held(conn) {
+            held.is_queued = false;
+        }
+        Some(Ready { conn, is_busy })
+    }
+
+    /// Sets whether a busy connection, if there is one, is next.
+    pub(crate) fn set_busy_first(&mut self, is_busy_first: bool) {
+        self.is_busy_first = is_busy_first;
+    }
+
+    /// Returns how many connections have work to do.
+    pub(crate) fn count_ready(&self) -> usize {
+        self.ready.len() + self.busy.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream as StdStream;
+    use std::time::Duration;
+
+    use mio::{Events, Poll};
+
+    use super::*;
+    use crate::daemon::connection::Transfer;
+
+    /// Returns whether the loop reports something to read, and room to write, or `None` if there is
+    /// no event.
+    fn reports(poll: &mut Poll) -> Option<(bool, bool)> {
+        let mut events = Events::with_capacity(4);
+        poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+        let mut events = events.iter();
+        let event = events.next()?;
+        Some((event.is_readable(), event.is_writable()))
+    }
+
+    #[test]
+    fn a_peer_that_talks_and_does_not_read_is_reported_once_and_room_whenever_it_is_there() {
+        let mut poll = Poll::new().unwrap();
+        let (ours, mut theirs) = StdStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut connections = Connections::default();
+        let conn = ConnectionId::OUTSIDE;
+        connections
+            .add(conn, UnixStream::from_std(ours), poll.registry())
+            .unwrap();
+        theirs.write_all(b"not read").unwrap();
+        for _ in 0..2 {
+            let mut written = 0;
+            while let Transfer::Bytes(n) = connections.get_mut(conn).unwrap().write(&[0; 4096]) {
+                written += n;
+            }
+            connections.await_room(conn, poll.registry()).unwrap();
+            assert_eq!(reports(&mut poll), Some((true, false)));
+            connections.await_room(conn, poll.registry()).unwrap();
+            assert_eq!(reports(&mut poll), None);
+            theirs.read_exact(&mut vec![0; written]).unwrap();
+            assert_eq!(reports(&mut poll), Some((true, true)));
+            theirs.write_all(b"nor this").unwrap();
+        }
+    }
+
+    #[test]
+    fn busy_connections_take_turns_after_all_others() {
+        let poll = Poll::new().unwrap();
+        let mut connections = Connections::default();
+        let ids = [1, 2, 3, 4].map(ConnectionId);
+        let mut peers = Vec::new();
+        for conn in ids {
+            let (ours, theirs) = StdStream::pair().unwrap();
+            let stream = UnixStream::from_std(ours);
+            connections.add(conn, stream, poll.registry()).unwrap();
+            peers.push(theirs);
+        }
+        let [a, b, c, d] = ids;
+        for busy in [b, a, b] {
+            connections.set_busy(busy);
+        }
+        for ready in [d, a, c, d] {
+            connections.set_ready(ready, false);
+        }
+        assert_eq!(connections.count_ready(), 4);
+        let next = |connections: &mut Connections| {
+            let next = connections.next_ready();
+            next.map(|Ready { conn, is_busy }| (conn, is_busy))
+        };
+        assert_eq!(next(&mut connections), Some((d, false)));
+        connections.set_busy(d);
+        assert_eq!(next(&mut connections), Some((c, false)));
+        assert_eq!(next(&mut connections), Some((a, true)), "it waited longest");
+        connections.set_idle(d);
+        connections.set_ready(a, true);
+        connections.set_busy_first(true);
+        assert_eq!(next(&mut connections), Some((b, true)));
+        connections.remove(a);
+        assert_eq!(connections.count_ready(), 0);
+        connections.resume(b);
+        connections.resume(b);
+        connections.set_idle(b);
+        assert_eq!(next(&mut connections), Some((b, true)), "it has messages");
+        assert!(connections.take_has_messages(b) && !connections.take_has_messages(b));
+        connections.resume(b);
+        connections.remove(b);
+        connections.resume(b);
+        assert_eq!(
+            next(&mut connections),
+            Some((b, true)),
+            "it ended with messages"
+        );
+        assert!(connections.take_has_messages(b));
+        assert_eq!(next(&mut connections), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! kubelet's device-plugins directory in the poll loop: `kubelet.sock`, its clients, and what they
+//! announce.
+//!
+//! ```text
+//!   Directory -- accept() --> Client -- bytes --> Registrar -- Announce --> PluginManager
+//!       ^                       ^                     |                          |
+//!       | inotify, mounts       +------- bytes -------+------- answer() <--------+
+//! ```
+//!
+//! Reading order: `directory` is the directory with its socket, `client` a connection.
+
+mod client;
+mod directory;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::Registry;
+use mio::event::Event;
+
+use self::client::Client;
+pub use self::directory::DevicePluginsProblem;
+use self::directory::Directory;
+use crate::config::{
+    MAX_REGISTRATIONS, REGISTRATION_RETRY_INITIAL, REGISTRATION_RETRY_MAX, WATCH_RETRY,
+};
+use crate::daemon::connection;
+use crate::daemon::source::Source;
+use crate::escape;
+use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
+use crate::registration::{Output, Registrar};
+use crate::time::Time;
+
+/// The service for device plugins that announce themselves.
+#[derive(Debug)]
+pub(crate) struct DevicePlugins {
+    dir: Arc<Path>,
+    /// `None` while the service cannot listen, or once the daemon is stopping.
+    directory: Option<Directory>,
+    registrar: Registrar,
+    clients: Vec<Client>,
+    /// Whether clients may have to be served although the loop reports nothing.
+    is_any_ready: bool,
+    /// Whether the directory may have changed.
+    is_doubted: bool,
+    /// The time at which the service may listen again, and the pause before the time after that.
+    listen_at: Time,
+    pause: Duration,
+    /// The problem because of which the service cannot listen, as it was logged.
+    problem: Option<String>,
+    /// The end of the pause after which clients are accepted again, if descriptors ran out.
+    accept_at: Option<Time>,
+    is_stopping: bool,
+}
+
+impl DevicePlugins {
+    /// Starts the service in a directory, which is created if it is missing. Removes the sockets in
+    /// it first, as kubelet does: that, and the new socket, has plugins announce themselves again.
+    pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, DevicePluginsProblem> {
+        directory::prepare(dir)?;
+        let mut directory = Directory::open(dir)?;
+        directory.register(registry)?;
+        let dir: Arc<Path> = dir.into();
+        Ok(Self {
+            dir: dir.clone(),
+            is_doubted: !directory.watch(registry),
+            directory: Some(directory),
+            registrar: Registrar::new(dir),
+            clients: Vec::new(),
+            is_any_ready: true,
+            listen_at: Time::ZERO,
+            pause: REGISTRATION_RETRY_INITIAL,
+            problem: None,
+            accept_at: None,
+            is_stopping: false,
+        })
+    }
+
+    /// Returns the directory.
+    pub(crate) fn dir(&self) -> &Arc<Path> {
+        &self.dir
+    }
+
+    /// Records that a client is waiting to be accepted, as the loop has reported.
+    pub(crate) fn set_listener_ready(&mut self) {
+        if let Some(directory) = &mut self.directory {
+            directory.acceptor().set_ready();
+        }
+    }
+
+    /// Records that the directory, or a mount on it, may have changed.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubted = true;
+    }
+
+    /// Records an event that the loop has reported about a client.
+    pub(crate) fn report(&mut self, event: &Event) {
+        let token = event.token();
+        let is_it = |client: &&mut Client| Source::RegistrationClient(client.id).token() == token;
+        if let Some(client) = self.clients.iter_mut().find(is_it) {
+            client.report(event);
+            self.is_any_ready = true;
+        }
+    }
+
+    /// Returns when there is something to do although the loop reports nothing.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let is_waiting = self.directory.as_ref().is_some_and(Directory::is_ready);
+        let can_accept = is_waiting && self.accept_at.is_none();
+        let has_room = self.registrar.has_room();
+        if self.is_any_ready || can_accept && has_room {
+            return Some(Time::ZERO);
+        }
+        let room_at = self.registrar.room_at().filter(|_| can_accept);
+        let is_closed = self.directory.is_none() && !self.is_stopping;
+        let listen_at = (self.is_doubted || is_closed).then_some(self.listen_at);
+        let client = self.registrar.poll_timeout();
+        let times = [self.accept_at, client, listen_at, room_at];
+        times.into_iter().flatten().min()
+    }
+
+    /// Accepts clients, reads their calls and writes their answers, a piece of each. Returns the
+    /// plugins that announce themselves.
+    pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
+        self.registrar.handle_timeout(now);
+        self.examine_directory(registry, now);
+        if self.accept_at.is_some_and(|at| at <= now) {
+            self.accept_at = None;
+        }
+        if self.accept_at.is_none() {
+            self.accept(registry, now);
+        }
+        self.is_any_ready = false;
+        for client in &mut self.clients {
+            self.is_any_ready |= client.serve(&mut self.registrar, now);
+        }
+        self.remove_closed();
+        let mut announced = Vec::new();
+        while let Some(output) = self.registrar.poll_output() {
+            match output {
+                Output::Announce { id, plugin, caller } => {
+                    announced.push(Input::Announced { id, plugin, caller });
+                }
+                Output::Rejected { caller, reason } => self.log_rejected(caller, &reason),
+            }
+        }
+        announced
+    }
+
+    /// Answers a call.
+    pub(crate) fn answer(
+        &mut self,
+        id: AnnouncementId,
+        result: Result<(), AnnouncementError>,
+        now: Time,
+    ) {
+        let answered = self.registrar.answer(id, result, now);
+        let mut clients = self.clients.iter_mut();
+        if let Some(client) = answered.and_then(|id| clients.find(|client| client.id == id)) {
+            self.is_any_ready |= client.serve(&mut self.registrar, now);
+        }
+    }
+
+    /// Removes the socket and closes all connections: plugins that are still being registered get
+    /// no answer.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+        self.directory = None;
+        for client in std::mem::take(&mut self.clients) {
+            client.close(&mut self.registrar);
+        }
+    }
+
+    /// Listens again if the socket or its directory was removed or replaced.
+    fn examine_directory(&mut self, registry: &Registry, now: Time) {
+        if self.is_stopping || now < self.listen_at {
+            return;
+        }
+        let is_doubted = std::mem::take(&mut self.is_doubted);
+        let dir = escape::path(&self.dir);
+        if let Some(directory) = &mut self.directory {
+            if !is_doubted {
+                return;
+            }
+            let is_watched = directory.watch(registry);
+            if directory.is_in_place() {
+                if !is_watched {
+                    (self.is_doubted, self.listen_at) = (true, now + WATCH_RETRY);
+                }
+                return;
+            }
+            log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
+        }
+        self.directory = None; // Its file is left alone: it is not there, or another one.
+        let opened = Directory::open(&self.dir).and_then(|mut directory| {
+            directory.register(registry)?;
+            Ok(directory)
+        });
+        match opened {
+            Ok(mut directory) => {
+                self.is_doubted = !directory.watch(registry);
+                self.directory = Some(directory);
+                self.listen_at = now + REGISTRATION_RETRY_INITIAL;
+                self.pause = REGISTRATION_RETRY_INITIAL;
+                if self.problem.take().is_some() {
+                    log::info!("{dir}: device plugins can register again");
+                }
+            }
+            Err(problem) => {
+                self.pause = (self.pause * 2).min(REGISTRATION_RETRY_MAX);
+                self.listen_at = now + self.pause;
+                let problem = problem.to_string();
+                if self.problem.as_ref() != Some(&problem) {
+                    log::error!("{dir}: device plugins cannot register, retrying: {problem}");
+                    self.problem = Some(problem);
+                }
+            }
+        }
+    }
+
+    /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
+    /// not be full when a plugin connects. Some are left to the next turn if they are many.
+    fn accept(&mut self, registry: &Registry, now: Time) {
+        for _ in 0..MAX_REGISTRATIONS {
+            if !self.directory.as_ref().is_some_and(Directory::is_ready) {
+                return;
+            }
+            if !self.registrar.has_room() {
+                self.registrar.make_room(now);
+                self.remove_closed();
+            }
+            if !self.registrar.has_room() || !self.accept_one(registry, now) {
+                return;
+            }
+        }
+    }
+
+    /// Accepts a client that waits. Returns whether there was one.
+    fn accept_one(&mut self, registry: &Registry, now: Time) -> bool {
+        let Some(directory) = &mut self.directory else {
+            return false;
+        };
+        let stream = match directory.acceptor().accept() {
+            Ok(Some(stream)) => stream,
+            Ok(None) => return false,
+            Err(error) => {
+                log::debug!("cannot accept device plugins, retrying: {error}");
+                self.accept_at = Some(now + REGISTRATION_RETRY_MAX);
+                return false;
+            }
+        };
+        let id = self.registrar.accept(connection::process(&stream), now);
+        match Client::register(id, stream, registry) {
+            Ok(client) => self.clients.push(client),
+            Err(error) => {
+                log::debug!("cannot serve a device plugin: {error}");
+                self.registrar.remove(id);
+            }
+        }
+        true
+    }
+
+    fn remove_closed(&mut self) {
+        let mut at = 0;
+        while let Some(client) = self.clients.get(at) {
+            if self.registrar.is_closed(client.id) {
+                self.clients.remove(at).close(&mut self.registrar);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn log_rejected(&self, caller: Option<Process>, reason: &str) {
+        let (dir, reason) = (escape::path(&self.dir), escape::text(reason));
+        match caller {
+            Some(process) => log::warn!("{dir}: rejected a device plugin ({process}): {reason}"),
+            None => log::warn!("{dir}: rejected a device plugin: {reason}"),
+        }
+    }
+}
+
+impl From<io::Error> for DevicePluginsProblem {
+    fn from(error: io::Error) -> Self {
+        Self::Unusable(error)
+    }
+}
+
+/// The most connections of the service are as many descriptors; the others are for the socket and
+/// for watching the directory.
+pub(crate) const DESCRIPTORS: usize = MAX_REGISTRATIONS + 2;

@@ -1,0 +1,16 @@
+//! The plugin manager: what it holds of each plugin in the loop, and what the loop does in a turn.
+//!
+//! - [`plugin_manager`]: the value that an embedder drives, and its turn;
+//! - [`connections`]: the connections to plugins, by number;
+//! - [`device_plugins`]: `kubelet.sock`, and the device plugins that call it;
+//! - [`event`], [`report`]: what an embedder reads, and what of the watch is logged.
+
+pub(super) mod connections;
+pub(super) mod device_plugins;
+pub(super) mod event;
+pub(super) mod plugin_manager;
+pub(super) mod report;
+
+pub use self::device_plugins::DevicePluginsProblem;
+pub use self::event::Event;
+pub use self::plugin_manager::PluginManager;

@@ -1,0 +1,559 @@
+//! The core in a poll loop, which waits for events and carries out the core's outputs.
+
+mod api;
+mod dialing;
+mod directories;
+mod metrics;
+mod programs;
+mod registrations;
+mod serving;
+mod settings;
+mod watching;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+
+use super::connections::Connections;
+use super::device_plugins::{self, DevicePlugins};
+use super::event::{Event, UnreadEvents};
+use super::report;
+use crate::api::Counters;
+use crate::config::{Config, MAX_UNREAD_EVENTS, Mode};
+use crate::daemon::SetupError;
+use crate::daemon::api::listener;
+use crate::daemon::api::ready::Readiness;
+use crate::daemon::api::server::Api;
+use crate::daemon::clock::Clock;
+use crate::daemon::fs::by_name::ByName;
+use crate::daemon::fs::inotify::Inotify;
+use crate::daemon::fs::lock::{self, Locks};
+use crate::daemon::fs::mounts::Mounts;
+use crate::daemon::fs::roots;
+use crate::daemon::fs::state_file::StateFile;
+use crate::daemon::process::passed::Passed;
+use crate::daemon::process::peer_processes::PeerProcesses;
+use crate::daemon::process::programs::Programs;
+use crate::daemon::source::Source;
+use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
+use crate::manager::{self, ConnectionId, Generation, Manager};
+use crate::time::Time;
+use crate::watch::{self, Report, Watch};
+
+use self::directories::Leaving;
+use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
+
+/// A plugin manager that can be embedded in another poll loop.
+///
+/// A caller with its own loop waits until the descriptor of the plugin manager is readable or
+/// [`PluginManager::poll_timeout`] has passed, and then calls [`PluginManager::turn`] with a
+/// timeout of zero. A caller without a loop calls `turn(None)` forever.
+#[derive(Debug)]
+pub struct PluginManager {
+    /// The directories that are watched.
+    dirs: Vec<PathBuf>,
+    poll: Poll,
+    /// The events of the last wait.
+    events: Events,
+    clock: Clock,
+    watch: Watch,
+    inotify: Inotify,
+    mounts: Mounts,
+    /// Whether inotify may have unread events.
+    is_inotify_ready: bool,
+    manager: Manager,
+    connections: Connections,
+    peer_processes: PeerProcesses,
+    programs: Programs,
+    /// The connections whose peer processes have ended, until the core is informed.
+    ended: Vec<ConnectionId>,
+    state_file: Option<StateFile>,
+    /// The links to endpoints, if this process keeps them.
+    links: Option<ByName>,
+    /// The API, if there is one.
+    api: Option<Api>,
+    /// The service for device plugins that announce themselves, if there is one.
+    device_plugins: Option<DevicePlugins>,
+    readiness: Readiness,
+    counters: Counters,
+    /// The longest turn since [`PluginManager::take_longest_turn`].
+    longest_turn: Duration,
+    longest_turn_ever: Duration,
+    unread_events: UnreadEvents,
+    /// The locks that keep other daemons from using the same directories; `None` in observe mode.
+    locks: Option<Locks>,
+    /// The directories that were removed, until their plugins are deregistered.
+    leaving: Vec<Leaving>,
+}
+
+impl PluginManager {
+    /// Starts to watch the directories of `config`, and hands the plugins that are found there to
+    /// `handlers`. Missing directories are created. If another plugin manager uses one of the
+    /// directories, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin
+    /// manager to end.
+    pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
+        Self::with_passed(config, handlers, Passed::default())
+    }
+
+    /// Does the same, with sockets that were passed to the process.
+    pub(crate) fn with_passed(
+        config: &Config,
+        handlers: HandlerTable,
+        passed: Passed,
+    ) -> Result<Self, SetupError> {
+        let poll = Poll::new().map_err(SetupError::Loop)?;
+        let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        let dirs = roots::resolve(&config.plugins_dirs)?;
+        let device_plugins_dir = registrations::dir(config, &dirs)?;
+        let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
+        let locks = match config.mode {
+            Mode::Register => {
+                let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
+                let dirs: Vec<_> = dirs.collect();
+                Some(lock::take(&dirs, config.run_dir.as_deref())?)
+            }
+            Mode::Observe => None,
+        };
+        let device_plugins = match device_plugins_dir {
+            Some(dir) => {
+                let opened = DevicePlugins::open(&dir, poll.registry());
+                Some(opened.map_err(|problem| SetupError::DevicePlugins { dir, problem })?)
+            }
+            None => None,
+        };
+        let clock = Clock::start();
+        let listeners = listener::open_all(config, passed)?;
+        let api = if listeners.is_empty() {
+            None
+        } else {
+            let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
+            Some(api.map_err(SetupError::Loop)?)
+        };
+        let watch = Watch::new(dirs.iter().cloned());
+        let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
+        let mut plugins = Self {
+            dirs,
+            poll,
+            events: Events::with_capacity(EVENTS),
+            clock,
+            watch,
+            inotify: Inotify::new(registry, Source::Inotify.token()),
+            mounts,
+            is_inotify_ready: false,
+            manager: Manager::new(handlers),
+            connections: Connections::default(),
+            peer_processes: PeerProcesses::default(),
+            programs: Programs::default(),
+            ended: Vec::new(),
+            // In observe mode nothing is registered, so there is nothing to save or to deregister.
+            state_file: config
+                .state_file
+                .as_deref()
+                .filter(|_| config.mode == Mode::Register)
+                .map(|file| StateFile::new(roots::absolute(file))),
+            links: None,
+            api,
+            device_plugins,
+            readiness: Readiness::default(),
+            counters: Counters::default(),
+            longest_turn: Duration::ZERO,
+            longest_turn_ever: Duration::ZERO,
+            unread_events: UnreadEvents::new(MAX_UNREAD_EVENTS),
+            locks,
+            leaving: Vec::new(),
+        };
+        plugins.manager.set_mode(config.mode);
+        plugins.manager.set_on_down(config.on_down);
+        plugins.manager.set_memory_budget(config.memory_budget);
+        plugins.manager.set_path_map(path_map.clone());
+        if let Some(file) = &mut plugins.state_file {
+            file.check()?;
+            file.restore(&mut plugins.manager);
+            plugins.watch.expect(plugins.manager.restored());
+        }
+        if config.links_by_name && config.mode == Mode::Register {
+            let run_dir = config.run_dir.as_deref();
+            plugins.links = ByName::new(run_dir, path_map);
+        }
+        let now = plugins.clock.now();
+        plugins.manager.handle_timeout(now);
+        for report in plugins.drain_watch(WATCH_TIME_AT_START, now) {
+            match report {
+                Report::Trouble { dir, problem }
+                    if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
+                {
+                    return Err(SetupError::Directory { dir, problem });
+                }
+                other => plugins.emit(other, now),
+            }
+        }
+        plugins.drain_manager(now);
+        Ok(plugins)
+    }
+
+    /// Returns the watched directories: absolute, and without duplicates.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.dirs
+    }
+
+    /// Returns how long to wait at most before the next [`PluginManager::turn`], or `None` to wait
+    /// until the descriptor is readable.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let is_any_ready = self.connections.count_ready() > 0 || self.programs.is_any_ready();
+        let is_any_ready = is_any_ready || self.watch.has_output();
+        if self.is_crowded() || self.is_inotify_ready || is_any_ready {
+            return Some(Duration::ZERO);
+        }
+        let manager = self.manager.poll_timeout().map(|(at, _)| at);
+        let watch = self.watch.poll_timeout();
+        let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
+        let links = self.links.as_ref().and_then(ByName::poll_timeout);
+        let api = self.api.as_ref();
+        let api = api.and_then(|api| api.poll_timeout(&self.manager));
+        let mounts = self.mounts.poll_timeout();
+        let device_plugins = self.device_plugins.as_ref();
+        let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
+        let next = [manager, watch, file, links, mounts, api, device_plugins];
+        let next = next.into_iter().flatten().min();
+        next.map(|at| self.clock.until(at))
+    }
+
+    /// Waits for events, at most for `timeout`, and handles them.
+    ///
+    /// A turn is short: busy plugins and busy directories have a budget, and work beyond the budget
+    /// is left to the next turn.
+    pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait(timeout)?;
+        self.counters.turned();
+        let now = self.clock.now();
+        self.watch.handle_timeout(now);
+        if let Some(dirs) = self.mounts.advance(now) {
+            for dir in dirs {
+                let remounted = watch::Input::Remounted { dir };
+                self.watch.handle_input(remounted, now);
+            }
+            if let Some(device_plugins) = &mut self.device_plugins {
+                device_plugins.doubt();
+            }
+        }
+        self.read_inotify(now)?;
+        for report in self.drain_watch(WATCH_TIME, now) {
+            self.emit(report, now);
+        }
+        self.serve_ready(now);
+        self.serve_registrations(now);
+        for conn in std::mem::take(&mut self.ended) {
+            self.peer_processes.remove(conn);
+            let ended = manager::Input::ProcessEnded { conn };
+            self.manager.handle_input(ended, now);
+        }
+        self.advance_programs(now);
+        // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
+        self.manager.handle_timeout(now);
+        self.handle_changes(now);
+        self.serve_api(now);
+        if let Some(file) = &mut self.state_file {
+            file.notice(&self.manager, now);
+            file.handle_timeout(&self.manager, now);
+        }
+        if let Some(links) = &mut self.links {
+            links.handle_timeout(&self.manager, self.watch.is_scanned(), now);
+        }
+        let time = self.clock.now().saturating_since(now);
+        self.longest_turn = self.longest_turn.max(time);
+        self.longest_turn_ever = self.longest_turn_ever.max(time);
+        Ok(())
+    }
+
+    /// Returns the duration of the longest turn since the last call of this method, without the
+    /// time spent waiting.
+    pub fn take_longest_turn(&mut self) -> Duration {
+        std::mem::take(&mut self.longest_turn)
+    }
+
+    /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
+    /// Only for a thread that lives as long as its process: programs are children of the thread
+    /// that takes turns.
+    pub fn kill_programs_with_thread(&mut self) {
+        self.programs.set_die_with_thread();
+    }
+
+    /// Adds a descriptor that ends waits when it becomes readable, for a caller without a loop of
+    /// its own.
+    ///
+    /// Readiness is reported once per change, so the caller must read until nothing is left.
+    pub(crate) fn wake_on(&mut self, fd: RawFd) -> io::Result<()> {
+        let registry = self.poll.registry();
+        let token = Source::Wake.token();
+        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
+    }
+
+    /// Returns whether the descriptor of [`PluginManager::wake_on`] became readable in the last
+    /// turn.
+    pub(crate) fn is_woken(&self) -> bool {
+        let token = Source::Wake.token();
+        self.events.iter().any(|event| event.token() == token)
+    }
+
+    /// Answers a question that a handler left [`crate::handler::Answer::Pending`].
+    pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+        self.handle_input(manager::Input::Answered { ticket, result });
+    }
+
+    /// Starts the shutdown: new operations are not started, and running ones have a short time to
+    /// finish.
+    pub fn stop(&mut self) {
+        self.handle_input(manager::Input::Stop);
+        if let Some(device_plugins) = &mut self.device_plugins {
+            device_plugins.stop();
+        }
+        if let Some(api) = &mut self.api {
+            api.stop(self.clock.now());
+        }
+    }
+
+    /// Assigns plugins of these types to `handler` from now on, as
+    /// [`Manager::add_handler`](crate::manager::Manager::add_handler) does.
+    pub fn add_handler<T: Into<String>>(
+        &mut self,
+        types: impl IntoIterator<Item = T>,
+        handler: impl PluginHandler + 'static,
+    ) -> HandlerId {
+        let now = self.clock.now();
+        let id = self.manager.add_handler(types, handler, now);
+        self.handle_changes(now);
+        id
+    }
+
+    /// Saves the registered plugins for the next start, if a state file is configured, and changes
+    /// the links to endpoints that are to be changed.
+    pub fn save(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.finish(&self.manager, self.clock.now());
+        }
+        if let Some(file) = &mut self.state_file {
+            let _is_logged = file.save(&self.manager, self.clock.now());
+        }
+    }
+
+    /// Sets how many descriptors the process may have open; those for plugins stay somewhat below
+    /// that number. Without this call, the limit is noticed only when the system refuses a
+    /// descriptor.
+    pub fn set_descriptor_limit(&mut self, limit: usize) {
+        let reserved = match self.device_plugins {
+            Some(_) => device_plugins::DESCRIPTORS,
+            None => 0,
+        };
+        let limit = limit.saturating_sub(reserved);
+        self.manager.set_descriptor_limit(limit);
+    }
+
+    /// Returns whether the shutdown that [`PluginManager::stop`] started is complete.
+    pub fn is_stopped(&self) -> bool {
+        self.manager.is_stopped() && self.api.as_ref().is_none_or(Api::is_stopped)
+    }
+
+    /// Returns the core, with the state of all sockets and plugins.
+    pub fn manager(&self) -> &Manager {
+        &self.manager
+    }
+
+    /// Keeps up to `limit` events for [`PluginManager::poll_event`] from now on, instead of
+    /// [`MAX_UNREAD_EVENTS`]: the oldest are dropped first.
+    pub fn keep_events(&mut self, limit: usize) {
+        self.unread_events.set_limit(limit);
+    }
+
+    /// Removes and returns the oldest event that was not read yet.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.unread_events.pop()
+    }
+
+    /// Returns the number of events that were dropped because they were not read in time.
+    pub fn dropped_events(&self) -> u64 {
+        self.unread_events.dropped()
+    }
+
+    fn emit(&mut self, report: Report, now: Time) {
+        report::log(&report, &self.dirs);
+        let generation = self.manager.advance_generation();
+        self.keep(generation, Event::Directory(Box::new(report)), now);
+    }
+
+    /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
+    fn keep(&mut self, generation: Generation, event: Event, now: Time) {
+        self.counters.record(&event, &self.manager);
+        let Some(api) = &mut self.api else {
+            return self.unread_events.push(event);
+        };
+        if self.unread_events.is_wanted() {
+            self.unread_events.push(event.clone());
+        }
+        api.keep(generation, event, now);
+    }
+
+    fn handle_input(&mut self, input: manager::Input) {
+        let now = self.clock.now();
+        self.manager.handle_input(input, now);
+        self.handle_changes(now);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let longest = self.poll_timeout().into_iter().chain(timeout).min();
+        let longest = self.wait_briefly(longest)?;
+        self.events.clear();
+        match self.poll.poll(&mut self.events, longest) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        for event in &self.events {
+            match Source::of(event.token()) {
+                Source::Inotify => self.is_inotify_ready = true,
+                Source::Wake => {} // The caller checks `is_woken`.
+                Source::Connection(conn) => self.connections.report(conn, event),
+                Source::PeerProcess(conn) if self.peer_processes.contains(conn) => {
+                    self.ended.push(conn);
+                }
+                Source::PeerProcess(_) => {}
+                Source::Program(_) => self.programs.report(event.token()),
+                Source::Mounts => self.mounts.report(),
+                Source::RegistrationListener => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.set_listener_ready();
+                    }
+                }
+                Source::DevicePluginsDir => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.doubt();
+                    }
+                }
+                Source::RegistrationClient(_) => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.report(event);
+                    }
+                }
+                Source::ApiListener => {
+                    if let Some(api) = &mut self.api {
+                        api.set_listener_ready();
+                    }
+                }
+                Source::ApiClient(_) => {
+                    if let Some(api) = &mut self.api {
+                        api.report(event);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits here if the wait is shorter than a millisecond. Returns how long is left for the loop
+    /// to wait.
+    ///
+    /// The loop itself waits for whole milliseconds, a long time for a plugin that is about to
+    /// listen.
+    fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
+        let Some(brief) = longest.filter(|it| !it.is_zero() && *it < MILLISECOND) else {
+            return Ok(longest);
+        };
+        let mut polled = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut polled, Some(brief.into()), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(Some(Duration::ZERO)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Returns whether the last wait returned as many events as one wait can: there may be more.
+    fn is_crowded(&self) -> bool {
+        self.events.iter().count() == EVENTS
+    }
+
+    /// Carries out the outputs of the manager, and releases the locks that are not needed any more:
+    /// after an answer between two turns, the next turn may be minutes away.
+    fn handle_changes(&mut self, now: Time) {
+        self.drain_manager(now);
+        self.release_locks();
+    }
+
+    /// Carries out the outputs of the manager, until none is left.
+    fn drain_manager(&mut self, now: Time) {
+        while let Some(output) = self.manager.poll_output() {
+            match output {
+                manager::Output::Dial {
+                    conn,
+                    path,
+                    identity,
+                } => {
+                    let dialled = self.dial(conn, &path, identity);
+                    let input = match dialled {
+                        Ok(process) => manager::Input::Connected { conn, process },
+                        Err(error) => manager::Input::DialFailed { conn, error },
+                    };
+                    self.manager.handle_input(input, now);
+                }
+                manager::Output::Transmit { conn } => self.write(conn, now),
+                manager::Output::Resume { conn } => self.connections.resume(conn),
+                manager::Output::WatchPeer { conn } => {
+                    let by = self.watch_peer(conn);
+                    let watched = manager::Input::PeerWatched { conn, by };
+                    self.manager.handle_input(watched, now);
+                }
+                manager::Output::UnwatchPeer { conn } => self.peer_processes.remove(conn),
+                manager::Output::Examine { path } => {
+                    self.watch.handle_input(watch::Input::Doubted { path }, now);
+                }
+                manager::Output::AnnouncementAnswered { id, result } => {
+                    if let Some(device_plugins) = &mut self.device_plugins {
+                        device_plugins.answer(id, result, now);
+                    }
+                }
+                manager::Output::Event(event) => {
+                    if let Some(links) = &mut self.links {
+                        links.note(&event);
+                    }
+                    self.keep(event.generation, Event::Plugin(event), now);
+                }
+                manager::Output::Measured(measurement) => {
+                    self.counters.measure(&measurement, &self.manager);
+                }
+                manager::Output::Spawn { id, program } => self.programs.start(id, program),
+                manager::Output::Kill { id } => self.kill_program(id, now),
+                manager::Output::Hangup { conn, final_bytes } => {
+                    if let Some(connection) = self.connections.remove(conn) {
+                        connection.hang_up(&final_bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The descriptor is readable when there is something to do.
+impl AsFd for PluginManager {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.registry().as_fd()
+    }
+}
+
+impl AsRawFd for PluginManager {
+    fn as_raw_fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
+    }
+}
+
+/// The shortest time that the loop itself can wait.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// The largest number of events that one wait returns. The next wait returns the rest.
+const EVENTS: usize = 256;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! The API of the plugin manager: what other processes see, and what they may change.
+
+use std::path::Path;
+
+use super::PluginManager;
+use crate::api::{CLIENTS, Change, ClientId, Done, Refused, Selection, Status};
+use crate::daemon::Logger;
+use crate::daemon::TimeOfDay;
+use crate::daemon::api::server::Sources;
+use crate::handler::Inventory;
+use crate::manager::{ForgetError, Record};
+use crate::time::Time;
+
+impl PluginManager {
+    /// Returns the path of the API socket, if there is one, until [`PluginManager::stop`].
+    pub fn api_socket(&self) -> Option<&Path> {
+        self.api.as_ref()?.socket(true)
+    }
+
+    /// Returns the path of the socket for metrics that was passed in, or a word for it.
+    pub(crate) fn metrics_socket(&self) -> Option<&Path> {
+        self.api.as_ref()?.socket(false)
+    }
+
+    /// Shows what the built-in handlers know about their plugins through the API, if there is one:
+    /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
+    pub fn set_inventory(&mut self, inventory: Inventory) {
+        if let Some(api) = &mut self.api {
+            api.set_inventory(inventory);
+        }
+    }
+
+    /// Lets clients of the API change the filter of this logger.
+    pub(crate) fn set_log(&mut self, log: &'static Logger) {
+        if let Some(api) = &mut self.api {
+            api.set_log(log);
+        }
+    }
+
+    /// Returns the time of the loop.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Returns when the start is over at the latest, if the first scan is over.
+    pub(crate) fn starts_at(&self) -> Option<Time> {
+        self.readiness.starts_at()
+    }
+
+    /// Returns whether `/readyz` would report that the plugin manager is ready.
+    pub(crate) fn is_ready(&mut self, now: Time) -> bool {
+        self.readiness.advance(&self.watch, now);
+        let problems = self.readiness.problems(&self.manager, &self.watch, now);
+        problems.is_empty()
+    }
+
+    /// Serves the clients of the API for a moment.
+    pub(super) fn serve_api(&mut self, now: Time) {
+        self.readiness.advance(&self.watch, now);
+        let Some(api) = &mut self.api else {
+            return;
+        };
+        if let Some(rescanned) = self.watch.take_rescanned() {
+            api.rescanned(rescanned, now);
+        }
+        for _ in 0..api.read(self.poll.registry(), now) {
+            self.counters.limit_hit(CLIENTS);
+        }
+        // One change in a turn: each examines all sockets.
+        if let Some((client, change)) = api.poll_change() {
+            self.change(client, change, now);
+        }
+        if let Some(api) = &mut self.api {
+            let sources = Sources {
+                manager: &self.manager,
+                watch: &self.watch,
+                counters: &self.counters,
+                longest_turn: self.longest_turn_ever,
+                now,
+                time_of_day: TimeOfDay::now().since_1970(),
+            };
+            api.write(&sources, &mut self.readiness);
+        }
+    }
+
+    /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
+    fn change(&mut self, client: ClientId, change: Change, now: Time) {
+        let outcome = match change {
+            Change::Rescan => {
+                let number = self.watch.request_rescan();
+                if let Some(api) = &mut self.api {
+                    api.await_rescan(client, number);
+                }
+                return;
+            }
+            Change::Reload => {
+                if let Some(api) = &mut self.api {
+                    api.await_reload(client, now);
+                }
+                return;
+            }
+            Change::Retry(selection) => self.retry(&selection, now),
+            Change::Forget { kind, name } => self.forget(&kind, &name, now),
+            Change::Log(filter) => match &self.api {
+                Some(api) => api.set_filter(filter),
+                None => return,
+            },
+        };
+        if let Some(api) = &mut self.api {
+            api.answer(client, &outcome, now);
+        }
+    }
+
+    fn retry(&mut self, selection: &Selection, now: Time) -> Result<Done, Refused> {
+        let is_selected = |record: &Record<'_>| match selection {
+            Selection::All => true,
+            Selection::Socket(path) => **record.socket == **path,
+            Selection::Plugin { kind, name } => record
+                .plugin
+                .is_some_and(|plugin| plugin.kind == *kind && plugin.name == *name),
+        };
+        let retried = self.manager.retry(&is_selected, now);
+        self.handle_changes(now);
+        match retried {
+            None if *selection != Selection::All => Err(Refused {
+                status: Status::NotFound,
+                reason: "no such socket or plugin".to_owned(),
+            }),
+            retried => Ok(Done::Retried(retried.unwrap_or_default())),
+        }
+    }
+
+    fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<Done, Refused> {
+        let forgotten = self.manager.forget(kind, name, now);
+        self.handle_changes(now);
+        forgotten.map(Done::Forgotten).map_err(|error| Refused {
+            status: match error {
+                ForgetError::NotFound => Status::NotFound,
+                ForgetError::NotDown => Status::Conflict,
+            },
+            reason: error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! Directories that are added and removed while the others are watched.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::report;
+use super::{PluginManager, registrations};
+use crate::daemon::SetupError;
+use crate::daemon::fs::roots;
+use crate::escape;
+use crate::manager::Socket;
+use crate::watch::Place;
+
+/// A directory that was removed, and whose lock is held until its plugins are deregistered:
+/// another plugin manager must not register them before.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    dir: PathBuf,
+    /// One of its sockets, if the last search has found one.
+    socket: Option<Arc<Path>>,
+}
+
+impl PluginManager {
+    /// Starts to watch one more directory, as [`PluginManager::new`] does for those of the
+    /// configuration: it is created if it is missing. Returns `false` if the directory is watched
+    /// already, under this path or another one.
+    ///
+    /// The call reads the mount table and the directory. Plugins are registered in the next turns.
+    ///
+    /// # Errors
+    ///
+    /// An error changes nothing, except that a missing directory may have been created. Errors are
+    /// those of a start:
+    /// - [`SetupError::Taken`] if another plugin manager uses the directory. Unlike a start, this
+    ///   does not wait for that one to end.
+    /// - [`SetupError::DevicePlugins`] if it overlaps with the directory of device plugins that
+    ///   announce themselves.
+    /// - [`SetupError::RunDir`] if the lock files cannot be used.
+    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is inside another one
+    ///   or around it ([`Problem::Nested`](crate::watch::Problem::Nested)).
+    ///
+    /// # Plugins from before a restart
+    ///
+    /// The plugins in the state file are restored when the plugin manager is created. Those whose
+    /// sockets are below none of the directories of the configuration are deregistered then. If
+    /// their directory is added later, they are registered anew.
+    pub fn add_directory(&mut self, dir: &Path) -> Result<bool, SetupError> {
+        let Some(dir) = roots::resolve_another(dir, &self.dirs)? else {
+            return Ok(false);
+        };
+        let device_plugins = self.device_plugins.as_ref();
+        let device_plugins_dir = device_plugins.map(|it| &**it.dir());
+        registrations::check_apart(device_plugins_dir, &dir)?;
+        if let Some(locks) = &mut self.locks {
+            locks.add(&dir)?;
+        }
+        let now = self.clock.now();
+        self.dirs.push(dir.clone());
+        self.mounts.set_roots(&self.dirs);
+        let path = Arc::from(dir.as_path());
+        let (watch, entries) = self.scan(&path, Place::MissingRoot);
+        if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
+            self.dirs.pop();
+            self.leave(dir);
+            return Err(SetupError::Directory { dir: path, problem });
+        }
+        self.leaving.retain(|leaving| leaving.dir != dir);
+        log::info!(
+            target: report::ABOUT_ROOTS,
+            "{}: plugins directory is being watched",
+            escape::path(&dir)
+        );
+        Ok(true)
+    }
+
+    /// Stops watching a directory, named by its path in [`PluginManager::directories`] or relative
+    /// to the working directory. Returns `false` if it is not one of these.
+    ///
+    /// Its sockets count as removed: a running registration is cancelled without notifying its
+    /// plugin, and undone by its handler if that was already asked to register the plugin;
+    /// registered plugins are deregistered by their handlers in the next turns, restored ones
+    /// included; the state file follows.
+    ///
+    /// The directory can be added again at any time. Its lock is released when no plugin is known
+    /// by a path in it any more, so that another plugin manager does not register one that is about
+    /// to be deregistered.
+    pub fn remove_directory(&mut self, dir: &Path) -> bool {
+        let dir = roots::absolute(dir);
+        let Some(place) = self.dirs.iter().position(|it| *it == dir) else {
+            return false;
+        };
+        let now = self.clock.now();
+        self.dirs.remove(place);
+        self.watch.remove_root(&dir, now);
+        log::info!(
+            target: report::ABOUT_ROOTS,
+            "{}: plugins directory is not watched any more",
+            escape::path(&dir)
+        );
+        self.leave(dir);
+        true
+    }
+
+    /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
+    fn leave(&mut self, dir: PathBuf) {
+        self.inotify.unwatch_name_of(&dir);
+        self.mounts.set_roots(&self.dirs);
+        self.leaving.retain(|leaving| leaving.dir != dir);
+        self.leaving.push(Leaving { dir, socket: None });
+        self.release_locks();
+    }
+
+    /// Releases the locks of removed directories whose plugins are deregistered.
+    pub(super) fn release_locks(&mut self) {
+        let Self {
+            leaving,
+            manager,
+            watch,
+            locks,
+            ..
+        } = self;
+        leaving.retain_mut(|Leaving { dir, socket }| {
+            let is_left = |path: &Arc<Path>| path.starts_with(&*dir) && !watch.covers(path);
+            let known = socket.take_if(|it| manager.socket(it).is_some() && is_left(it));
+            let mut sockets = manager.sockets().map(Socket::path);
+            *socket = known.or_else(|| sockets.find(|path| is_left(path)).cloned());
+            if let (None, Some(locks)) = (&socket, &mut *locks) {
+                locks.remove(dir);
+            }
+            socket.is_some()
+        });
+    }
+}

@@ -1,0 +1,113 @@
+//! Device plugins that announce themselves: their directory, and their calls.
+
+use std::path::{Path, PathBuf};
+
+use super::PluginManager;
+use crate::config::{Config, Mode, PathMap};
+use crate::daemon::DevicePluginsProblem;
+use crate::daemon::SetupError;
+use crate::daemon::fs::roots;
+use crate::daemon::fs::scan;
+use crate::escape;
+use crate::time::Time;
+
+impl PluginManager {
+    /// Serves the clients of `kubelet.sock` for a moment.
+    pub(super) fn serve_registrations(&mut self, now: Time) {
+        let Some(device_plugins) = &mut self.device_plugins else {
+            return;
+        };
+        let announced = device_plugins.serve(self.poll.registry(), now);
+        for announced in announced {
+            self.manager.handle_input(announced, now);
+            self.drain_manager(now);
+        }
+    }
+}
+
+/// Returns the directory in which device plugins register, if there is one. It must not overlap
+/// with a plugins directory, in which every socket would be asked for its plugin.
+pub(super) fn dir(config: &Config, dirs: &[PathBuf]) -> Result<Option<PathBuf>, SetupError> {
+    let Some(dir) = &config.device_plugins_dir else {
+        return Ok(None);
+    };
+    let dir = roots::absolute(dir);
+    if config.mode == Mode::Observe {
+        log::info!(
+            "dry run: device plugins cannot register in {}",
+            escape::path(&dir)
+        );
+        return Ok(None);
+    }
+    let _ = scan::create(&dir);
+    match dirs.iter().find(|other| roots::overlap(&dir, other)) {
+        Some(other) => {
+            let problem = DevicePluginsProblem::Overlaps(other.clone());
+            Err(SetupError::DevicePlugins { dir, problem })
+        }
+        None => Ok(Some(dir)),
+    }
+}
+
+/// Fails if a plugins directory that is to be added overlaps with the directory in which device
+/// plugins register.
+pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupError> {
+    match dir.filter(|dir| roots::overlap(dir, added)) {
+        Some(dir) => Err(SetupError::DevicePlugins {
+            dir: dir.to_owned(),
+            problem: DevicePluginsProblem::Overlaps(added.to_owned()),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns a path map that is without effect on the directory in which device
+/// plugins register: they report the name of a file there, so its path is that of this process.
+pub(super) fn path_map(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
+    let mut path_map = path_map.clone();
+    if let Some(dir) = dir {
+        path_map.add(dir, dir);
+    }
+    path_map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::HandlerTable;
+
+    #[test]
+    fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
+        let mut config = Config::default();
+        config.path_map.add("/", "/host");
+        let path_map = path_map(&config.path_map, Some(Path::new("/d")));
+        assert_eq!(
+            path_map.find(Path::new("/d/a.sock")),
+            Path::new("/d/a.sock")
+        );
+        assert_eq!(
+            path_map.find(Path::new("/e/a.sock")),
+            Path::new("/host/e/a.sock")
+        );
+    }
+
+    #[test]
+    fn rs2_the_service_is_stopped_twice_and_started_again() {
+        let root = tempfile::tempdir().unwrap();
+        let device_plugins_dir = root.path().join("device-plugins");
+        let socket = device_plugins_dir.join("kubelet.sock");
+        let config = Config {
+            plugins_dirs: vec![root.path().join("plugins")],
+            device_plugins_dir: Some(device_plugins_dir),
+            run_dir: Some(root.path().join("run")),
+            ..Config::default()
+        };
+        for _ in 0..2 {
+            let mut plugins = PluginManager::new(&config, HandlerTable::new()).unwrap();
+            assert!(socket.exists());
+            plugins.stop();
+            plugins.stop();
+            assert!(plugins.is_stopped() && !socket.exists());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Settings that are changed at run time. Plugins that they are not about are not touched.
+
+use std::path::PathBuf;
+
+use super::{PluginManager, registrations};
+use crate::api::{Done, Refused};
+use crate::config::{HandlerConfig, OnDown, PathMap};
+use crate::daemon::SetupError;
+use crate::daemon::api::server::Api;
+use crate::daemon::fs::roots;
+use crate::handler::{self, Inventory};
+use crate::manager;
+
+impl PluginManager {
+    /// Watches these directories and no others from now on, as [`PluginManager::add_directory`] and
+    /// [`PluginManager::remove_directory`] do. One that is watched already stays as it is, also
+    /// under another path. Returns whether that changed anything.
+    ///
+    /// # Errors
+    ///
+    /// If a directory cannot be added, none is removed.
+    pub fn set_directories(&mut self, dirs: &[PathBuf]) -> Result<bool, SetupError> {
+        let is_in = |dir: &PathBuf, dirs: &[PathBuf]| {
+            let dir = roots::absolute(dir);
+            dirs.iter().any(|other| roots::is_same(&dir, other))
+        };
+        let before = self.dirs.clone();
+        for dir in dirs {
+            if is_in(dir, &self.dirs) {
+                continue;
+            }
+            if let Err(error) = self.add_directory(dir) {
+                self.remove_directories(&|dir| !before.contains(dir));
+                return Err(error);
+            }
+        }
+        self.remove_directories(&|dir| !is_in(dir, dirs));
+        Ok(self.dirs != before)
+    }
+
+    fn remove_directories(&mut self, is_meant: &dyn Fn(&PathBuf) -> bool) {
+        for dir in self.dirs.clone().iter().filter(|dir| is_meant(dir)) {
+            self.remove_directory(dir);
+        }
+    }
+
+    /// Sets where the endpoints are whose paths belong to the plugins' own mount namespaces.
+    /// Connections stay.
+    pub fn set_path_map(&mut self, path_map: &PathMap) {
+        let now = self.clock.now();
+        self.mounts.set_mapped(path_map.targets());
+        self.mounts.set_roots(&self.dirs);
+        let device_plugins = self.device_plugins.as_ref();
+        let path_map = registrations::path_map(path_map, device_plugins.map(|it| &**it.dir()));
+        self.manager.set_path_map(path_map.clone());
+        if let Some(links) = &mut self.links {
+            links.set_path_map(path_map, now);
+        }
+        self.handle_input(manager::Input::Reconsider);
+    }
+
+    /// Sets what is done with registered plugins that are down, those included that are down
+    /// already.
+    pub fn set_on_down(&mut self, on_down: OnDown) {
+        self.manager.set_on_down(on_down);
+        self.handle_input(manager::Input::Reconsider);
+    }
+
+    /// Sets how many octets may be held of all plugins together. What is more already is cut when
+    /// something grows.
+    pub fn set_memory_budget(&mut self, octets: usize) {
+        self.manager.set_memory_budget(octets);
+        self.handle_input(manager::Input::Reconsider);
+    }
+
+    /// Changes the built-in handlers from one configuration to another, and shows their inventory
+    /// through the API.
+    pub(crate) fn change_handlers(
+        &mut self,
+        inventory: &mut Inventory,
+        before: &HandlerConfig,
+        after: &HandlerConfig,
+    ) {
+        let now = self.clock.now();
+        let change = |table: &mut _| handler::change(table, inventory, before, after);
+        self.manager.change_handlers(change, now);
+        self.handle_changes(now);
+        self.set_inventory(inventory.clone());
+    }
+
+    /// Lets clients of the API ask for a reload, which the caller carries out.
+    pub(crate) fn offer_reload(&mut self) {
+        if let Some(api) = &mut self.api {
+            api.offer_reload();
+        }
+    }
+
+    /// Returns whether a client of the API waits for a reload.
+    pub(crate) fn is_reload_wanted(&self) -> bool {
+        self.api.as_ref().is_some_and(Api::is_reload_wanted)
+    }
+
+    /// Emits the event of a reload, and responds to the clients that wait for it.
+    pub(crate) fn reloaded(
+        &mut self,
+        event: manager::event::EventKind,
+        outcome: &Result<Done, Refused>,
+    ) {
+        let now = self.clock.now();
+        self.manager.report(event);
+        self.handle_changes(now);
+        if let Some(api) = &mut self.api {
+            api.reloaded(outcome, now);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Links to the endpoints of registered plugins, by type and name, as /dev/disk/by-id has them for
+//! disks: `by-name/TYPE/NAME.sock` in the run directory leads to the endpoint of the newest
+//! registered plugin of that name. [`link_name`] has the rule for names.
+//!
+//! A link is replaced by renaming another one over it, so that there is one at every moment. Links
+//! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
+//! after the first scan, when the plugins from before have been registered again, everything is
+//! compared once: links without a plugin are removed, and missing ones are made. The same
+//! comparison repairs what could not be done, on a full disk or in a directory that was removed. An
+//! orderly end leaves the links, because the plugins stay registered.
+//!
+//! Only symbolic links are replaced or removed. One process keeps the links of a run directory: the
+//! one that holds its lock.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::mem;
+use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::errno::Errno;
+
+use super::file_lock::{self, FileLock};
+use super::lock;
+use super::run_dir;
+use crate::config::{
+    BRIEF_LOCK_TIMEOUT, LINK_INTERVAL, LINK_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap,
+    READY_TIME,
+};
+use crate::escape;
+use crate::handler::Plugin;
+use crate::manager::event::EventKind;
+use crate::manager::{Manager, PluginEvent, link_name};
+use crate::time::Time;
+
+/// The links, and the names whose links have to be set.
+#[derive(Debug)]
+pub(crate) struct ByName {
+    /// The directory of the links.
+    dir: PathBuf,
+    /// The run directory that the user named.
+    run_dir: Option<PathBuf>,
+    path_map: PathMap,
+    lock: FileLock,
+    /// The types and names whose links are set at `set_at`.
+    changed: BTreeSet<(String, String)>,
+    set_at: Time,
+    /// Whether everything is compared after the first scan.
+    awaits_scan: bool,
+    compare_at: Option<Time>,
+    is_failing: bool,
+}
+
+impl ByName {
+    /// Takes the lock of the run directory. Returns `None` if another process keeps the links
+    /// there, or if the run directory cannot be used: both are logged.
+    pub(crate) fn new(run_dir: Option<&Path>, path_map: PathMap) -> Option<Self> {
+        let taken = take_lock(run_dir).unwrap_or_else(|error| {
+            log::warn!("cannot maintain links to plugins by name: {error}");
+            None
+        });
+        let (dir, lock) = taken?;
+        Some(Self {
+            awaits_scan: dir.exists(),
+            dir,
+            run_dir: run_dir.map(Path::to_owned),
+            path_map,
+            lock,
+            changed: BTreeSet::new(),
+            set_at: Time::ZERO,
+            compare_at: None,
+            is_failing: false,
+        })
+    }
+
+    /// Sets where endpoints are in this process, and has all links compared with that.
+    pub(crate) fn set_path_map(&mut self, path_map: PathMap, now: Time) {
+        self.path_map = path_map;
+        self.compare_at = Some(now);
+    }
+
+    /// Notes that another plugin, or none, may be the one to use for a name.
+    pub(crate) fn note(&mut self, event: &PluginEvent) {
+        let is_change = matches!(
+            event.kind,
+            EventKind::Registered { .. }
+                | EventKind::Deregistered
+                | EventKind::NotUndone(_)
+                | EventKind::FailureNotUndone(_)
+                | EventKind::Promoted
+        );
+        let Some(plugin) = event.plugin.as_ref().filter(|_| is_change) else {
+            return;
+        };
+        if self.changed.len() < MAX_CHANGED_LINKS {
+            self.changed.insert(name_of(plugin));
+        } else {
+            self.compare_at.get_or_insert(self.set_at);
+        }
+    }
+
+    /// Returns when to call [`ByName::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        let set_at = (!self.changed.is_empty()).then_some(self.set_at);
+        set_at.into_iter().chain(self.compare_at).min()
+    }
+
+    /// Sets the links of changed names if that is due, up to [`LINKS_AT_ONCE`]. `is_scanned`:
+    /// whether the first scan is over.
+    pub(crate) fn handle_timeout(&mut self, manager: &Manager, is_scanned: bool, now: Time) {
+        if is_scanned && mem::take(&mut self.awaits_scan) {
+            self.compare_at = Some(now + READY_TIME);
+        }
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            self.set_links(manager, LINKS_AT_ONCE, now);
+        }
+    }
+
+    /// Sets the links of all changed names, due or not: the process is about to end.
+    pub(crate) fn finish(&mut self, manager: &Manager, now: Time) {
+        self.set_links(manager, usize::MAX, now);
+    }
+
+    /// Sets links. If that fails, everything is compared later; only the first failure is logged.
+    fn set_links(&mut self, manager: &Manager, most: usize, now: Time) {
+        let result = self.try_set_links(manager, most, now);
+        let was_failing = mem::replace(&mut self.is_failing, result.is_err());
+        let dir = escape::path(&self.dir);
+        if let Err(error) = result {
+            if !was_failing {
+                log::warn!("{dir}: cannot update the links to plugins by name, retrying: {error}");
+            }
+            self.changed.clear();
+            self.compare_at = Some(now + LINK_RETRY);
+        } else if was_failing {
+            log::info!("{dir}: the links to plugins by name are maintained again");
+        }
+        let is_done = self.changed.is_empty();
+        self.set_at = if is_done { now + LINK_INTERVAL } else { now };
+    }
+
+    fn try_set_links(&mut self, manager: &Manager, most: usize, now: Time) -> io::Result<()> {
+        let is_lost = !self.lock.is_in_place() || !self.dir.is_dir();
+        if is_lost || self.compare_at.is_some_and(|at| at <= now) {
+            self.compare_at = None;
+            self.compare(manager)?;
+        }
+        for _ in 0..most {
+            let Some((kind, name)) = self.changed.pop_first() else {
+                break;
+            };
+            self.set_link(&kind, &name, manager)?;
+        }
+        Ok(())
+    }
+
+    /// Marks every registered plugin and every link as changed, in a directory that is created if
+    /// it is missing.
+    fn compare(&mut self, manager: &Manager) -> io::Result<()> {
+        if !self.lock.is_in_place() {
+            // The run directory was removed.
+            let taken = take_lock(self.run_dir.as_deref())?;
+            (self.dir, self.lock) = taken.ok_or(io::ErrorKind::WouldBlock)?;
+        }
+        create_dir(&self.dir)?;
+        let _ = fs::remove_file(self.dir.join(NEW));
+        let registered = manager.registered();
+        self.changed
+            .extend(registered.map(|it| name_of(&it.plugin)));
+        for (dir, kind) in entries(&self.dir) {
+            if let Some(kind) = link_name::type_of_directory(&kind) {
+                let links = entries(&dir).filter_map(|(_, link)| link_name::name_of_link(&link));
+                self.changed.extend(links.map(|name| (kind.clone(), name)));
+                let _ = fs::remove_dir(dir); // Fails if it holds links.
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes, replaces or removes the link of a name, unless it is right. A file that is not a link
+    /// stays.
+    fn set_link(&mut self, kind: &str, name: &str, manager: &Manager) -> io::Result<()> {
+        let Some(link) = link_name::link_path(kind, name) else {
+            return Ok(()); // The name is too long for a file name.
+        };
+        let path = self.dir.join(link);
+        let current = current(manager, kind, name);
+        let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
+        let target = target.filter(|target| target.is_absolute());
+        let changed = self.change(&path, target.as_deref());
+        changed.or_else(
+            |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+                // Another file is at the path, or above it, or the target is too long.
+                Errno::EINVAL | Errno::ENOTDIR | Errno::ENAMETOOLONG => {
+                    log::debug!("{}: cannot make the link: {error}", escape::path(&path));
+                    Ok(())
+                }
+                _ => Err(error),
+            },
+        )
+    }
+
+    /// Has a link lead to `target`, or removes it and, if it was the last one there, its directory.
+    /// Fails if a file at the path is not a link.
+    fn change(&self, path: &Path, target: Option<&Path>) -> io::Result<()> {
+        let found = match fs::read_link(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            found => Some(found?),
+        };
+        let dir = path.parent().unwrap_or(path);
+        if found.as_deref() == target {
+            return Ok(());
+        }
+        let Some(target) = target else {
+            fs::remove_file(path)?;
+            let _ = fs::remove_dir(dir); // Fails if it holds other links.
+            return Ok(());
+        };
+        let new = self.dir.join(NEW);
+        let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
+        create_dir(dir)?;
+        symlink(target, &new)?;
+        fs::rename(&new, path)
+    }
+}
+
+fn name_of(plugin: &Plugin) -> (String, String) {
+    (plugin.kind.clone(), plugin.name.clone())
+}
+
+/// Returns the directory of the links, and the lock that allows to change them. Returns `None` if
+/// another process holds it, which is logged.
+fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> {
+    let unusable = |(dir, problem): run_dir::Unusable| {
+        let dir = escape::path(&dir);
+        io::Error::other(format!("cannot use the run directory {dir}: {problem}"))
+    };
+    let run_dir = run_dir::open(run_dir).map_err(unusable)?;
+    let path = lock::locks_dir_in(&run_dir).map_err(unusable)?.join(DIR);
+    let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT)?;
+    if lock.is_none() {
+        let holder = file_lock::holder(&path);
+        let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
+        let lock = escape::path(&path);
+        log::info!("another plugind maintains the links by name lock={lock}{holder}");
+    }
+    Ok(lock.map(|lock| (run_dir.join(DIR), lock)))
+}
+
+/// Returns the plugin to use for a name: the newest, or one that was registered before a restart.
+/// That one stays registered until it has answered again or its socket has gone.
+fn current<'a>(manager: &'a Manager, kind: &str, name: &str) -> Option<&'a Arc<Plugin>> {
+    let restored = || {
+        let waiting = manager.registered().map(|it| &it.plugin);
+        let found = manager.desired();
+        let found = found.filter_map(|(_, desired)| desired.restored.as_ref());
+        let mut restored = waiting.chain(found);
+        restored.find(|it| it.name == name && it.kind == kind)
+    };
+    manager.instances(kind, name).last().or_else(restored)
+}
+
+/// Returns the paths and names of the files in a directory, as far as it can be read.
+fn entries(dir: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
+}
+
+fn create_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(MODE).create(dir)
+}
+
+/// The name of the directory of the links, and of its lock file.
+const DIR: &str = "by-name";
+
+/// The name of a link before it is renamed to its place: no type has it.
+const NEW: &str = ".new";
+
+/// The mode of the directories: every user may read the links.
+const MODE: u32 = 0o755;
+
+#[cfg(test)]
+mod tests;

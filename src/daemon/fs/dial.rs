@@ -1,0 +1,308 @@
+//! Connecting to a unix socket, without waiting, and only to the socket that was found.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::SocketAddr;
+use std::path::Path;
+
+use mio::net::UnixStream;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+use super::mounts::Mounts;
+use super::open_path::{OpenError, open_path};
+use super::stat::Stat;
+use crate::handler::DialError;
+use crate::watch::Identity;
+
+/// Connects to the socket at a path that the user has chosen. A path that begins with `@` names an
+/// abstract socket.
+pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
+    if let Some(name) = abstract_name(path) {
+        return dial_abstract(name);
+    }
+    let mut options = File::options();
+    let opened = options
+        .read(true)
+        .custom_flags(OFlag::O_PATH.bits())
+        .open(path);
+    dial_file(&opened.map_err(|error| dial_error(&error))?, path, None)
+}
+
+/// Connects to the socket at a path that a plugin has chosen, which must be the `expected` one,
+/// without waiting for a file system that does not answer. Without an expected identity, any socket
+/// will do, and a path that begins with `@` names an abstract socket.
+///
+/// The path is resolved once, to a descriptor. That file is examined, and connected to through
+/// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than the
+/// address of a socket.
+pub(crate) fn dial_foreign(
+    path: &Path,
+    expected: Option<Identity>,
+    mounts: &Mounts,
+) -> Result<UnixStream, DialError> {
+    if let (None, Some(name)) = (expected, abstract_name(path)) {
+        return dial_abstract(name);
+    }
+    let file = open_path(path, OFlag::empty(), mounts).map_err(open_error)?;
+    dial_file(&file, path, expected)
+}
+
+/// Connects to a socket in `dir`. A symbolic link must not lead out of the directory.
+pub(crate) fn dial_within(
+    dir: &Path,
+    path: &Path,
+    mounts: &Mounts,
+) -> Result<UnixStream, DialError> {
+    let open = |path| open_path(path, OFlag::empty(), mounts).map_err(open_error);
+    let (file, dir) = (open(path)?, open(dir)?);
+    let is_within = match (fs::read_link(at_proc(&file)), fs::read_link(at_proc(&dir))) {
+        (Ok(file), Ok(dir)) => file.starts_with(dir),
+        // `/proc` is not mounted.
+        _ => fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()),
+    };
+    if !is_within {
+        let words = "a symbolic link leads out of the directory";
+        return Err(DialError::Other(words.to_owned()));
+    }
+    dial_file(&file, path, None)
+}
+
+/// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
+/// Go's net package, or `None` for a path. Files do not have such names, so registration sockets
+/// are never abstract.
+fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
+    endpoint.as_os_str().as_bytes().strip_prefix(b"@")
+}
+
+/// Connects to an abstract socket in the network namespace of this process.
+fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
+    let connected =
+        SocketAddr::from_abstract_name(name).and_then(|at| UnixStream::connect_addr(&at));
+    connected.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => DialError::Other(error.to_string()),
+        _ => dial_error(&error),
+    })
+}
+
+/// Connects to an open file, which must be a socket, and the expected one if `expected` is given.
+///
+/// Without `/proc`, connects to its path: then another socket may take its place before.
+fn dial_file(
+    file: &File,
+    path: &Path,
+    expected: Option<Identity>,
+) -> Result<UnixStream, DialError> {
+    let found = Stat::of(file).map_err(|error| dial_error(&error))?;
+    if !found.is_socket() {
+        return Err(DialError::NotASocket);
+    }
+    if expected.is_some_and(|expected| found.identity != expected) {
+        return Err(DialError::Replaced);
+    }
+    let connected = match UnixStream::connect(at_proc(file)) {
+        // The socket itself is open, so the path through /proc is what is missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
+        connected => connected,
+    };
+    connected.map_err(|error| dial_error(&error))
+}
+
+/// Returns the path at which `/proc` has an open file.
+fn at_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn open_error(error: OpenError) -> DialError {
+    match error {
+        OpenError::MayNotAnswer(file_system) => DialError::MayNotAnswer(file_system),
+        OpenError::Link => DialError::Other(error.to_string()),
+        OpenError::System(error) => dial_error(&error),
+    }
+}
+
+fn dial_error(error: &io::Error) -> DialError {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ECONNREFUSED => DialError::Refused,
+        // unix(7), connect(2): if the listener's backlog is full, connecting a non-blocking socket
+        // fails with EAGAIN, and there is nothing to wait for.
+        Errno::EAGAIN => DialError::Busy,
+        Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
+        Errno::EACCES | Errno::EPERM => DialError::Denied,
+        Errno::EMFILE | Errno::ENFILE => DialError::NoDescriptors,
+        Errno::UnknownErrno => DialError::Other(error.to_string()),
+        errno => DialError::Other(errno.desc().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::PathBuf;
+
+    use nix::sys::socket::{self, Backlog, Shutdown, listen};
+
+    use super::*;
+
+    /// Returns two paths in a directory: one that fits in the address of a socket, and one that
+    /// does not.
+    fn paths(dir: &Path) -> [PathBuf; 2] {
+        let deep = dir.join("long".repeat(40));
+        fs::create_dir(&deep).unwrap();
+        let paths = [dir, &deep].map(|dir| dir.join("a.sock"));
+        assert_eq!(
+            paths.each_ref().map(|path| path.as_os_str().len() > 107),
+            [false, true]
+        );
+        paths
+    }
+
+    /// Listens at a path of any length, in the place of whatever is there.
+    fn listen_at(path: &Path, dir: &Path) -> UnixListener {
+        let elsewhere = dir.join("elsewhere");
+        let listener = UnixListener::bind(&elsewhere).unwrap();
+        fs::rename(&elsewhere, path).unwrap();
+        listener
+    }
+
+    fn identity_of(path: &Path) -> Identity {
+        Stat::follow(path).unwrap().identity
+    }
+
+    fn dial_expecting(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
+        dial_foreign(path, expected, &Mounts::default())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_socket_is_known_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let expected = identity_of(dir.path());
+            let assert_wrong = |error: &DialError| {
+                assert_eq!(dial(&path).unwrap_err(), *error);
+                assert_eq!(dial_expecting(&path, Some(expected)).unwrap_err(), *error);
+            };
+            assert_wrong(&DialError::Gone);
+            fs::write(&path, "").unwrap();
+            assert_wrong(&DialError::NotASocket);
+            fs::remove_file(&path).unwrap();
+            symlink(dir.path(), &path).unwrap();
+            assert_wrong(&DialError::NotASocket);
+            fs::remove_file(&path).unwrap();
+
+            let listener = listen_at(&path, dir.path());
+            let identity = identity_of(&path);
+            assert!(dial_expecting(&path, Some(identity)).is_ok());
+            // A child process of another test may still have the descriptor.
+            socket::shutdown(listener.as_raw_fd(), Shutdown::Both).unwrap();
+            for expected in [None, Some(identity)] {
+                assert_eq!(
+                    dial_expecting(&path, expected).unwrap_err(),
+                    DialError::Refused
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_in_the_place_of_the_one_that_was_found_is_not_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let old = listen_at(&path, dir.path());
+            let found = identity_of(&path);
+            let new = listen_at(&path, dir.path());
+            assert_eq!(
+                dial_expecting(&path, Some(found)).unwrap_err(),
+                DialError::Replaced
+            );
+            assert!(dial_expecting(&path, Some(identity_of(&path))).is_ok());
+            drop((old, new));
+            assert_eq!(
+                dial_expecting(&path, Some(found)).unwrap_err(),
+                DialError::Replaced
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_is_followed_to_the_socket_that_was_found_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in paths(dir.path()) {
+            let socket = dir.path().join("socket");
+            let _old = listen_at(&socket, dir.path());
+            symlink(&socket, &path).unwrap();
+            let found = identity_of(&socket);
+            assert!(dial_expecting(&path, Some(found)).is_ok());
+            let _new = listen_at(&socket, dir.path());
+            assert_eq!(
+                dial_expecting(&path, Some(found)).unwrap_err(),
+                DialError::Replaced
+            );
+            fs::remove_file(&socket).unwrap();
+            assert_eq!(
+                dial_expecting(&path, Some(found)).unwrap_err(),
+                DialError::Gone
+            );
+        }
+    }
+
+    #[test]
+    fn used_up_descriptors_are_told_apart_from_what_is_wrong_with_a_socket() {
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            assert_eq!(dial_error(&errno.into()), DialError::NoDescriptors);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = format!("{}/a.sock", dir.path().display());
+        let path = PathBuf::from(format!("@{name}"));
+        assert_eq!(dial(&path).unwrap_err(), DialError::Refused);
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        assert!(dial(&path).is_ok());
+        let found = identity_of(dir.path());
+        assert_eq!(
+            dial_expecting(&path, Some(found)).unwrap_err(),
+            DialError::Gone
+        );
+    }
+
+    #[test]
+    fn an_abstract_name_may_be_as_long_as_an_address_and_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut name = dir.path().as_os_str().as_bytes().to_vec();
+        name.resize(107, b'n');
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let _listener = UnixListener::bind_addr(&address).unwrap();
+        let endpoint = |name: &[u8]| PathBuf::from(OsString::from_vec([b"@", name].concat()));
+        assert!(dial(&endpoint(&name)).is_ok());
+        name.push(b'n');
+        let error = dial(&endpoint(&name)).unwrap_err();
+        assert!(matches!(error, DialError::Other(_)), "{error:?}");
+    }
+
+    #[test]
+    fn a_listener_that_does_not_accept_is_busy_and_nobody_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let mut waiting = Vec::new();
+        let error = loop {
+            match dial(&path) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, DialError::Busy);
+    }
+}

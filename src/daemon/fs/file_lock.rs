@@ -1,0 +1,162 @@
+//! Lock files, which keep two processes from doing the same.
+//!
+//! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
+//! is removed by the last holder that ends in order; one that is left behind is harmless.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::poll::{PollTimeout, poll};
+use nix::sys::signal::kill;
+use nix::sys::stat::{major, minor};
+use nix::unistd::Pid;
+
+use crate::escape;
+
+/// A lock file that is locked until this is dropped.
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    path: PathBuf,
+    file: Flock<File>,
+}
+
+impl FileLock {
+    /// Opens and locks a file, which is created if it is missing. Returns `None` if another process
+    /// holds the lock until the deadline.
+    pub(crate) fn acquire(path: &Path, deadline: Instant) -> io::Result<Option<Self>> {
+        loop {
+            let mut options = File::options();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            let options = options.custom_flags(OFlag::O_NOFOLLOW.bits());
+            let file = options.mode(0o600).open(path)?;
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                // The last holder may have removed the file meanwhile: a lock on a removed file
+                // excludes nothing.
+                Ok(file) if is_at(&file, path) => {
+                    let path = path.to_owned();
+                    return Ok(Some(Self { path, file }));
+                }
+                Ok(_) | Err((_, Errno::EINTR)) => {}
+                Err((_, Errno::EWOULDBLOCK)) if Instant::now() < deadline => pause(),
+                Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+                Err((_, errno)) => return Err(errno.into()),
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the locked file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns whether the file is still where it was created.
+    pub(crate) fn is_in_place(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+}
+
+/// Waits between two attempts to take a lock that another process holds. The kernel does not offer
+/// a wait for a lock with a timeout: only a signal would end such a wait, and signals belong to the
+/// caller.
+pub(crate) fn pause() {
+    let _ = poll(&mut [], PollTimeout::from(RETRY));
+}
+
+/// Returns whether a path still leads to this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
+/// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
+/// (proc_locks(5)): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A process that has ended is
+/// not returned, although the kernel still names it if its children have inherited the lock.
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    let found = fs::metadata(path).ok()?;
+    let (device, inode) = (found.dev(), found.ino());
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let mut lines = locks.lines().map(str::split_whitespace);
+    let mut of_file = lines.find(|words| words.clone().nth(5) == Some(&file))?;
+    let pid = of_file.nth(4)?.parse().ok()?;
+    // Signal 0 only asks whether the process exists.
+    (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
+}
+
+/// Removes the lock file. A process that has opened the file and not locked it yet notices the
+/// removal.
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            if let Err(error) = fs::remove_file(&self.path) {
+                log::debug!(
+                    "cannot remove a lock file: {error} lock={}",
+                    escape::path(&self.path)
+                );
+            }
+        }
+    }
+}
+
+/// The pause between two attempts to take a lock that another process holds (ms).
+const RETRY: u8 = 5;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lock(path: &Path, deadline: Instant) -> Option<FileLock> {
+        FileLock::acquire(path, deadline).unwrap()
+    }
+
+    #[test]
+    fn a_lock_file_that_replaced_the_held_one_is_told_apart_and_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let old = lock(&path, Instant::now()).expect("the lock is free");
+        assert!(old.is_in_place());
+        fs::remove_file(&path).unwrap();
+        assert!(!old.is_in_place());
+        let new = lock(&path, Instant::now()).expect("the new file is not locked");
+        assert!(!old.is_in_place());
+        drop(old);
+        assert!(new.is_in_place());
+    }
+
+    #[test]
+    fn a_lock_that_stays_held_is_waited_for_until_the_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let _held = lock(&path, Instant::now());
+        let deadline = Instant::now() + Duration::from_millis(20);
+        assert!(lock(&path, deadline).is_none());
+        assert!(Instant::now() >= deadline);
+    }
+
+    #[test]
+    fn the_process_that_holds_a_lock_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let held = lock(&path, Instant::now()).expect("the lock is free");
+        match holder(&path) {
+            Some(pid) => assert_eq!(pid, std::process::id()),
+            None => crate::skip::skip("/proc does not show the locks of this process"),
+        }
+        drop(held);
+        fs::write(&path, "").unwrap();
+        assert_eq!(holder(&path), None);
+    }
+}

@@ -1,0 +1,436 @@
+//! The inotify instance: adds and removes watches, and decodes the kernel's events.
+//!
+//! Events are interpreted in [`crate::watch`].
+//!
+//! The removal of a directory is not reported on its own watch while any process has the directory
+//! open or a socket bound in it. The watch of the parent directory reports the removal at once. So
+//! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
+//! little is lost, because everything is scanned periodically.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+
+use inotify::{EventMask, WatchDescriptor, WatchMask};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use nix::errno::Errno;
+
+use super::scan;
+use crate::escape;
+use crate::watch::{Cause, Event, Place, Problem, WatchId};
+
+/// A watch of the kernel. One directory has one, however many purposes it is watched for.
+#[derive(Debug)]
+struct Watched {
+    descriptor: WatchDescriptor,
+    /// Whether the directory is watched for what is in it, not only for the name of a root.
+    is_followed: bool,
+}
+
+/// A directory that the user named.
+#[derive(Clone, Copy, Debug)]
+struct Root {
+    /// The watch of the directory.
+    watch: WatchId,
+    /// The watch of its parent directory.
+    above: WatchId,
+}
+
+/// An inotify instance that is part of a poll loop.
+pub(crate) struct Inotify {
+    /// `None` until the system provides an instance. Creation is retried with each new watch.
+    instance: Option<inotify::Inotify>,
+    watched: BTreeMap<WatchId, Watched>,
+    /// The roots that are watched.
+    roots: BTreeMap<PathBuf, Root>,
+    registry: Registry,
+    token: Token,
+}
+
+impl Inotify {
+    /// Returns an instance that reports readiness to the loop of `registry` with `token`.
+    pub(crate) fn new(registry: Registry, token: Token) -> Self {
+        Self {
+            instance: None,
+            watched: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            registry,
+            token,
+        }
+    }
+
+    /// Watches a directory. A directory that is already watched keeps its watch.
+    pub(crate) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
+        let watch = match place {
+            Place::MissingRoot | Place::Root => self.add(dir, INTERESTS)?,
+            Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW)?,
+        };
+        if let Some(watched) = self.watched.get_mut(&watch) {
+            watched.is_followed = true;
+        }
+        if place != Place::Below {
+            self.watch_name_of(dir, watch);
+        }
+        Ok(watch)
+    }
+
+    /// Stops watching the parent directory of a root for the root's name.
+    pub(crate) fn unwatch_name_of(&mut self, root: &Path) {
+        if let Some(root) = self.roots.remove(root) {
+            self.remove_unused(root.above);
+        }
+    }
+
+    /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
+    /// root.
+    fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
+        let before = self.roots.remove(root).map(|root| root.above);
+        let Some(dir) = root.parent() else {
+            return; // `/` has no name that it could lose.
+        };
+        match self.add(dir, INTERESTS) {
+            Ok(above) => {
+                self.roots.insert(root.to_owned(), Root { watch, above });
+            }
+            Err(problem) => log::debug!(
+                "{}: cannot watch the directory above a plugins directory: {}",
+                escape::path(dir),
+                describe(&problem)
+            ),
+        }
+        if let Some(before) = before {
+            self.remove_unused(before);
+        }
+    }
+
+    /// Returns whether a watch is that of a root's parent directory.
+    fn is_above(&self, watch: WatchId) -> bool {
+        self.roots.values().any(|root| root.above == watch)
+    }
+
+    fn add(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
+        let instance = self.instance()?;
+        let descriptor = instance.watches().add(dir, mask);
+        let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
+        let id = WatchId(descriptor.get_watch_descriptor_id());
+        self.watched.entry(id).or_insert(Watched {
+            descriptor,
+            is_followed: false,
+        });
+        Ok(id)
+    }
+
+    /// Stops watching a directory for what is in it. It is not an error if the kernel has already
+    /// removed the watch.
+    pub(crate) fn unwatch(&mut self, id: WatchId) {
+        if let Some(watched) = self.watched.get_mut(&id) {
+            watched.is_followed = false;
+        }
+        self.remove_unused(id);
+    }
+
+    /// Removes a watch unless its directory is still watched, for whatever purpose.
+    fn remove_unused(&mut self, id: WatchId) {
+        let is_followed = self.watched.get(&id).is_some_and(|it| it.is_followed);
+        if is_followed || self.is_above(id) {
+            return;
+        }
+        if let (Some(watched), Some(instance)) = (self.watched.remove(&id), &self.instance) {
+            if let Err(error) = instance.watches().remove(watched.descriptor) {
+                log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
+            }
+        }
+    }
+
+    /// Passes the events that fit in one buffer to `report`. Returns whether there may be more.
+    ///
+    /// The kernel fills the buffer until no event is left or the next one does not fit. If any
+    /// event would still have fitted, all events have been read, and the loop reports when there
+    /// are new ones.
+    pub(crate) fn read(&mut self, report: &mut dyn FnMut(Event)) -> io::Result<bool> {
+        let Some(instance) = &mut self.instance else {
+            return Ok(false);
+        };
+        let mut buffer = [0; BUFFER];
+        let events = match instance.read_events(&mut buffer) {
+            Ok(events) => events,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let mut taken = 0;
+        for event in events {
+            taken += at_most(event.name.unwrap_or_default().len());
+            if let Some(event) = decode(&event) {
+                self.hand_over(event, report);
+            }
+        }
+        Ok(taken + at_most(LONGEST_NAME) > BUFFER)
+    }
+
+    /// Passes an event to `report`, after the [`Event::Moved`] of each root whose name the event
+    /// concerns.
+    fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
+        if let Event::Unwatched { watch } = event {
+            self.watched.remove(&watch);
+        }
+        for (path, root) in &self.roots {
+            if concerns(&event, path, root.above) {
+                report(Event::Moved { watch: root.watch });
+            }
+        }
+        report(event);
+    }
+
+    fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
+        if self.instance.is_none() {
+            let instance = inotify::Inotify::init().map_err(|error| cannot_start(&error))?;
+            let fd = instance.as_raw_fd();
+            let registered =
+                self.registry
+                    .register(&mut SourceFd(&fd), self.token, Interest::READABLE);
+            registered.map_err(|error| Problem::NotWatched(scan::cause(&error)))?;
+            self.instance = Some(instance);
+        }
+        Ok(self.instance.as_mut().expect("it was just created"))
+    }
+}
+
+impl fmt::Debug for Inotify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inotify")
+            .field("is_open", &self.instance.is_some())
+            .field("watches", &self.watched.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Decodes an event. Returns `None` for events that do not matter, and for `IN_UNMOUNT`, which is
+/// always followed by `IN_IGNORED`.
+fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
+    let watch = WatchId(event.wd.get_watch_descriptor_id());
+    let name = || event.name.unwrap_or_default().to_owned();
+    let mask = event.mask;
+    if mask.contains(EventMask::Q_OVERFLOW) {
+        Some(Event::Overflowed)
+    } else if mask.contains(EventMask::IGNORED) {
+        Some(Event::Unwatched { watch })
+    } else if mask.contains(EventMask::MOVE_SELF) {
+        Some(Event::Moved { watch })
+    } else if mask.intersects(EventMask::CREATE | EventMask::MOVED_TO) {
+        Some(Event::Appeared {
+            watch,
+            name: name(),
+            is_directory: mask.contains(EventMask::ISDIR),
+        })
+    } else if mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM) {
+        Some(Event::Vanished {
+            watch,
+            name: name(),
+        })
+    } else {
+        None
+    }
+}
+
+/// Returns whether, after an event, the path of a root may lead to another directory. `above` is
+/// the watch of the root's parent directory.
+fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
+    match event {
+        Event::Appeared { watch, name, .. } | Event::Vanished { watch, name } => {
+            *watch == above && root.file_name() == Some(name)
+        }
+        Event::Moved { watch } | Event::Unwatched { watch } => *watch == above,
+        Event::Overflowed => false, // Everything is scanned.
+    }
+}
+
+/// Returns the largest size of an event whose name has `name` bytes: the kernel pads the name with
+/// zeros, at least one, to a multiple of the size of the rest.
+const fn at_most(name: usize) -> usize {
+    REST_OF_REPORT + name + REST_OF_REPORT
+}
+
+/// Returns why a directory that is never scanned cannot be watched.
+pub(crate) fn describe(problem: &Problem) -> &dyn fmt::Display {
+    match problem {
+        Problem::NotWatched(cause) => cause,
+        other => other,
+    }
+}
+
+fn cannot_start(error: &io::Error) -> Problem {
+    Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        // inotify_init(2): "The user limit on the total number of inotify instances has been
+        // reached", or the process's own limit of descriptors, which is rarely the lower one.
+        Errno::EMFILE => Cause::InstancesUsedUp,
+        _ => scan::cause(error),
+    })
+}
+
+fn cannot_watch(error: &io::Error) -> Problem {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ENOENT => Problem::Missing,
+        Errno::ENOTDIR => Problem::NotADirectory,
+        // inotify_add_watch(2): "The user limit on the total number of inotify watches was
+        // reached".
+        Errno::ENOSPC => Problem::NotWatched(Cause::WatchesUsedUp),
+        _ => Problem::NotWatched(scan::cause(error)),
+    }
+}
+
+/// The events that are requested from the kernel. `IN_DELETE_SELF` is left out: it is followed by
+/// `IN_IGNORED`, which needs no request.
+const INTERESTS: WatchMask = WatchMask::CREATE
+    .union(WatchMask::MOVED_TO)
+    .union(WatchMask::DELETE)
+    .union(WatchMask::MOVED_FROM)
+    .union(WatchMask::MOVE_SELF)
+    .union(WatchMask::ONLYDIR);
+
+/// The size of the read buffer (bytes): enough for an event with the longest name, or for more than
+/// a hundred events with usual names.
+const BUFFER: usize = 8192;
+
+/// The size of an event without its name (bytes).
+const REST_OF_REPORT: usize = 16;
+
+/// The length of the longest name in any file system (bytes): since Linux 6.14, a name in FUSE may
+/// be as long as a path. Usually the limit is 255.
+const LONGEST_NAME: usize = 4095;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use mio::Poll;
+
+    use super::*;
+
+    #[test]
+    fn reports_are_read_to_the_last_one_and_then_not_asked_for_again() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        inotify.watch(dir.path(), Place::Below).unwrap();
+        for count in [1, 15, 60, 64, 65, 1000] {
+            for n in 0..count {
+                let name = format!("{count}-{n:0length$}", length = 1 + n % 250);
+                File::create(dir.path().join(name)).unwrap();
+            }
+            let (mut reported, mut reads) = (0, 1);
+            while inotify.read(&mut |_| reported += 1).unwrap() {
+                reads += 1;
+            }
+            assert_eq!(reported, count);
+            assert!(reads == 1 || count > 15, "{reads}");
+            assert!(!inotify.read(&mut |event| panic!("{event:?}")).unwrap());
+        }
+    }
+
+    /// Returns the watches of the roots that are reported as moved.
+    fn moved(inotify: &mut Inotify) -> Vec<WatchId> {
+        let mut moved = Vec::new();
+        let mut note = |event| {
+            if let Event::Moved { watch } = event {
+                moved.push(watch);
+            }
+        };
+        while inotify.read(&mut note).unwrap() {}
+        moved
+    }
+
+    #[test]
+    fn two_roots_in_one_directory_share_its_watch_until_neither_has_its_name_there() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        let (above, away) = (dir.path().join("above"), dir.path().join("away"));
+        let (a, b) = (above.join("a"), above.join("b"));
+        for root in [&a, &b] {
+            fs::create_dir_all(root).unwrap();
+        }
+        let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
+        let shared = inotify.roots[&b].above;
+        // After another scan, both are watched for their names as before.
+        inotify.watch(&a, Place::Root).unwrap();
+        inotify.watch(&b, Place::Root).unwrap();
+        assert_eq!(moved(&mut inotify), []);
+        fs::rename(&b, above.join("c")).unwrap();
+        assert!(moved(&mut inotify).contains(&of_b));
+        fs::rename(above.join("c"), &b).unwrap();
+        moved(&mut inotify);
+
+        // One root has another parent directory by now: the other root keeps the watch.
+        fs::rename(&above, &away).unwrap();
+        fs::create_dir_all(&a).unwrap();
+        inotify.watch(&a, Place::Root).unwrap();
+        assert!(inotify.watched.contains_key(&shared));
+        fs::create_dir(&b).unwrap();
+        inotify.watch(&b, Place::Root).unwrap();
+        assert!(!inotify.watched.contains_key(&shared));
+    }
+
+    #[test]
+    fn a_directory_that_is_followed_and_holds_a_root_keeps_its_watch_until_neither_is_wanted() {
+        let poll = Poll::new().unwrap();
+        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
+        let dir = tempfile::tempdir().unwrap();
+        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
+        fs::create_dir_all(&inner).unwrap();
+        for is_outer_first in [true, false] {
+            let followed = inotify.watch(&outer, Place::Below).unwrap();
+            let root = inotify.watch(&inner, Place::Root).unwrap();
+            assert_eq!(inotify.roots[&inner].above, followed);
+            let unwatch_outer = |inotify: &mut Inotify| inotify.unwatch(followed);
+            let unwatch_inner = |inotify: &mut Inotify| inotify.unwatch_name_of(&inner);
+            let mut steps: [&dyn Fn(&mut Inotify); 2] = [&unwatch_outer, &unwatch_inner];
+            if !is_outer_first {
+                steps.reverse();
+            }
+            steps[0](&mut inotify);
+            assert!(inotify.watched.contains_key(&followed));
+            File::create(outer.join(is_outer_first.to_string())).unwrap();
+            let mut events = 0;
+            while inotify.read(&mut |_| events += 1).unwrap() {}
+            assert_eq!(events, 1);
+            steps[1](&mut inotify);
+            inotify.unwatch(root);
+            assert_eq!(inotify.watched.len(), 0);
+            while inotify.read(&mut |_| {}).unwrap() {}
+        }
+    }
+
+    #[test]
+    fn used_up_watches_are_told_from_other_errors_and_have_their_remedy() {
+        let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
+        let used_up = error(Errno::ENOSPC);
+        assert_eq!(used_up, Problem::NotWatched(Cause::WatchesUsedUp));
+        assert!(used_up.remedy().contains("fs.inotify.max_user_watches"));
+        let instances = cannot_start(&io::Error::from(Errno::EMFILE));
+        assert!(instances.remedy().contains("fs.inotify.max_user_instances"));
+        assert_eq!(error(Errno::ENOENT), Problem::Missing);
+        assert_eq!(error(Errno::ENOTDIR), Problem::NotADirectory);
+        assert_eq!(error(Errno::EACCES), Problem::NotWatched(Cause::Denied));
+    }
+
+    #[test]
+    fn an_event_in_the_parent_directory_concerns_the_root_of_that_name_alone() {
+        let (root, above) = (Path::new("/above/root"), WatchId(1));
+        let name = |name: &str| name.into();
+        for (watch, name, expected) in [
+            (above, name("root"), true),
+            (above, name("other"), false),
+            (WatchId(2), name("root"), false),
+        ] {
+            let vanished = Event::Vanished { watch, name };
+            assert_eq!(concerns(&vanished, root, above), expected, "{vanished:?}");
+        }
+        assert!(concerns(&Event::Moved { watch: above }, root, above));
+        assert!(!concerns(&Event::Overflowed, root, above));
+    }
+}

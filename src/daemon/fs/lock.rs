@@ -1,0 +1,356 @@
+//! Locks that allow one daemon for each plugins directory.
+//!
+//! Two daemons on the same directory, or on one inside the other, would register the same plugins
+//! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
+//! cannot open; a lock on the directory itself could be taken by every process that can read the
+//! directory. The lock file is named after the directory's device, inode and birth time, so that
+//! all paths to the directory lead to the same lock, and contains its path, by which a directory
+//! above it or inside it is recognized. A directory that is removed and created again is a
+//! different directory, which is not locked.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::iter;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::file_lock::{self, FileLock};
+use super::run_dir::{self, RunDirProblem, Unusable};
+use super::scan;
+use super::stat::Stat;
+use crate::config::{LEFT_LOCK_TIMEOUT, LOCK_TIMEOUT};
+use crate::daemon::SetupError;
+use crate::watch::Identity;
+
+/// The locks on directories, released on drop.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    /// The run directory that the user named.
+    run_dir: Option<PathBuf>,
+    /// The plugins directories, as the user named them, and their locks.
+    held: Vec<(PathBuf, FileLock)>,
+}
+
+/// Locks the directories. Missing directories are created. A directory that cannot be read is left
+/// out: the scan reports what is wrong with it.
+///
+/// Waits only while another process holds a lock: for at most [`LOCK_TIMEOUT`], or
+/// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
+pub(crate) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
+    let start = Instant::now();
+    loop {
+        let mut locks = Locks {
+            run_dir: run_dir.map(Path::to_owned),
+            held: Vec::new(),
+        };
+        match dirs.iter().try_for_each(|dir| locks.add(dir)) {
+            Ok(()) => return Ok(locks),
+            Err(SetupError::Taken { holder, .. }) if start.elapsed() < timeout_of(holder) => {}
+            Err(error) => return Err(error),
+        }
+        drop(locks); // Another process that starts may wait for one of them.
+        file_lock::pause();
+    }
+}
+
+impl Locks {
+    /// Locks one more directory, as [`take`] does, but without waiting. Without success, the locks
+    /// stay as they are. A directory that is locked already is locked as what it is by now.
+    pub(crate) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
+        let created = scan::create(dir).ok();
+        let real = created.and_then(|()| fs::canonicalize(dir).ok());
+        // Only a directory that can be read can be watched.
+        let readable = real.filter(|real| fs::read_dir(real).is_ok());
+        let Some((real, name)) = readable.and_then(|real| Some((real.clone(), name(&real).ok()?)))
+        else {
+            return Ok(());
+        };
+        let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
+        let locks_dir = run_dir::open(self.run_dir.as_deref())
+            .and_then(|run_dir| locks_dir_in(&run_dir))
+            .map_err(unusable)?;
+        let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::Unusable(error)));
+        let path = locks_dir.join(name);
+        if self.is_held(&path) {
+            return Ok(());
+        }
+        let lock = acquire(&path).map_err(unusable)?;
+        let lock = lock.ok_or_else(|| taken(dir, path))?;
+        // In this order, one of two processes that start at the same time sees the other.
+        write(lock.file(), &real).map_err(unusable)?;
+        for other in related(&locks_dir, &real) {
+            let is_other = other != lock.path() && !self.is_held(&other);
+            if is_other && acquire(&other).map_err(unusable)?.is_none() {
+                return Err(taken(dir, other));
+            }
+        }
+        self.remove(dir);
+        self.held.push((dir.to_owned(), lock));
+        Ok(())
+    }
+
+    /// Releases the lock of a directory.
+    pub(crate) fn remove(&mut self, dir: &Path) {
+        self.held.retain(|(held, _)| held != dir);
+    }
+
+    fn is_held(&self, path: &Path) -> bool {
+        self.held.iter().any(|(_, lock)| lock.path() == path)
+    }
+}
+
+fn timeout_of(holder: Option<u32>) -> Duration {
+    holder.map_or(LEFT_LOCK_TIMEOUT, |_| LOCK_TIMEOUT)
+}
+
+fn acquire(path: &Path) -> io::Result<Option<FileLock>> {
+    FileLock::acquire(path, Instant::now())
+}
+
+fn write(mut file: &File, real: &Path) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(real.as_os_str().as_bytes())
+}
+
+fn taken(dir: &Path, lock: PathBuf) -> SetupError {
+    let holder = file_lock::holder(&lock);
+    let dir = dir.to_owned();
+    SetupError::Taken { dir, lock, holder }
+}
+
+/// Returns the lock files of a directory, of those above it and of those inside it.
+fn related(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(locks_dir).into_iter().flatten().flatten();
+    files.map(|entry| entry.path()).filter(move |file| {
+        let locked = PathBuf::from(OsString::from_vec(fs::read(file).unwrap_or_default()));
+        let is_related = locked.starts_with(real) || real.starts_with(&locked);
+        // Another directory may be at that path by now, or in this mount namespace.
+        is_related && name(&locked).is_ok_and(|name| file.ends_with(name))
+    })
+}
+
+/// Returns the name of a directory's lock file: device, inode and birth time. Inodes of removed
+/// directories are reused; the birth time, if the file system has it, tells such directories apart.
+fn name(dir: &Path) -> io::Result<String> {
+    let found = Stat::follow(dir)?;
+    let Identity {
+        device,
+        inode,
+        btime,
+    } = found.identity;
+    let (seconds, nanoseconds) = if found.has_birth_time { btime } else { (0, 0) };
+    Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
+}
+
+/// Returns the id of a process that keeps others from taking a directory: it has locked that
+/// directory, one inside it or one above it. Takes and changes no lock.
+pub(crate) fn holder_of(dir: &Path, run_dir: &Path) -> Option<u32> {
+    let real = fs::canonicalize(dir).ok()?;
+    let locks_dir = run_dir.join(LOCKS);
+    let own = locks_dir.join(name(&real).ok()?);
+    let mut locks = iter::once(own).chain(related(&locks_dir, &real));
+    locks.find_map(|lock| file_lock::holder(&lock))
+}
+
+/// Creates the directory of the lock files in the run directory. Returns its path.
+pub(crate) fn locks_dir_in(run_dir: &Path) -> Result<PathBuf, Unusable> {
+    run_dir::private(run_dir, LOCKS)
+}
+
+/// The directory of the lock files, in the run directory.
+pub(crate) const LOCKS: &str = "locks";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::thread;
+
+    use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
+
+    use super::*;
+
+    /// Returns a temporary directory, and a function that returns paths in it.
+    fn world() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        (dir, move |name: &str| path.join(name))
+    }
+
+    fn lock(dirs: &[&Path], run: &Path) -> Result<Locks, SetupError> {
+        let dirs: Vec<PathBuf> = dirs.iter().map(|&dir| dir.to_owned()).collect();
+        take(&dirs, Some(run))
+    }
+
+    fn files(run: &Path) -> usize {
+        run.join(LOCKS).read_dir().unwrap().count()
+    }
+
+    #[test]
+    fn a_directory_has_one_daemon_until_that_ends_and_nothing_is_left() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("created/here"), at("run"));
+        let first = lock(&[&dir], &run).unwrap();
+        let Err(SetupError::Taken {
+            dir: of,
+            lock: file,
+            holder,
+        }) = lock(&[&dir], &run)
+        else {
+            panic!("it was locked twice");
+        };
+        assert_eq!(of, dir);
+        assert!(file.starts_with(run.join(LOCKS)) && file.exists());
+        assert_eq!(holder, Some(std::process::id()));
+        drop(first);
+        assert_eq!(files(&run), 0);
+        assert!(lock(&[&dir], &run).is_ok());
+        assert_eq!(dir.read_dir().unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_and_one_inside_it_exclude_each_other_and_siblings_do_not() {
+        let (_dir, at) = world();
+        let (outer, inner, sibling, run) = (at("a"), at("a/b/c"), at("a/d"), at("run"));
+        let held = lock(&[&inner], &run).unwrap();
+        assert!(lock(&[&sibling], &run).is_ok());
+        assert!(matches!(
+            lock(&[&outer], &run),
+            Err(SetupError::Taken { .. })
+        ));
+        drop(held);
+        let _held = lock(&[&outer], &run).unwrap();
+        assert!(matches!(
+            lock(&[&inner], &run),
+            Err(SetupError::Taken { .. })
+        ));
+    }
+
+    #[test]
+    fn one_daemon_may_have_a_directory_twice_and_one_inside_it() {
+        let (_dir, at) = world();
+        let (real, link, run) = (at("real"), at("link"), at("run"));
+        symlink(&real, &link).unwrap();
+        let inner = real.join("inner");
+        assert!(lock(&[&real, &link, &inner, &real], &run).is_ok());
+    }
+
+    #[test]
+    fn a_directory_that_is_added_is_locked_until_it_is_removed_and_another_holder_changes_nothing()
+    {
+        let (_dir, at) = world();
+        let (mine, theirs, run) = (at("a/mine"), at("a/theirs"), at("run"));
+        let mut locks = lock(&[&mine], &run).unwrap();
+        let other = lock(&[&theirs], &run).unwrap();
+        let count = files(&run);
+        // Another process has this one, or one inside it.
+        for dir in [&theirs, &at("a")] {
+            let start = Instant::now();
+            assert!(matches!(locks.add(dir), Err(SetupError::Taken { .. })));
+            assert!(start.elapsed() < LOCK_TIMEOUT);
+            assert_eq!(files(&run), count);
+        }
+        assert!(lock(&[&at("a/third")], &run).is_ok());
+        drop(other);
+        assert!(matches!(
+            lock(&[&at("a")], &run),
+            Err(SetupError::Taken { .. })
+        ));
+
+        locks.add(&at("a")).unwrap();
+        assert!(lock(&[&theirs], &run).is_err());
+        locks.remove(&at("a"));
+        assert!(lock(&[&theirs], &run).is_ok());
+        assert!(lock(&[&mine], &run).is_err() && lock(&[&at("a")], &run).is_err());
+        locks.remove(&mine);
+        assert_eq!(files(&run), 0);
+    }
+
+    #[test]
+    fn a_directory_that_was_created_again_is_locked_as_the_new_one() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let mut locks = lock(&[&dir], &run).unwrap();
+        let count = files(&run);
+        fs::rename(&dir, at("away")).unwrap();
+        locks.add(&dir).unwrap();
+        assert_eq!(files(&run), count);
+        assert!(lock(&[&dir], &run).is_err() && lock(&[&at("away")], &run).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_left_out() {
+        let (_dir, at) = world();
+        File::create(at("file")).unwrap();
+        assert!(lock(&[&at("file")], &at("run")).unwrap().held.is_empty());
+    }
+
+    #[test]
+    fn a_reader_of_the_directory_cannot_keep_the_daemon_from_it() {
+        let (_dir, at) = world();
+        let dir = at("dir");
+        fs::create_dir(&dir).unwrap();
+        let reader = File::open(&dir).unwrap();
+        let _held = Flock::lock(reader, FlockArg::LockExclusive).unwrap();
+        assert!(lock(&[&dir], &at("run")).is_ok());
+    }
+
+    #[test]
+    fn a_start_waits_for_a_holder_that_is_about_to_end() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let held = lock(&[&dir], &run).unwrap();
+        let start = Instant::now();
+        assert!(lock(&[&dir], &run).is_err());
+        assert!(start.elapsed() >= LOCK_TIMEOUT);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock(&[&dir], &run).is_ok());
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_lock_that_a_child_has_inherited_does_not_outlive_an_orderly_end() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let held = lock(&[&dir], &run).unwrap();
+        for (_, lock) in &held.held {
+            fcntl(lock.file(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        }
+        let mut child = Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(held);
+        let start = Instant::now();
+        assert!(lock(&[&dir], &run).is_ok());
+        assert!(start.elapsed() < LOCK_TIMEOUT);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn starts_and_ends_at_the_same_time_never_have_two_holders() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let inside = std::sync::atomic::AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let Ok(_held) = lock(&[&dir], &run) else {
+                            continue;
+                        };
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                        inside.fetch_sub(1, SeqCst);
+                    }
+                });
+            }
+        });
+        assert_eq!(files(&run), 0);
+    }
+}

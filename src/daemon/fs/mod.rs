@@ -1,0 +1,29 @@
+//! Files and directories: what is looked at, watched, opened, locked and written.
+//!
+//! In reading order, each file uses those above it only:
+//!
+//! - [`stat`]: what a path is; [`permissions`]: who can change it;
+//! - [`mounts`], [`open_path`]: opens what a plugin names, without a system call that hangs;
+//! - [`dial`], [`acceptor`]: connects to a socket file, and accepts on one;
+//! - [`inotify`], [`scan`]: reports what changes in a directory, and lists it;
+//! - [`run_dir`], [`file_lock`], [`lock`], [`roots`]: the run directory, and the lock of a plugins
+//!   directory;
+//! - [`by_name`], [`state_file`]: the links and the file that are written there.
+
+pub(super) mod acceptor;
+pub(super) mod by_name;
+pub(super) mod dial;
+pub(super) mod file_lock;
+pub(super) mod inotify;
+pub(super) mod lock;
+pub(super) mod mounts;
+pub(super) mod open_path;
+pub(super) mod permissions;
+pub(super) mod roots;
+pub(super) mod run_dir;
+pub(super) mod scan;
+pub(super) mod stat;
+pub(super) mod state_file;
+
+pub use self::permissions::ProgramProblem;
+pub use self::run_dir::RunDirProblem;

@@ -1,0 +1,489 @@
+//! The mounts that this process sees, as the kernel lists them (proc_pid_mountinfo(5)).
+//!
+//! The kernel reports a change as a priority event on `/proc/self/mountinfo`, once to each open
+//! file. One file wakes the loop; it is closed at an event, and opened again when the roots are
+//! compared, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
+//! one wakeup per interval, and a node that does not mount causes none. Another file is polled
+//! directly whenever the table is used, so the table is never older than the last mount.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::mem;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::{Path, PathBuf};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::config;
+use crate::daemon::source::Source;
+use crate::time::Time;
+
+/// The mount table, and the directories that the user named: the way to them is the user's
+/// decision. By default no mounts are known.
+#[derive(Debug, Default)]
+pub(crate) struct Mounts {
+    roots: Vec<PathBuf>,
+    /// The directories besides the roots that the user named.
+    mapped: Vec<PathBuf>,
+    /// For each root: where it is, and the mounts above it, at it and below it.
+    near: Vec<(PathBuf, Vec<Mount>)>,
+    /// `None` until it is read, and without `/proc`.
+    table: RefCell<Option<Table>>,
+    /// The registry of the loop; `None` if no mounts are to be known.
+    registry: Option<Registry>,
+    /// The file that wakes the loop; `None` after a change, and without `/proc`.
+    waking: Option<File>,
+    /// Whether the roots are compared with the table at `compare_at`.
+    is_changed: Cell<bool>,
+    compare_at: Time,
+}
+
+/// The mounts by id, without those that others cover.
+#[derive(Debug)]
+pub(crate) struct Table {
+    by_id: BTreeMap<u32, Mount>,
+    /// The file that the table was read from.
+    file: File,
+}
+
+/// A mount, as one line of mountinfo describes it. The kernel reuses ids of removed mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    id: u32,
+    /// The id of the mount in which the mount point lies.
+    parent: u32,
+    /// The device as `major:minor`, and the directory of the file system that is mounted.
+    device: [String; 2],
+    /// The mount point.
+    path: PathBuf,
+    /// The type of the file system.
+    file_system: String,
+    /// Whether a system call on it may wait for ever.
+    may_hang: bool,
+}
+
+impl Mounts {
+    /// Reads the table for these roots. `mapped` are other directories that the user named.
+    pub(crate) fn new<'a>(
+        roots: &[PathBuf],
+        mapped: impl Iterator<Item = &'a Path>,
+        registry: Registry,
+        now: Time,
+    ) -> Self {
+        let mut mounts = Self {
+            registry: Some(registry),
+            is_changed: Cell::new(true),
+            compare_at: now,
+            ..Self::default()
+        };
+        mounts.set_mapped(mapped);
+        mounts.set_roots(roots);
+        mounts.advance(now);
+        mounts
+    }
+
+    /// Replaces the other directories that the user named.
+    pub(crate) fn set_mapped<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
+        self.mapped = mapped.map(Path::to_owned).collect();
+        self.table.take();
+    }
+
+    /// Replaces the roots.
+    pub(crate) fn set_roots(&mut self, roots: &[PathBuf]) {
+        self.roots = roots.into();
+        self.table.take();
+        self.near = roots.iter().map(|root| self.near(root)).collect();
+    }
+
+    /// Records that the kernel has reported a change.
+    pub(crate) fn report(&mut self) {
+        self.is_changed.set(true);
+        self.waking = None;
+    }
+
+    /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.is_changed.get().then_some(self.compare_at)
+    }
+
+    /// Compares the roots with the table if a change is reported and the comparison is due. Returns
+    /// the roots to scan again, because a mount above, at or below them was added or removed.
+    pub(crate) fn advance(&mut self, now: Time) -> Option<Vec<PathBuf>> {
+        let table = self.table.get_mut();
+        if table.as_ref().is_some_and(Table::is_outdated) {
+            *table = None;
+            self.report();
+        }
+        if !self.is_changed.get() || now < self.compare_at {
+            return None;
+        }
+        self.compare_at = now + config::MOUNTS_INTERVAL;
+        // In this order, no change is missed.
+        let read = self.wake().and_then(|()| self.table().map(drop));
+        self.is_changed.set(read.is_err());
+        if let Err(error) = read {
+            log::debug!("cannot read {MOUNTINFO}: {error}");
+        }
+        let near = self.roots.iter().map(|root| self.near(root)).collect();
+        let before = mem::replace(&mut self.near, near);
+        let both = self.near.iter().zip(&before).zip(&self.roots);
+        let changed = both.filter(|((now, before), _)| now != before);
+        Some(changed.map(|(_, root)| root.clone()).collect())
+    }
+
+    /// Has the next change wake the loop, unless `/proc` is not mounted.
+    fn wake(&mut self) -> io::Result<()> {
+        let (None, Some(registry)) = (&self.waking, &self.registry) else {
+            return Ok(());
+        };
+        if let Some(file) = open_mountinfo()? {
+            let (fd, token) = (file.as_raw_fd(), Source::Mounts.token());
+            registry.register(&mut SourceFd(&fd), token, Interest::PRIORITY)?;
+            self.waking = Some(file);
+        }
+        Ok(())
+    }
+
+    /// Returns the path of a root without symbolic links, and the mounts near it.
+    fn near(&self, root: &Path) -> (PathBuf, Vec<Mount>) {
+        let root = real(root);
+        let table = self.table().ok();
+        let mounts = table.iter().filter_map(|it| it.as_ref());
+        let mounts = mounts.flat_map(|table| table.by_id.values());
+        let near = mounts.filter(|it| root.starts_with(&it.path) || it.path.starts_with(&root));
+        let near = near.cloned().collect();
+        (root, near)
+    }
+
+    /// Returns whether the mounts are known. If not, `/proc` is not mounted.
+    pub(crate) fn is_known(&self) -> bool {
+        self.table().is_ok_and(|table| table.is_some())
+    }
+
+    /// Returns the current table, or `None` if `/proc` is not mounted.
+    pub(crate) fn table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
+        let mut table = self.table.borrow_mut();
+        if self.registry.is_some() && table.as_ref().is_none_or(Table::is_outdated) {
+            let named = self.roots.iter().chain(&self.mapped);
+            let named: Vec<PathBuf> = named.map(|dir| real(dir)).collect();
+            *table = None;
+            if let Some(file) = open_mountinfo()? {
+                *table = Some(Table::read(file, &named)?);
+                self.is_changed.set(true);
+            }
+        }
+        Ok(table)
+    }
+
+    /// Returns the type of the file system of a directory below a root, if that file system does
+    /// not report all changes to inotify. An unknown file system is assumed to report them.
+    pub(crate) fn unreported(&self, dir: &Path) -> Option<String> {
+        let dir = self.real_path(dir)?;
+        let table = self.table().ok()?;
+        let mounts = table.as_ref()?.by_id.values();
+        let around = mounts.filter(|mount| dir.starts_with(&mount.path));
+        let innermost = around.max_by_key(|mount| mount.path.as_os_str().len())?;
+        let file_system = &*innermost.file_system;
+        let is_silent = is_remote(file_system) || matches!(file_system, "proc" | "sysfs");
+        is_silent.then(|| file_system.to_owned())
+    }
+
+    /// Returns the path of a directory below a root with the root's symbolic links resolved, or
+    /// `None` if the directory is below none.
+    pub(crate) fn real_path(&self, dir: &Path) -> Option<PathBuf> {
+        let (root, below) = self.named_part(dir)?;
+        Some(real(root).components().chain(below.components()).collect())
+    }
+
+    /// Returns the longest directory that the user named and that `path` begins with, and the rest
+    /// of `path`.
+    pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
+        let named = self.roots.iter().chain(&self.mapped);
+        let above = named.filter_map(|dir| Some((&**dir, path.strip_prefix(dir).ok()?)));
+        above.max_by_key(|(dir, _)| dir.as_os_str().len())
+    }
+}
+
+/// Returns a path with its symbolic links resolved, or as it is if that fails.
+fn real(dir: &Path) -> PathBuf {
+    fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+impl Table {
+    /// Reads the table from a file that was just opened. A file system that one of the `named`
+    /// directories lies on counts as one that answers.
+    fn read(mut file: File, named: &[PathBuf]) -> io::Result<Self> {
+        let mut lines = Vec::new();
+        file.read_to_end(&mut lines)?;
+        let mut by_id = BTreeMap::<u32, Mount>::new();
+        for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
+            mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
+            // A mount on the root of another mount covers all of it, as one does on an automount.
+            let above = by_id.get(&mount.parent);
+            if above.is_some_and(|it| it.path == mount.path) {
+                by_id.remove(&mount.parent);
+            }
+            by_id.insert(mount.id, mount);
+        }
+        Ok(Self { by_id, file })
+    }
+
+    /// Returns whether the kernel reports a change since the table was read. A failed poll counts
+    /// as a change.
+    fn is_outdated(&self) -> bool {
+        let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLPRI)];
+        poll(&mut polled, PollTimeout::ZERO) != Ok(0)
+    }
+
+    /// Returns whether all file systems answer.
+    pub(crate) fn all_answer(&self) -> bool {
+        !self.by_id.values().any(|mount| mount.may_hang)
+    }
+
+    /// Returns the type of a file system above `path`, or at it, that may not answer.
+    pub(crate) fn hanging_above(&self, path: &Path) -> Option<&str> {
+        let mut mounts = self.by_id.values();
+        let above = mounts.find(|mount| mount.may_hang && path.starts_with(&mount.path));
+        above.map(|mount| &*mount.file_system)
+    }
+
+    /// Returns the type of the file system that an open file is on, if that may not answer. It is
+    /// not accessed. Fails with `EAGAIN` if the mount was added or removed a moment ago.
+    pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
+        // proc_pid_fdinfo(5): "the ID of the mount containing this file" (Linux 3.15).
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+        let mount = id.and_then(|id| self.by_id.get(&id.trim().parse().ok()?));
+        let mount = mount.ok_or(Errno::EAGAIN)?;
+        Ok(mount.may_hang.then_some(&mount.file_system))
+    }
+}
+
+/// Opens the kernel's list, or returns `None` if `/proc` is not mounted.
+fn open_mountinfo() -> io::Result<Option<File>> {
+    match File::open(MOUNTINFO) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
+fn parse(line: &str) -> Option<Mount> {
+    let (fields, after) = line.split_once(" - ")?;
+    let mut fields = fields.split(' ');
+    let mut next = || fields.next();
+    let [id, parent, device, root, path] = [next()?, next()?, next()?, next()?, next()?];
+    let path = path.replace(r"\040", " ").replace(r"\011", "\t");
+    let path = path.replace(r"\012", "\n").replace(r"\134", r"\");
+    // Most nodes have an automount below /proc.
+    let is_pseudo = path.starts_with("/proc/") || path.starts_with("/sys/");
+    let file_system = after.split(' ').next()?.to_owned();
+    Some(Mount {
+        id: id.parse().ok()?,
+        parent: parent.parse().ok()?,
+        device: [device.to_owned(), root.to_owned()],
+        may_hang: is_remote(&file_system) && !is_pseudo,
+        path: path.into(),
+        file_system,
+    })
+}
+
+/// Returns whether a file system is served by another process or host, so that a system call on it
+/// may wait for ever, and inotify(7) "does not catch remote events". `fusectl` is a pseudo file
+/// system.
+fn is_remote(file_system: &str) -> bool {
+    let is_fuse = matches!(file_system, "fuse" | "fuseblk") || file_system.starts_with("fuse.");
+    is_fuse || REMOTE.contains(&file_system)
+}
+
+/// The file systems, besides FUSE, that are served from elsewhere.
+const REMOTE: [&str; 20] = [
+    "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs",
+];
+
+/// The kernel's list of the mounts that are visible to this process.
+const MOUNTINFO: &str = "/proc/self/mountinfo";
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, Write as _};
+
+    use mio::Poll;
+
+    use super::*;
+
+    fn mounts(root: &Path) -> Mounts {
+        let registry = Poll::new().unwrap().registry().try_clone().unwrap();
+        Mounts::new(&[root.to_owned()], [].into_iter(), registry, Time::ZERO)
+    }
+
+    /// Returns a table of these lines, for these directories that the user named.
+    fn table(named: &[&str], lines: &[&str]) -> Table {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(lines.join("\n").as_bytes()).unwrap();
+        file.rewind().unwrap();
+        let named: Vec<PathBuf> = named.iter().map(PathBuf::from).collect();
+        Table::read(file, &named).unwrap()
+    }
+
+    #[test]
+    fn a_mount_is_parsed_with_any_number_of_optional_fields() {
+        for optional in ["", " master:1", " shared:1 master:2"] {
+            let line = format!(r"36 35 98:1 /a /b\040c\134d rw{optional} - nfs4 server:/ rw");
+            let mount = parse(&line).unwrap();
+            assert_eq!((mount.id, mount.parent), (36, 35));
+            assert_eq!(mount.device, ["98:1", "/a"]);
+            assert_eq!(mount.path, Path::new(r"/b c\d"));
+            assert!(mount.file_system == "nfs4" && mount.may_hang);
+        }
+        for nonsense in [
+            "36 35 98:1 /a /b rw",
+            "",
+            "- - - - - - - -",
+            "36 35 98:1 /a /b rw -",
+        ] {
+            assert_eq!(parse(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn remote_file_systems_are_distinguished_from_local_ones() {
+        for remote in [
+            "nfs4",
+            "fuse",
+            "fuse.sshfs",
+            "fuseblk",
+            "virtiofs",
+            "autofs",
+            "cifs",
+        ] {
+            assert!(is_remote(remote), "{remote}");
+        }
+        for local in [
+            "ext4", "tmpfs", "overlay", "btrfs", "ramfs", "proc", "fusectl",
+        ] {
+            assert!(!is_remote(local), "{local}");
+        }
+    }
+
+    #[test]
+    fn a_path_meets_the_remote_mounts_that_it_is_below_and_no_others() {
+        let lines = [
+            "1 0 8:1 / / rw - ext4 /dev/sda rw",
+            "2 1 0:30 / /mnt/nfs rw - nfs4 server:/ rw",
+            "3 2 8:2 / /mnt/nfs/local rw - xfs /dev/sdb rw",
+            "4 1 0:31 / /mnt/fuse rw - fuse.sshfs host: rw",
+        ];
+        let table = table(&["/registry"], &lines);
+        for (path, expected) in [
+            ("/mnt/nfs", Some("nfs4")),
+            ("/mnt/nfs/local/a.sock", Some("nfs4")),
+            ("/mnt/fuse/a", Some("fuse.sshfs")),
+            ("/mnt/nfs2/a", None),
+            ("/mnt", None),
+            ("/", None),
+        ] {
+            assert_eq!(table.hanging_above(Path::new(path)), expected, "{path}");
+        }
+        assert!(!table.all_answer());
+    }
+
+    #[test]
+    fn an_automount_counts_until_something_covers_it_and_never_below_proc() {
+        let automount = "2 1 0:30 / /data rw - autofs systemd-1 rw";
+        let covering = "3 2 8:2 / /data rw - xfs /dev/sdb rw";
+        let binfmt = "4 1 0:31 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw";
+        let uncovered = table(&[], &[automount]);
+        let above = uncovered.hanging_above(Path::new("/data/a.sock"));
+        assert_eq!(above, Some("autofs"));
+        assert!(table(&[], &[automount, covering, binfmt]).all_answer());
+    }
+
+    #[test]
+    fn a_remote_mount_that_a_root_lies_on_is_the_user_s_decision_and_one_below_it_is_not() {
+        let lines = [
+            "2 1 0:30 / /data rw - virtiofs share rw",
+            "3 2 0:31 / /data/registry/sub rw - fuse none rw",
+        ];
+        let table = table(&["/data/registry"], &lines);
+        let hanging = |path: &str| table.hanging_above(Path::new(path));
+        assert_eq!(hanging("/data/registry/a.sock"), None);
+        assert_eq!(hanging("/data/registry/sub/a.sock"), Some("fuse"));
+    }
+
+    #[test]
+    fn an_open_file_is_checked_by_its_mount() {
+        let [root, proc] = ["/", "/proc"].map(|path| File::open(path).unwrap());
+        let mounts = mounts(Path::new("/"));
+        let mut table = mounts.table().unwrap();
+        let table = table.as_mut().unwrap();
+        assert_eq!(table.hanging_at(&root).unwrap(), None);
+        for mount in table.by_id.values_mut() {
+            mount.may_hang = mount.path == Path::new("/proc");
+        }
+        assert_eq!(table.hanging_at(&root).unwrap(), None);
+        assert_eq!(table.hanging_at(&proc).unwrap(), Some("proc"));
+        table.by_id.clear();
+        assert!(table.hanging_at(&root).is_err());
+    }
+
+    #[test]
+    fn proc_is_known_not_to_report_all_changes() {
+        let mounts = mounts(Path::new("/proc/sys"));
+        let unreported = |dir: &str| mounts.unreported(Path::new(dir));
+        assert_eq!(unreported("/proc/sys/kernel"), Some("proc".into()));
+        assert_eq!(unreported("/"), None, "it is not below a root");
+    }
+
+    #[test]
+    fn the_roots_are_compared_at_once_after_a_pause_and_then_once_in_an_interval() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        assert_eq!(mounts.poll_timeout(), None);
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        mounts.report();
+        mounts.report();
+        assert_eq!(mounts.poll_timeout(), Some(due));
+        assert_eq!(mounts.advance(Time::ZERO), None);
+        assert!(mounts.waking.is_none());
+        let later = due + config::MOUNTS_INTERVAL * 2;
+        assert_eq!(mounts.advance(later), Some(Vec::new()));
+        assert!(mounts.waking.is_some() && mounts.poll_timeout().is_none());
+        mounts.report();
+        assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
+    }
+
+    #[test]
+    fn a_root_is_scanned_again_when_what_is_near_it_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        let roots = ["/proc/sys".into(), dir.path().to_owned()];
+        mounts.set_roots(&roots);
+        let due = Time::ZERO + config::MOUNTS_INTERVAL;
+        mounts.near[1].1.pop();
+        mounts.report();
+        assert_eq!(mounts.advance(due), Some(vec![dir.path().to_owned()]));
+        mounts.near[0].0.pop();
+        mounts.report();
+        let next = due + config::MOUNTS_INTERVAL;
+        assert_eq!(mounts.advance(next), Some(vec!["/proc/sys".into()]));
+    }
+
+    #[test]
+    fn the_longest_of_the_paths_that_the_user_named_is_trusted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mounts = mounts(dir.path());
+        mounts.set_mapped([Path::new("/")].into_iter());
+        let path = dir.path().join("a/b");
+        let named = mounts.named_part(&path);
+        assert_eq!(named, Some((dir.path(), Path::new("a/b"))));
+        let elsewhere = mounts.named_part(Path::new("/elsewhere"));
+        assert_eq!(elsewhere, Some((Path::new("/"), Path::new("elsewhere"))));
+    }
+}

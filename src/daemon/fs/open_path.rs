@@ -1,0 +1,302 @@
+//! Opening what a plugin names, without ever waiting for a file system that does not answer.
+//!
+//! A plugin may create a symbolic link to any path, and report any path as its endpoint. If the
+//! kernel resolves such a path as a whole, it may reach a FUSE mount whose process hangs, or an NFS
+//! server that is down, and then the system call does not return. So, while there is such a mount,
+//! the kernel is asked to resolve the path on one mount only (`RESOLVE_NO_XDEV`), and to leave that
+//! mount only as far as it knows the way without asking any file system (`RESOLVE_CACHED`): a
+//! socket that a process listens on is always known. The mount table has the type of the mount
+//! that was reached. Links on /proc that do not lead to the path that they contain (magic links)
+//! are refused: they lead to other mount namespaces, whose mounts are not known.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, SFlag};
+
+use super::mounts::{Mounts, Table};
+use super::stat::Stat;
+
+/// The reason why a file is not opened.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// The path leads to a file system of this type, which may not answer.
+    MayNotAnswer(String),
+    /// The path leads through a symbolic link that is not followed.
+    Link,
+    /// The system call failed.
+    System(io::Error),
+}
+
+/// Opens the file at `path` with `O_PATH`. A directory that the user named is followed to wherever
+/// it leads. With `O_NOFOLLOW`, no symbolic link is followed after that; one at the end of the path
+/// is opened itself.
+pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<File, OpenError> {
+    let above = Path::new(if path.is_absolute() { "/" } else { "." });
+    let below = path.strip_prefix("/").unwrap_or(path);
+    let (start, rest) = mounts.named_part(path).unwrap_or((above, below));
+    let start = File::from(openat(AT_FDCWD, start, PATH, Mode::empty())?);
+    if rest.as_os_str().is_empty() {
+        return Ok(start);
+    }
+    let table = mounts.table()?;
+    let Some(table) = table.as_ref().filter(|table| !table.all_answer()) else {
+        return match resolve(&start, rest, flags, ResolveFlag::empty()) {
+            Err(Errno::ENOSYS | Errno::EPERM) => {
+                Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())
+            }
+            found => Ok(found?),
+        };
+    };
+    check(table.hanging_above(path))?;
+    match resolve(&start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
+        Err(Errno::EXDEV) => resolve_across(&start, rest, flags, table),
+        Err(Errno::ENOSYS | Errno::EPERM) => open_each(&start, rest, flags, table),
+        found => Ok(found?),
+    }
+}
+
+/// Opens a path below an open directory that leads to another mount: as far as the kernel has it in
+/// its cache, which takes no waiting, and then on the mount that was reached.
+fn resolve_across(
+    start: &File,
+    rest: &Path,
+    flags: OFlag,
+    table: &Table,
+) -> Result<File, OpenError> {
+    for known in rest.ancestors() {
+        match resolve(start, known, flags, CACHED) {
+            Ok(reached) => {
+                check(table.hanging_at(&reached)?)?;
+                let left = rest.strip_prefix(known).unwrap_or(rest);
+                if left.as_os_str().is_empty() {
+                    return Ok(reached);
+                }
+                return Ok(resolve(
+                    &reached,
+                    left,
+                    flags,
+                    ResolveFlag::RESOLVE_NO_XDEV,
+                )?);
+            }
+            // The kernel is older than Linux 5.12.
+            Err(Errno::EINVAL) => return open_each(start, rest, flags, table),
+            Err(_) => {}
+        }
+    }
+    Err(OpenError::Link)
+}
+
+/// Opens a path below an open directory name by name. Links are not followed. Opening the root of a
+/// mount with `O_PATH` does not access its file system.
+fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<File, OpenError> {
+    let mut reached = start.try_clone()?;
+    for name in rest {
+        let found = Stat::of(&reached)?;
+        if found.file_type == SFlag::S_IFLNK {
+            return Err(OpenError::Link);
+        }
+        reached = openat(reached, name, PATH | OFlag::O_NOFOLLOW, Mode::empty())?.into();
+        check(table.hanging_at(&reached)?)?;
+    }
+    match Stat::of(&reached)?.file_type {
+        SFlag::S_IFLNK if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
+        _ => Ok(reached),
+    }
+}
+
+fn resolve(start: &File, path: &Path, flags: OFlag, within: ResolveFlag) -> Result<File, Errno> {
+    let links = match flags {
+        OFlag::O_NOFOLLOW => ResolveFlag::RESOLVE_NO_SYMLINKS,
+        _ => ResolveFlag::RESOLVE_NO_MAGICLINKS,
+    };
+    let how = OpenHow::new().flags(PATH | flags).resolve(links | within);
+    openat2(start, path, how).map(File::from)
+}
+
+fn check(hanging: Option<&str>) -> Result<(), OpenError> {
+    match hanging {
+        Some(file_system) => Err(OpenError::MayNotAnswer(file_system.to_owned())),
+        None => Ok(()),
+    }
+}
+
+impl From<Errno> for OpenError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::ELOOP | Errno::EXDEV => Self::Link,
+            errno => Self::System(errno.into()),
+        }
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MayNotAnswer(file_system) => write!(
+                f,
+                "the path leads to a file system that may not answer: file_system={file_system}"
+            ),
+            Self::Link => f.write_str(
+                "the path leads through a symbolic link on /proc, or through links that cannot be \
+                 followed safely",
+            ),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The flags with which every file is opened.
+const PATH: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
+
+/// openat2(2): `RESOLVE_CACHED` makes "the open operation fail unless all path components are
+/// already present in the kernel's lookup cache" (Linux 5.12). Packages name it too late.
+const CACHED: ResolveFlag = ResolveFlag::from_bits_retain(0x20);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    use std::path::PathBuf;
+
+    use mio::Poll;
+
+    use super::*;
+    use crate::time::Time;
+
+    fn mounts(named: &[&Path]) -> Mounts {
+        let registry = Poll::new().unwrap().registry().try_clone().unwrap();
+        Mounts::new(&[], named.iter().copied(), registry, Time::ZERO)
+    }
+
+    /// Returns a directory whose path is free of symbolic links.
+    fn directory() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        (dir, real)
+    }
+
+    /// Opens a path in a directory in all ways that there are, following symbolic links.
+    fn open_in_all_ways(dir: &Path, path: &str) -> [Result<File, OpenError>; 4] {
+        let (flags, mounts) = (OFlag::empty(), mounts(&[]));
+        let table = mounts.table().unwrap();
+        let table = table.as_ref().unwrap();
+        let start = File::open(dir).unwrap();
+        let rest = Path::new(path);
+        let no_xdev = ResolveFlag::RESOLVE_NO_XDEV;
+        [
+            open_path(&dir.join(path), flags, &Mounts::default()),
+            resolve(&start, rest, flags, no_xdev).map_err(OpenError::from),
+            resolve_across(&start, rest, flags, table),
+            open_each(&start, rest, flags, table),
+        ]
+    }
+
+    fn inode(file: &File) -> (u64, u64) {
+        let found = file.metadata().unwrap();
+        (found.dev(), found.ino())
+    }
+
+    #[test]
+    fn a_path_leads_to_the_same_file_as_the_kernel_finds_or_nowhere() {
+        let (_dir, dir) = directory();
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        fs::create_dir(dir.join("c")).unwrap();
+        fs::write(dir.join("a/b/file"), "").unwrap();
+        fs::write(dir.join("a/file"), "").unwrap();
+        symlink("a/b", dir.join("relative")).unwrap();
+        symlink("../a/b", dir.join("c/back")).unwrap();
+        symlink("../../c/back/file", dir.join("a/b/link")).unwrap();
+        symlink("c/back", dir.join("twice")).unwrap();
+        for (path, has_links) in [
+            ("a/b/file", false),
+            ("a/../a/b/../file", false),
+            ("relative/file", true),
+            ("relative/../file", true),
+            ("c/back/file", true),
+            ("twice/link", true),
+            ("twice", true),
+            ("./twice/./file", true),
+        ] {
+            let expected = inode(&File::open(dir.join(path)).unwrap());
+            let [whole, on_one_mount, across, each] = open_in_all_ways(&dir, path);
+            for found in [whole, on_one_mount, across] {
+                assert_eq!(inode(&found.unwrap()), expected, "{path}");
+            }
+            match each {
+                Ok(found) => assert!(!has_links && inode(&found) == expected, "{path}"),
+                Err(error) => assert!(has_links && matches!(error, OpenError::Link), "{path}"),
+            }
+        }
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_or_round_in_circles_are_errors_as_the_kernel_gives_them() {
+        let (_dir, dir) = directory();
+        let at = |name: &str| dir.join(name);
+        fs::write(at("file"), "").unwrap();
+        symlink("nothing", at("to nothing")).unwrap();
+        symlink("circle", at("circle")).unwrap();
+        symlink("file/below", at("below a file")).unwrap();
+        for (name, expected) in [
+            ("to nothing", Some(Errno::ENOENT)),
+            ("nothing", Some(Errno::ENOENT)),
+            ("circle", None),
+            ("below a file", Some(Errno::ENOTDIR)),
+        ] {
+            let [whole, on_one_mount, ..] = open_in_all_ways(&dir, name);
+            for found in [whole, on_one_mount] {
+                match found.unwrap_err() {
+                    OpenError::System(error) => {
+                        let errno = error.raw_os_error().map(Errno::from_raw);
+                        assert_eq!(errno, expected, "{name}");
+                    }
+                    error => assert!(matches!(error, OpenError::Link) && expected.is_none()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_is_opened_itself_and_none_is_followed_on_the_way_to_it() {
+        let (_dir, dir) = directory();
+        fs::create_dir(dir.join("a")).unwrap();
+        symlink("nothing", dir.join("a/link")).unwrap();
+        symlink("a", dir.join("way")).unwrap();
+        let mounts = mounts(&[&dir]);
+        let open = |path| open_path(&dir.join(path), OFlag::O_NOFOLLOW, &mounts);
+        let link = Stat::of(&open("a/link").unwrap()).unwrap();
+        assert_eq!(link.file_type, SFlag::S_IFLNK);
+        assert!(matches!(open("way/link"), Err(OpenError::Link)));
+    }
+
+    #[test]
+    fn a_magic_link_is_refused_except_on_the_way_that_the_user_named() {
+        let (_dir, dir) = directory();
+        fs::write(dir.join("file"), "").unwrap();
+        let through = Path::new("/proc/self/root").join(dir.strip_prefix("/").unwrap());
+        symlink(through.join("file"), dir.join("link")).unwrap();
+        let open = |path: &Path, mounts: &Mounts| open_path(path, OFlag::empty(), mounts);
+        for path in [through.join("file"), dir.join("link")] {
+            let refused = open(&path, &mounts(&[]));
+            assert!(matches!(refused, Err(OpenError::Link)), "{refused:?}");
+        }
+        let trusting = mounts(&[&through]);
+        assert!(open(&through.join("file"), &trusting).is_ok());
+        let refused = open(&dir.join("link"), &trusting);
+        assert!(
+            matches!(refused, Err(OpenError::Link)),
+            "it is the plugin's"
+        );
+    }
+}

@@ -1,0 +1,281 @@
+//! Permission checks: whether a program may be run with the rights of the daemon, and whether a
+//! file may be written and believed.
+//!
+//! Files are checked once, at the start: only trusted users could change the result later.
+
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::unistd::{AccessFlags, Uid, access};
+
+use crate::escape;
+
+/// The reason why a program or a file is not trusted.
+#[derive(Debug)]
+pub enum ProgramProblem {
+    /// The file does not exist, or cannot be examined.
+    NotFound(io::Error),
+    /// It is not a regular file that this user may execute.
+    NotExecutable,
+    /// The file, or a directory above it, belongs to a user other than root and this user.
+    Foreign {
+        /// The file or directory that belongs to the other user.
+        path: PathBuf,
+        /// The other user's id.
+        uid: u32,
+    },
+    /// The file, or a directory above it, can be changed by other users.
+    Writable(PathBuf),
+}
+
+/// Returns the path of a program, free of symbolic links, if only root and this user can put
+/// another program in its place.
+pub(crate) fn trusted_program(path: &Path) -> Result<PathBuf, ProgramProblem> {
+    let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
+    let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
+    if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
+        return Err(ProgramProblem::NotExecutable);
+    }
+    let owners = [ROOT, Uid::effective().as_raw()];
+    check(&program, &file, &owners, false)?;
+    check_directories(&program, &owners)?;
+    Ok(program)
+}
+
+/// Returns the path of a file that need not exist, with its directory free of symbolic links, if
+/// only root and this user can put another file in its place.
+///
+/// In a user namespace `/` may belong to a user outside the namespace, as may other directories
+/// that existed before. That user could replace everything anyway, and is trusted here.
+pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
+    };
+    let dir = fs::canonicalize(dir).map_err(ProgramProblem::NotFound)?;
+    let place = dir.join(name);
+    let top = fs::metadata("/").map_err(ProgramProblem::NotFound)?.uid();
+    check_directories(&place, &[ROOT, Uid::effective().as_raw(), top])?;
+    Ok(place)
+}
+
+/// Returns the first `limit` octets of a file that other users cannot change: they could make the
+/// daemon deregister plugins, or run programs. `follows`: whether it may be a symbolic link.
+pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
+    let mut flags = OFlag::O_NONBLOCK;
+    if !follows {
+        flags |= OFlag::O_NOFOLLOW;
+    }
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
+    let found = file.metadata()?;
+    let owner = found.uid();
+    if !found.is_file() {
+        Err(io::Error::other("it is not a regular file"))
+    } else if owner != Uid::effective().as_raw() && owner != ROOT {
+        Err(io::Error::other(format!("it belongs to user {owner}")))
+    } else if found.mode() & WRITABLE_BY_OTHERS != 0 {
+        Err(io::Error::other("it is writable by its group or others"))
+    } else {
+        let mut content = Vec::new();
+        file.take(limit as u64).read_to_end(&mut content)?;
+        Ok(content)
+    }
+}
+
+/// Checks every directory above a path that is free of symbolic links.
+fn check_directories(path: &Path, owners: &[u32]) -> Result<(), ProgramProblem> {
+    for (level, dir) in path.ancestors().skip(1).enumerate() {
+        let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
+        check(dir, &found, owners, level > 0)?;
+    }
+    Ok(())
+}
+
+/// Checks the owner and the mode of a file or directory. If `may_be_shared`, other users may add
+/// names to a directory as long as they cannot remove files of others (as in /tmp).
+fn check(
+    path: &Path,
+    found: &Metadata,
+    owners: &[u32],
+    may_be_shared: bool,
+) -> Result<(), ProgramProblem> {
+    let (uid, path) = (found.uid(), path.to_owned());
+    if !owners.contains(&uid) {
+        return Err(ProgramProblem::Foreign { path, uid });
+    }
+    let is_shared = may_be_shared && found.mode() & STICKY != 0;
+    if found.mode() & WRITABLE_BY_OTHERS != 0 && !is_shared {
+        return Err(ProgramProblem::Writable(path));
+    }
+    Ok(())
+}
+
+impl ProgramProblem {
+    /// Returns what can be done about the problem.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::NotFound(_) => "name a program that exists".to_owned(),
+            Self::NotExecutable => "name an executable file".to_owned(),
+            Self::Foreign { path, .. } => format!("run chown root {}", escape::path(path)),
+            Self::Writable(path) => format!("run chmod go-w {}", escape::path(path)),
+        }
+    }
+}
+
+impl fmt::Display for ProgramProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(error) => error.fmt(f),
+            Self::NotExecutable => {
+                f.write_str("it is not a regular file that this user may execute")
+            }
+            Self::Foreign { path, uid } => {
+                let path = escape::path(path);
+                write!(
+                    f,
+                    "{path} belongs to user {uid}, not to root or the daemon's user"
+                )
+            }
+            Self::Writable(path) => {
+                let path = escape::path(path);
+                write!(f, "{path} is writable by its group or others")
+            }
+        }
+    }
+}
+
+/// The id of root, which may do everything anyway.
+const ROOT: u32 = 0;
+
+/// The mode bits that let the group or all users write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// The mode bit of a directory in which users can remove only their own files.
+const STICKY: u32 = 0o1000;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+    use crate::inside::inside;
+    use crate::skip::{programs_can_be_trusted_or_skip, skip};
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Returns a directory, and a trustworthy program in it.
+    fn program() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().canonicalize().unwrap().join("hook");
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        chmod(&program, 0o755);
+        (dir, program)
+    }
+
+    #[test]
+    fn a_program_of_ones_own_is_trusted_and_a_link_to_it_leads_there() {
+        if !programs_can_be_trusted_or_skip() {
+            return;
+        }
+        let (dir, program) = program();
+        assert_eq!(trusted_program(&program).unwrap(), program);
+        let link = dir.path().join("link");
+        symlink("hook", &link).unwrap();
+        assert_eq!(trusted_program(&link).unwrap(), program);
+    }
+
+    #[test]
+    fn what_is_no_program_is_named() {
+        let (dir, program) = program();
+        let missing = trusted_program(&dir.path().join("none"));
+        assert!(matches!(missing, Err(ProgramProblem::NotFound(_))));
+        chmod(&program, 0o644);
+        for bad in [&*program, dir.path()] {
+            let found = trusted_program(bad);
+            assert!(matches!(found, Err(ProgramProblem::NotExecutable)));
+        }
+    }
+
+    #[test]
+    fn a_program_that_others_can_change_is_refused_with_what_to_do() {
+        for mode in [0o775, 0o757] {
+            let (dir, program) = program();
+            chmod(&program, mode);
+            let problem = trusted_program(&program).unwrap_err();
+            let said = format!("{problem}; {}", problem.remedy());
+            let shown = program.display();
+            assert_eq!(
+                said,
+                format!("{shown} is writable by its group or others; run chmod go-w {shown}")
+            );
+
+            chmod(&program, 0o755);
+            chmod(dir.path(), mode | STICKY);
+            let problem = trusted_program(&program).unwrap_err();
+            let dir = program.parent().unwrap();
+            assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_directory_of_ones_own_is_trusted_and_free_of_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        assert_eq!(trusted_file(&real.join("file")).unwrap(), real.join("file"));
+        let outside = tempfile::tempdir().unwrap();
+        let link = outside.path().join("link");
+        symlink(&real, &link).unwrap();
+        assert_eq!(trusted_file(&link.join("file")).unwrap(), real.join("file"));
+    }
+
+    #[test]
+    fn a_place_in_a_directory_that_others_can_change_is_refused_sticky_or_not() {
+        for mode in [0o775, 0o757, 0o777 | STICKY] {
+            let dir = tempfile::tempdir().unwrap();
+            chmod(dir.path(), mode);
+            let real = dir.path().canonicalize().unwrap();
+            let problem = trusted_file(&real.join("file")).unwrap_err();
+            assert!(matches!(problem, ProgramProblem::Writable(path) if path == real));
+        }
+    }
+
+    #[test]
+    fn a_place_below_a_directory_that_others_can_change_is_refused_unless_it_is_sticky() {
+        for (mode, is_trusted) in [(0o777, false), (0o777 | STICKY, true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let own = dir.path().join("own");
+            fs::create_dir(&own).unwrap();
+            chmod(&own, 0o755);
+            chmod(dir.path(), mode);
+            assert_eq!(trusted_file(&own.join("file")).is_ok(), is_trusted);
+        }
+    }
+
+    #[test]
+    fn a_program_of_somebody_else_is_refused() {
+        let (_dir, program) = program();
+        let nobody = 65_534;
+        if std::os::unix::fs::chown(&program, Some(nobody), None).is_err() {
+            // Only root can give a file away. In a user namespace, files of the real root have an
+            // unknown owner.
+            let module = module_path!().trim_start_matches("plugind::");
+            let test = format!("{module}::a_program_of_somebody_else_is_refused");
+            return inside(&test, "true", || {
+                let shell = Path::new("/bin/sh").canonicalize().unwrap();
+                if fs::metadata(&shell).unwrap().uid() == ROOT {
+                    return skip("root cannot give files away in this user namespace");
+                }
+                let problem = trusted_program(&shell).unwrap_err();
+                assert!(matches!(problem, ProgramProblem::Foreign { path, .. } if path == shell));
+            });
+        }
+        let problem = trusted_program(&program).unwrap_err();
+        assert!(matches!(problem, ProgramProblem::Foreign { uid, .. } if uid == nobody));
+    }
+}

@@ -1,0 +1,268 @@
+//! The run directory, for files that last until the next boot: `/run/plugind` for root, and another
+//! one for other users.
+//!
+//! The directory must belong to the daemon's user, and only that user may be able to change it.
+
+use std::env;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, Uid, access};
+
+use crate::escape;
+
+/// The reason why a run directory cannot be used.
+#[derive(Debug)]
+pub enum RunDirProblem {
+    /// It cannot be created, or used.
+    Unusable(io::Error),
+    /// It is a symbolic link or a file.
+    NotADirectory,
+    /// It belongs to another user, with this id.
+    Foreign(u32),
+    /// Other users can change it, or open what is in it; the value is its mode.
+    Open(u32),
+}
+
+impl fmt::Display for RunDirProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unusable(error) => error.fmt(f),
+            Self::NotADirectory => f.write_str("it is not a directory"),
+            Self::Foreign(uid) => write!(f, "it belongs to user {uid}"),
+            Self::Open(mode) => write!(f, "its mode, {mode:04o}, gives other users access"),
+        }
+    }
+}
+
+/// A run directory that cannot be used, and the reason.
+pub(crate) type Unusable = (PathBuf, RunDirProblem);
+
+/// A function that checks a directory, which should have that mode, and returns its path.
+type Prepare = fn(&Path, u32) -> Result<PathBuf, Unusable>;
+
+/// Returns the run directory: `named` if it is given, else the default of this user. A missing
+/// directory is created.
+///
+/// - root: `/run/plugind`
+/// - others: `plugind` in `$XDG_RUNTIME_DIR`, else in `/run/user/UID`, else `/tmp/plugind-UID`
+///
+/// If root may not create `/run/plugind`, for example in a user namespace, the process counts as
+/// another user. A read-only file system is an error: with another directory, two daemons would not
+/// exclude each other.
+pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
+    choose(named, prepare)
+}
+
+/// Returns the directory that [`open`] would return, without creating it.
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Unusable> {
+    choose(named, examine)
+}
+
+/// Returns the run directory after it was prepared or examined by `prepare`.
+fn choose(named: Option<&Path>, prepare: Prepare) -> Result<PathBuf, Unusable> {
+    if let Some(dir) = named {
+        return prepare(dir, MODE);
+    }
+    let uid = Uid::effective();
+    if uid.is_root() {
+        match prepare(Path::new(ROOT_DIR), MODE) {
+            Err((_, RunDirProblem::Unusable(error))) if is_denied(&error) => {}
+            other => return other,
+        }
+    }
+    prepare(&own_dir(uid), PRIVATE)
+}
+
+/// Returns the path of the API socket in a run directory.
+pub(crate) fn api_socket(run_dir: &Path) -> PathBuf {
+    run_dir.join(API_SOCKET)
+}
+
+/// Returns the API socket that clients use if none was named: that of the user's own daemon if it
+/// exists, else that of root's. Creates nothing.
+pub(crate) fn default_api_socket() -> PathBuf {
+    let own = find(None).ok().map(|dir| api_socket(&dir));
+    let own = own.filter(|socket| socket.exists());
+    own.unwrap_or_else(|| api_socket(Path::new(ROOT_DIR)))
+}
+
+/// Returns the default run directory of a user other than root.
+fn own_dir(uid: Uid) -> PathBuf {
+    match runtime_dir(uid) {
+        Some(dir) => dir.join(NAME),
+        None => format!("/tmp/{NAME}-{uid}").into(),
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Returns the runtime directory that the system created for this user, if there is one.
+fn runtime_dir(uid: Uid) -> Option<PathBuf> {
+    let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let usual = PathBuf::from(format!("/run/user/{uid}"));
+    let is_own = |dir: &PathBuf| {
+        // A variable that `su` or `sudo` has kept names the directory of another user.
+        let found = fs::metadata(dir);
+        dir.is_absolute() && found.is_ok_and(|it| it.is_dir() && it.uid() == uid.as_raw())
+    };
+    named.into_iter().chain([usual]).find(is_own)
+}
+
+/// Creates a directory if it is missing. Checks that it belongs to this user and that other users
+/// cannot change it.
+fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    match DirBuilder::new().mode(mode).create(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err((dir.to_owned(), RunDirProblem::Unusable(error)))
+        }
+        _ => check(dir, mode),
+    }
+}
+
+/// Checks a directory as [`prepare`] does. If it is missing, checks that it could be created.
+fn examine(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    match check(dir, mode) {
+        Err((_, RunDirProblem::Unusable(error))) if error.kind() == io::ErrorKind::NotFound => {
+            let above = dir.parent().unwrap_or(dir);
+            match access(above, AccessFlags::W_OK | AccessFlags::X_OK) {
+                Ok(()) => Ok(dir.to_owned()),
+                Err(errno) => Err((dir.to_owned(), RunDirProblem::Unusable(errno.into()))),
+            }
+        }
+        checked => checked,
+    }
+}
+
+/// Checks that a directory belongs to this user and that other users cannot change it.
+fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+    let fail = |problem| Err((dir.to_owned(), problem));
+    let found = match fs::symlink_metadata(dir) {
+        Ok(found) => found,
+        Err(error) => return fail(RunDirProblem::Unusable(error)),
+    };
+    if !found.is_dir() {
+        return fail(RunDirProblem::NotADirectory);
+    }
+    if found.uid() != Uid::effective().as_raw() {
+        return fail(RunDirProblem::Foreign(found.uid()));
+    }
+    let open = if mode == PRIVATE { 0o077 } else { 0o022 };
+    if found.mode() & open != 0 {
+        return fail(RunDirProblem::Open(found.mode() & 0o7777));
+    }
+    Ok(dir.to_owned())
+}
+
+/// Creates a directory in the run directory that other users cannot search. Returns its path.
+pub(crate) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
+    prepare(&run_dir.join(name), PRIVATE)
+}
+
+/// Returns the directory that [`private`] would return, without creating it.
+pub(crate) fn find_private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
+    examine(&run_dir.join(name), PRIVATE)
+}
+
+/// Returns what can be done about a run directory that cannot be used.
+pub(crate) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
+    let dir = escape::path(dir);
+    match problem {
+        RunDirProblem::Unusable(_) => {
+            "name a directory on a writable file system with --run-dir".to_owned()
+        }
+        RunDirProblem::NotADirectory | RunDirProblem::Foreign(_) => {
+            format!("remove {dir}, or name another directory with --run-dir")
+        }
+        RunDirProblem::Open(_) => format!("run chmod go-rwx {dir}"),
+    }
+}
+
+/// The run directory of root.
+const ROOT_DIR: &str = "/run/plugind";
+
+/// The name of the API socket in the run directory.
+const API_SOCKET: &str = "plugind.sock";
+
+/// The name of the run directory in a directory of the user's own.
+const NAME: &str = "plugind";
+
+/// The mode of a run directory that other users may read and search.
+const MODE: u32 = 0o755;
+
+/// The mode of a directory that only its owner may use.
+const PRIVATE: u32 = 0o700;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_user_without_a_runtime_directory_has_one_below_tmp() {
+        let uid = Uid::from_raw(u32::MAX - 2);
+        assert_eq!(own_dir(uid), Path::new("/tmp/plugind-4294967293"));
+    }
+
+    #[test]
+    fn a_directory_is_created_and_used_again() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("run");
+        for _ in 0..2 {
+            assert_eq!(open(Some(&dir)).unwrap(), dir);
+            assert_eq!(private(&dir, "locks").unwrap(), dir.join("locks"));
+        }
+        let mode = fs::metadata(dir.join("locks")).unwrap().mode();
+        assert_eq!(mode & 0o7777, PRIVATE);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_or_have_put_there_is_refused() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |name: &str| above.path().join(name);
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(above.path(), at("link")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        for (name, expected) in [
+            ("open", "its mode, 0777, gives other users access"),
+            ("link", "it is not a directory"),
+            ("file", "it is not a directory"),
+            ("no/where", "No such file or directory (os error 2)"),
+        ] {
+            let (dir, problem) = open(Some(&at(name))).unwrap_err();
+            assert_eq!((dir, &*problem.to_string()), (at(name), expected));
+            assert!(remedy(&at(name), &problem).contains("run"));
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_only_looked_for_is_not_created() {
+        let above = tempfile::tempdir().unwrap();
+        let dir = above.path().join("run");
+        assert_eq!(find(Some(&dir)).unwrap(), dir);
+        assert_eq!(find_private(above.path(), "run").unwrap(), dir);
+        assert!(!dir.exists());
+        let (_, problem) = find(Some(&dir.join("below"))).unwrap_err();
+        assert!(matches!(problem, RunDirProblem::Unusable(_)), "{problem}");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(find(Some(&dir)).is_ok());
+        let (_, problem) = find_private(above.path(), "run").unwrap_err();
+        assert!(matches!(problem, RunDirProblem::Open(0o755)), "{problem}");
+    }
+
+    #[test]
+    fn the_directory_of_this_user_can_be_used_without_naming_it() {
+        let dir = open(None).unwrap();
+        let found = fs::symlink_metadata(&dir).unwrap();
+        assert_eq!(found.uid(), Uid::effective().as_raw());
+        assert_eq!(found.mode() & 0o022, 0);
+    }
+}

@@ -1,0 +1,304 @@
+//! Lists directories and examines paths.
+//!
+//! Does not judge what is found: [`crate::watch`] decides which names count.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::SFlag;
+
+use super::mounts::Mounts;
+use super::open_path::{OpenError, open_path};
+use super::stat::Stat;
+use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
+use crate::{config, escape};
+
+/// Prepares a directory for being watched and listed. A missing root is created. A directory below
+/// a root is returned as an open file, unless `/proc` is not mounted.
+pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
+    match place {
+        Place::MissingRoot => create(dir).map(|()| None),
+        Place::Root => Ok(None),
+        Place::Below => {
+            let opened = open_directory(dir, mounts)?;
+            Ok(Some(opened).filter(|_| mounts.is_known()))
+        }
+    }
+}
+
+/// Examines a path below a root; if it is a symbolic link, its target: only a socket counts. A
+/// directory on the way may just have been replaced by a link, which is not followed.
+pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
+    let open = |flags| Ok(Stat::of(&open_path(path, flags, mounts)?)?);
+    let found = open(OFlag::O_NOFOLLOW).and_then(|found| match found.file_type {
+        SFlag::S_IFLNK => Ok((true, open(OFlag::empty())?)),
+        _ => Ok((false, found)),
+    });
+    match found {
+        Ok((true, target)) if target.is_socket() => EntryKind::Link(target.identity),
+        Ok((true, _)) => EntryKind::Other,
+        Ok((false, found)) => found.kind(),
+        Err(OpenError::System(error)) => unexamined(path, &error),
+        Err(error) => refused(path, &error),
+    }
+}
+
+/// Logs why a path is not examined. Returns [`EntryKind::Other`].
+fn refused(path: &Path, error: &OpenError) -> EntryKind {
+    log::debug!("{}: ignored: {error}", escape::path(path));
+    EntryKind::Other
+}
+
+/// Returns the kind of a path that cannot be examined: [`EntryKind::Other`] if the error proves
+/// that there is nothing at the path, or [`EntryKind::Unknown`], because other errors do not show
+/// what the file is.
+fn unexamined(path: &Path, error: &io::Error) -> EntryKind {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => EntryKind::Other,
+        _ => {
+            let path = escape::path(path);
+            log::debug!("{path}: cannot examine the file: {}", cause(error));
+            EntryKind::Unknown
+        }
+    }
+}
+
+/// Returns the obstacle behind an error that does not have a special meaning for its system call.
+pub(crate) fn cause(error: &io::Error) -> Cause {
+    match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::EACCES | Errno::EPERM => Cause::Denied,
+        Errno::EROFS => Cause::ReadOnly,
+        Errno::EMFILE | Errno::ENFILE => Cause::DescriptorsUsedUp,
+        Errno::UnknownErrno => Cause::Other(error.to_string()),
+        errno => Cause::Other(errno.desc().to_owned()),
+    }
+}
+
+/// Creates a directory and those above it, unless they exist.
+pub(crate) fn create(dir: &Path) -> Result<(), Problem> {
+    let created = DirBuilder::new().recursive(true).mode(MODE).create(dir);
+    created.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Problem::NotADirectory,
+        _ if is_absent(dir) => Problem::NotCreated(cause(&error)),
+        // The directory may exist below one that cannot be searched now.
+        _ => Problem::NotRead(cause(&error)),
+    })
+}
+
+/// Returns whether it is certain that nothing exists at a path.
+fn is_absent(path: &Path) -> bool {
+    let error = fs::symlink_metadata(path).err();
+    error.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
+    })
+}
+
+/// Opens a directory below a root, through which it is watched and listed: a symbolic link that
+/// replaces it, or a directory above it, is not followed.
+fn open_directory(dir: &Path, mounts: &Mounts) -> Result<File, Problem> {
+    let opened = open_path(dir, OFlag::O_NOFOLLOW, mounts).map_err(|error| cannot_open(&error))?;
+    let found = Stat::of(&opened).map_err(|error| cannot_read(&error))?;
+    match found.file_type {
+        SFlag::S_IFDIR => Ok(opened),
+        _ => Err(Problem::NotADirectory),
+    }
+}
+
+/// Returns the problem with a directory that cannot be opened.
+pub(crate) fn cannot_open(error: &OpenError) -> Problem {
+    match error {
+        OpenError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
+        OpenError::Link => Problem::NotADirectory,
+        OpenError::System(error) => cannot_read(error),
+    }
+}
+
+/// Returns a path that leads to an open directory wherever the directory is moved. The path does
+/// not end in a symbolic link.
+pub(crate) fn within(held: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
+}
+
+/// Lists an existing directory, through `held` if the directory is open already. Reads at most
+/// [`config::MAX_NAMES`] names and at most `names`, from which it subtracts those that were read,
+/// and examines at most [`config::MAX_EXAMINED_NAMES`].
+pub(crate) fn list(
+    dir: &Path,
+    held: Option<&File>,
+    mounts: &Mounts,
+    names: &mut usize,
+) -> Result<Listing, Problem> {
+    let opened = match held {
+        Some(held) => fs::read_dir(within(held)),
+        None => fs::read_dir(dir),
+    };
+    let mut listing = Listing {
+        entries: Vec::new(),
+        is_cut: false,
+        unreported: None,
+    };
+    let (mut path, mut examined) = (PathBuf::new(), 0);
+    let mut left = config::MAX_NAMES.min(*names);
+    for entry in opened.map_err(|error| cannot_read(&error))? {
+        if left == 0 || examined >= config::MAX_EXAMINED_NAMES {
+            listing.is_cut = true;
+            break;
+        }
+        (left, *names) = (left - 1, *names - 1);
+        let entry = entry.map_err(|error| cannot_read(&error))?;
+        let name = entry.file_name();
+        path.clear();
+        path.push(dir);
+        path.push(&name);
+        let kind = match entry.file_type() {
+            // The directory itself contains the type of each entry.
+            Ok(found) if found.is_dir() => EntryKind::Directory,
+            Ok(found) if found.is_socket() || found.is_symlink() => {
+                examined += 1 + usize::from(found.is_symlink());
+                examine_path(&path, mounts)
+            }
+            Ok(_) => EntryKind::Other,
+            Err(error) => unexamined(&path, &error),
+        };
+        // Files that do not count matter only to the log.
+        if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
+            listing.entries.push(Entry { name, kind });
+        }
+    }
+    Ok(listing)
+}
+
+fn cannot_read(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::Missing,
+        io::ErrorKind::NotADirectory => Problem::NotADirectory,
+        _ => Problem::NotRead(cause(error)),
+    }
+}
+
+/// The mode of a plugins directory that is created here (kubelet's root set-up: the same).
+const MODE: u32 = 0o750;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// Lists a whole directory.
+    fn list(dir: &Path) -> Result<Listing, Problem> {
+        super::list(dir, None, &Mounts::default(), &mut usize::MAX.clone())
+    }
+
+    #[test]
+    fn the_kind_of_everything_in_a_directory_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        fs::write(at("file"), "").unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        symlink(at("socket"), at("link")).unwrap();
+        symlink(at("directory"), at("link to a directory")).unwrap();
+        symlink(at("nowhere"), at("link to nothing")).unwrap();
+
+        let mut listing = list(dir.path()).unwrap();
+        listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let socket = examine_path(&at("socket"), &Mounts::default());
+        let EntryKind::Socket(identity) = socket else {
+            panic!("{socket:?}");
+        };
+        let entry = |name: &str, kind| Entry {
+            name: name.into(),
+            kind,
+        };
+        assert_eq!(
+            listing.entries,
+            [
+                entry("directory", EntryKind::Directory),
+                entry("link", EntryKind::Link(identity)),
+                entry("socket", socket)
+            ]
+        );
+        assert!(!listing.is_cut);
+        for nothing in ["file", "link to a directory", "link to nothing", "nowhere"] {
+            assert_eq!(
+                examine_path(&at(nothing), &Mounts::default()),
+                EntryKind::Other,
+                "{nothing}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_whose_mode_changes_stays_the_same_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let before = examine_path(&path, &Mounts::default());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(examine_path(&path, &Mounts::default()), before);
+    }
+
+    #[test]
+    fn a_directory_is_listed_up_to_the_limits_on_its_names_and_on_those_that_are_examined() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let sub = at("sub");
+        fs::create_dir(&sub).unwrap();
+        for n in 0..config::MAX_EXAMINED_NAMES / 2 {
+            symlink("/", sub.join(n.to_string())).unwrap();
+        }
+        assert!(!list(&sub).unwrap().is_cut);
+        symlink("/", sub.join("more")).unwrap();
+        assert!(list(&sub).unwrap().is_cut);
+
+        for n in 0..10 {
+            fs::create_dir(at(&n.to_string())).unwrap();
+        }
+        let mut names = 12;
+        let whole = super::list(dir.path(), None, &Mounts::default(), &mut names).unwrap();
+        assert_eq!((whole.entries.len(), whole.is_cut, names), (11, false, 1));
+        let cut = super::list(dir.path(), None, &Mounts::default(), &mut 10).unwrap();
+        assert_eq!((cut.entries.len(), cut.is_cut), (10, true));
+    }
+
+    #[test]
+    fn a_missing_directory_is_created_with_those_above_it_and_is_not_open_to_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let nested = dir.path().join("a/b");
+        create(&nested).unwrap();
+        create(&nested).unwrap();
+        let mode = fs::metadata(&nested).unwrap().mode() & 0o777;
+        assert_eq!(mode & !MODE, 0, "{mode:o}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_directory_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(create(&file), Err(Problem::NotADirectory));
+        let too_long = dir.path().join("n".repeat(300));
+        let unknown = create(&too_long);
+        assert!(matches!(unknown, Err(Problem::NotRead(_))), "{unknown:?}");
+        let below = create(&file.join("below"));
+        assert!(matches!(below, Err(Problem::NotCreated(_))), "{below:?}");
+        assert_eq!(list(&file), Err(Problem::NotADirectory));
+        assert_eq!(list(&dir.path().join("none")), Err(Problem::Missing));
+        let link = dir.path().join("link");
+        symlink(dir.path(), &link).unwrap();
+        assert_eq!(
+            open_directory(&link, &Mounts::default()).map(drop),
+            Err(Problem::NotADirectory)
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! The type and the identity of the file at a path, by statx(2).
+//!
+//! The standard library reads birth times only if the C library has `statx`, and musl, with which
+//! the static binary is linked, does not have it. So the system call is made here, in the same way
+//! everywhere.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use nix::sys::stat::{SFlag, makedev};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use rustix::io::Errno;
+
+use crate::watch::{EntryKind, Identity};
+
+/// A file's type and identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// The type of the file.
+    pub(crate) file_type: SFlag,
+    /// The identity of the file.
+    pub(crate) identity: Identity,
+    /// Whether the time in the identity is the birth time.
+    pub(crate) has_birth_time: bool,
+}
+
+impl Stat {
+    /// Examines the file at `path`, following symbolic links.
+    pub(crate) fn follow(path: &Path) -> io::Result<Self> {
+        let found = statx(CWD, path, AtFlags::empty(), WANTED);
+        Self::or(&found, || fs::metadata(path))
+    }
+
+    /// Examines an open file.
+    pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
+        let found = statx(file, c"", AtFlags::EMPTY_PATH, WANTED);
+        Self::or(&found, || file.metadata())
+    }
+
+    /// Returns what statx has found. If statx is unavailable, examines the file by `other`: the
+    /// kernel is older than Linux 4.11, or a system call filter that predates statx denies the
+    /// call.
+    fn or(
+        found: &Result<Statx, Errno>,
+        other: impl FnOnce() -> io::Result<fs::Metadata>,
+    ) -> io::Result<Self> {
+        match found {
+            Ok(found) => Ok(Self::from(found)),
+            Err(Errno::NOSYS | Errno::PERM) => other().map(|found| Self::from(&found)),
+            Err(errno) => Err((*errno).into()),
+        }
+    }
+
+    /// Returns whether the file is a socket.
+    pub(crate) fn is_socket(&self) -> bool {
+        self.file_type == SFlag::S_IFSOCK
+    }
+
+    /// Returns the kind of the file for the watch. A symbolic link itself is [`EntryKind::Other`].
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self.file_type {
+            SFlag::S_IFSOCK => EntryKind::Socket(self.identity),
+            SFlag::S_IFDIR => EntryKind::Directory,
+            _ => EntryKind::Other,
+        }
+    }
+}
+
+impl From<&Statx> for Stat {
+    fn from(found: &Statx) -> Self {
+        let has_birth_time = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let btime = if has_birth_time {
+            found.stx_btime
+        } else {
+            found.stx_mtime
+        };
+        Self {
+            file_type: type_of(found.stx_mode.into()),
+            identity: Identity {
+                device: makedev(found.stx_dev_major.into(), found.stx_dev_minor.into()),
+                inode: found.stx_ino,
+                btime: (btime.tv_sec, btime.tv_nsec),
+            },
+            has_birth_time,
+        }
+    }
+}
+
+impl From<&fs::Metadata> for Stat {
+    fn from(found: &fs::Metadata) -> Self {
+        let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
+        Self {
+            file_type: type_of(found.mode()),
+            identity: Identity {
+                device: found.dev(),
+                inode: found.ino(),
+                btime: (found.mtime(), nanoseconds),
+            },
+            has_birth_time: false,
+        }
+    }
+}
+
+/// Returns the type of a file with this mode.
+fn type_of(mode: u32) -> SFlag {
+    SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
+}
+
+/// The fields that are requested from statx: those of type and identity.
+const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::INO)
+    .union(StatxFlags::MTIME)
+    .union(StatxFlags::BTIME);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::time::UNIX_EPOCH;
+
+    use nix::fcntl::AT_FDCWD;
+    use nix::sys::stat::{UtimensatFlags, utimensat};
+    use nix::sys::time::TimeSpec;
+
+    use super::*;
+
+    #[test]
+    fn two_ways_lead_to_one_identity_and_it_agrees_with_the_standard_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "").unwrap();
+        let stat = Stat::follow(&path).unwrap();
+        assert_eq!(Stat::of(&fs::File::open(&path).unwrap()).unwrap(), stat);
+        let found = fs::metadata(&path).unwrap();
+        let Identity { device, inode, .. } = stat.identity;
+        assert_eq!((device, inode), (found.dev(), found.ino()));
+        if let Ok(created) = found.created() {
+            let since = created.duration_since(UNIX_EPOCH).unwrap();
+            let expected = (
+                i64::try_from(since.as_secs()).unwrap(),
+                since.subsec_nanos(),
+            );
+            assert_eq!(stat.identity.btime, expected);
+        }
+    }
+
+    #[test]
+    fn without_statx_the_type_of_a_file_is_found_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let _listener = UnixListener::bind(at("socket")).unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink("socket", at("link")).unwrap();
+        for (name, expected) in [
+            ("socket", SFlag::S_IFSOCK),
+            ("directory", SFlag::S_IFDIR),
+            ("link", SFlag::S_IFLNK),
+        ] {
+            let found = Stat::from(&fs::symlink_metadata(at(name)).unwrap());
+            assert_eq!(found.file_type, expected);
+        }
+    }
+
+    #[test]
+    fn a_socket_keeps_its_identity_when_its_times_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        if fs::metadata(&path).unwrap().created().is_err() {
+            return; // The file system has no birth times: the identity has a modification time.
+        }
+        let before = Stat::follow(&path).unwrap();
+        let earlier = TimeSpec::new(1_000_000_000, 0);
+        utimensat(
+            AT_FDCWD,
+            &path,
+            &earlier,
+            &earlier,
+            UtimensatFlags::FollowSymlink,
+        )
+        .unwrap();
+        assert_eq!(Stat::follow(&path).unwrap(), before);
+    }
+}

@@ -1,0 +1,267 @@
+//! The state file, which keeps the registered plugins over a restart.
+//!
+//! Each version is written beside the old one and renamed over it, so that there is a complete file
+//! at every moment. It is written some time after a change, so that a burst of registrations is one
+//! version, but before a program is started: what the program may set up is always known to the
+//! next daemon. The file is useful during one boot only, so it is not forced onto the disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use super::permissions;
+use crate::config::{MAX_STATE_FILE, STATE_FILE_DELAY, STATE_FILE_RETRY};
+use crate::daemon::ProgramProblem;
+use crate::daemon::SetupError;
+use crate::escape;
+use crate::manager::{Manager, SavedState};
+use crate::time::Time;
+
+/// The state file, and when it is written next.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+    /// The id of the current boot. `None` if the id cannot be read: then the file is neither read
+    /// nor written, because it could not be distinguished from a file of an earlier boot.
+    boot: Option<String>,
+    /// The manager's revision in the last version, or after the start.
+    written: u64,
+    /// The time at which the next version is written.
+    due: Option<Time>,
+    /// The pause before the next attempt, if the last version could not be written.
+    pause: Option<Duration>,
+    /// Whether a warning was logged that plugins were left out.
+    is_too_long: bool,
+}
+
+impl StateFile {
+    /// Returns the state file at `path`, which need not exist.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self {
+            boot: boot_id(&path),
+            path,
+            written: 0,
+            due: None,
+            pause: None,
+            is_too_long: false,
+        }
+    }
+
+    /// Checks that only root and this user can put another file in the place of the state file, and
+    /// that the file can be written.
+    pub(crate) fn check(&mut self) -> Result<(), SetupError> {
+        let file = self.path.clone();
+        match permissions::trusted_file(&self.path) {
+            Ok(place) => self.path = place,
+            Err(ProgramProblem::NotFound(error)) => {
+                return Err(SetupError::StateFile { file, error });
+            }
+            Err(problem) => return Err(SetupError::StateDirectory { file, problem }),
+        }
+        self.check_writable()
+            .map_err(|error| SetupError::StateFile { file, error })
+    }
+
+    /// Checks that the file can be written, except for errors that may pass: a full disk may have
+    /// room later, but a missing directory will not appear.
+    fn check_writable(&self) -> io::Result<()> {
+        let beside = beside(&self.path);
+        let opened = options().create_new(true).open(&beside);
+        match opened.map_err(|error| (errno(&error), error)) {
+            Ok(_) => fs::remove_file(beside)?,
+            // Left behind by a daemon that was killed: the first version replaces it.
+            Err((Errno::EEXIST, _)) => {}
+            Err((
+                Errno::ENOSPC | Errno::EDQUOT | Errno::EMFILE | Errno::ENFILE | Errno::EIO,
+                _,
+            )) => {}
+            Err((_, error)) => return Err(error),
+        }
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            let path = escape::path(&self.path);
+            return Err(io::Error::other(format!("{path} is not a regular file")));
+        }
+        Ok(())
+    }
+
+    /// Restores the plugins of the file in the manager. A file that cannot be used is logged, and
+    /// stays until the next version replaces it.
+    pub(crate) fn restore(&mut self, manager: &mut Manager) {
+        let path = escape::path(&self.path);
+        let Some(boot) = &self.boot else { return };
+        match self.read(boot) {
+            Ok(state) => {
+                log::info!(
+                    "{path}: restored plugins from the state file count={}",
+                    state.len()
+                );
+                manager.restore(state);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => log::warn!(
+                "{path}: the state file is ignored: {error}; plugins that disappeared while \
+                 plugind was not running are not deregistered"
+            ),
+        }
+        self.written = manager.revision();
+    }
+
+    fn read(&self, boot: &str) -> io::Result<SavedState> {
+        let content = permissions::read_trusted(&self.path, MAX_STATE_FILE, false)?;
+        SavedState::decode(&content, boot).map_err(io::Error::other)
+    }
+
+    /// Returns when [`StateFile::handle_timeout`] has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Schedules a write if the manager has changed since the last version.
+    pub(crate) fn notice(&mut self, manager: &Manager, now: Time) {
+        if self.boot.is_none() {
+            return; // The file is never written.
+        }
+        if self.due.is_none() && manager.revision() != self.written {
+            self.due = Some(now + STATE_FILE_DELAY);
+        }
+    }
+
+    /// Writes the next version if that is due.
+    pub(crate) fn handle_timeout(&mut self, manager: &Manager, now: Time) {
+        if self.due.is_some_and(|due| due <= now) {
+            let _is_logged = self.save(manager, now);
+        }
+    }
+
+    /// Writes the next version now, if the manager has changed. Returns why that is impossible.
+    pub(crate) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
+        self.due = None;
+        self.write(manager).map_err(|error| {
+            self.failed(&error, now);
+            format!("cannot write the state file: {error}")
+        })
+    }
+
+    fn write(&mut self, manager: &Manager) -> io::Result<()> {
+        let is_changed = manager.revision() != self.written;
+        let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {
+            return Ok(());
+        };
+        let mut file = create(&beside(&self.path))?;
+        let mut state = manager.snapshot(boot);
+        file.write_all(&state.encode())?;
+        fs::rename(beside(&self.path), &self.path)?;
+        self.written = manager.revision();
+        self.succeeded(state.left_out());
+        Ok(())
+    }
+
+    /// Logs what has changed since the last version: it was not written, or not as a whole.
+    fn succeeded(&mut self, left_out: usize) {
+        let path = escape::path(&self.path);
+        if self.pause.take().is_some() {
+            log::info!("{path}: the state file can be written again");
+        }
+        if left_out > 0 && !self.is_too_long {
+            log::warn!(
+                "{path}: plugins were left out of the state file, because they do not fit or have \
+                 a path that is not UTF-8 count={left_out}"
+            );
+        }
+        self.is_too_long = left_out > 0;
+    }
+
+    /// Schedules a retry after a pause that doubles each time. Logs only the first failure.
+    fn failed(&mut self, error: &io::Error, now: Time) {
+        if self.pause.is_none() {
+            let path = escape::path(&self.path);
+            log::warn!("{path}: cannot write the state file, retrying: {error}");
+        }
+        let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
+        let pause = pause.min(STATE_FILE_RETRY);
+        self.pause = Some(pause);
+        self.due = Some(now + pause);
+    }
+}
+
+/// Returns the id of the current boot. If it cannot be read, logs that the state file at `path` is
+/// not used.
+fn boot_id(path: &Path) -> Option<String> {
+    let problem = match fs::read_to_string(BOOT_ID) {
+        Ok(id) if !id.trim().is_empty() => return Some(id.trim().to_owned()),
+        Ok(_) => "it is empty".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    log::warn!(
+        "{}: the state file is neither read nor written: cannot read the boot ID from {BOOT_ID}: \
+         {problem}; mount /proc",
+        escape::path(path)
+    );
+    None
+}
+
+/// Creates the file at `path` in the place of what is there, which may be a pipe or a symbolic link
+/// to another file.
+fn create(path: &Path) -> io::Result<File> {
+    if let Err(error) = fs::remove_file(path) {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+    }
+    options().create_new(true).open(path)
+}
+
+/// Returns the path at which the next version of the file at `path` is written.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    beside.into()
+}
+
+/// Returns the options for a new file that only its user may read.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}
+
+/// The file with the kernel's id of the current boot (`random(4)`).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::HandlerTable;
+
+    #[test]
+    fn a_directory_in_the_place_of_the_file_prevents_a_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("state");
+        fs::create_dir(&place).unwrap();
+        let error = StateFile::new(place.clone()).check().unwrap_err();
+        let expected = format!("{} is not a regular file", place.display());
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+
+    #[test]
+    fn without_a_boot_id_a_change_never_makes_the_daemon_wake_up() {
+        let manager = Manager::new(HandlerTable::new());
+        for (boot, is_due) in [(Some("0a1b".to_owned()), true), (None, false)] {
+            let mut file = StateFile {
+                boot,
+                written: manager.revision() + 1,
+                ..StateFile::new("/no/such/file".into())
+            };
+            file.notice(&manager, Time::ZERO);
+            assert_eq!(file.poll_timeout().is_some(), is_due);
+        }
+    }
+}

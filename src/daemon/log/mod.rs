@@ -1,0 +1,262 @@
+//! The daemon's log: lines on standard error, which peers cannot flood, and which are written
+//! without waiting for a reader.
+//!
+//! ```text
+//! 2026-01-31T12:00:00.250Z INFO  watching plugins directory path=/r
+//!
+//! log::info!() --> filter --> limiter --> buffer --> sink --> standard error
+//!                                |           |
+//!             lines suppressed <-+           +-> lines dropped
+//! ```
+//!
+//! A line about a socket or a plugin begins with the path or the name and `": "`, and counts
+//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
+//! always admitted.
+
+mod buffer;
+mod filter;
+mod format;
+mod limiter;
+mod sink;
+mod time_of_day;
+
+use std::io::{self, Stderr};
+use std::panic;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use log::{Level, LevelFilter, Log, Metadata, Record};
+
+use self::buffer::{Buffer, Origin};
+use self::filter::Filter;
+pub use self::filter::FilterError;
+use self::limiter::Limiter;
+use self::sink::Sink;
+pub use self::time_of_day::TimeOfDay;
+use crate::config::LogFormat;
+use crate::daemon::clock::Clock;
+use crate::time::Time;
+
+/// The logger behind `log::info!()` and the other macros, once it is installed.
+///
+/// The owner calls [`Logger::handle_timeout`] when [`Logger::poll_timeout`] has passed, and
+/// [`Logger::finish`] at the end.
+#[derive(Debug)]
+pub struct Logger {
+    clock: Clock,
+    sink: Sink<Stderr>,
+    format: LogFormat,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    filter: Filter,
+    limiter: Limiter,
+    buffer: Buffer,
+}
+
+impl Logger {
+    /// Installs a logger for panics and for the records up to `level`. `directives`, as in the
+    /// environment variable `RUST_LOG`, have priority over the level; those that are invalid are
+    /// ignored, after a warning on standard error. Without a format, lines have that of the journal
+    /// if standard error leads there.
+    ///
+    /// Returns `None` if a logger is already installed.
+    pub fn install(
+        level: LevelFilter,
+        directives: &str,
+        format: Option<LogFormat>,
+    ) -> Option<&'static Self> {
+        let format = format.unwrap_or_else(LogFormat::of_stderr);
+        let filter = Filter::new(level, directives);
+        let most = filter.most();
+        let logger: &'static Self = Box::leak(Box::new(Self {
+            clock: Clock::start(),
+            sink: Sink::new(io::stderr()),
+            format,
+            state: Mutex::new(State {
+                filter,
+                limiter: Limiter::default(),
+                buffer: Buffer::default(),
+            }),
+        }));
+        log::set_logger(logger).ok()?;
+        log::set_max_level(most);
+        panic::set_hook(Box::new(|panic| logger.print(&format!("plugind: {panic}"))));
+        Some(logger)
+    }
+
+    /// Sets which records are logged from now on: as if the logger had been installed with these
+    /// directives, such as `debug` or `plugind::watch=trace`. Empty directives restore those of
+    /// [`Logger::install`].
+    ///
+    /// # Errors
+    ///
+    /// Nothing changes if a directive is neither a level nor names a module of this crate.
+    pub fn set_filter(&self, directives: &str) -> Result<(), FilterError> {
+        let mut state = self.state();
+        state.filter.set(directives)?;
+        log::set_max_level(state.filter.most());
+        Ok(())
+    }
+
+    /// Sets the level of [`Logger::install`]; directives have priority over it.
+    pub fn set_level(&self, level: LevelFilter) {
+        let mut state = self.state();
+        state.filter.set_level(level);
+        log::set_max_level(state.filter.most());
+    }
+
+    /// Writes an error as it is, after the lines in the buffer.
+    pub fn print(&self, line: &str) {
+        let line = self.format.error(line);
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let _ = self.sink.write(&line); // A panic while a line is being formatted.
+                return;
+            }
+        };
+        let now = self.clock.now();
+        state.buffer.add(&line, Origin::Daemon, &self.sink, now);
+    }
+
+    /// Returns how long to wait at most before [`Logger::handle_timeout`], or `None` if nothing is
+    /// due before the next record.
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let state = self.state();
+        let retry = state.buffer.poll_timeout();
+        let next = state.limiter.poll_timeout().into_iter().chain(retry).min();
+        next.map(|at| self.clock.until(at))
+    }
+
+    /// Writes what could not be written before, and reports suppressed and lost lines.
+    pub fn handle_timeout(&self) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        if state.limiter.poll_timeout().is_some_and(|at| at <= now) {
+            self.report_suppressed(&mut state, now);
+        }
+        if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
+            state.buffer.flush(&self.sink, now);
+        }
+        self.report_lost(&mut state, now);
+    }
+
+    /// Reports all suppressed and lost lines, due or not, and tries once more to write the buffer.
+    pub fn finish(&self) {
+        let mut state = self.state();
+        let now = self.clock.now();
+        self.report_suppressed(&mut state, now);
+        state.buffer.flush(&self.sink, now);
+        self.report_lost(&mut state, now);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log for Logger {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.state().filter.admits(metadata)
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let mut state = self.state();
+        if !state.filter.admits(record.metadata()) {
+            return;
+        }
+        let now = self.clock.now();
+        let (level, target) = (record.level(), record.target());
+        let message = record.args().to_string();
+        if OWN.contains(&target) {
+            let line = self.format.line(level, target, &message);
+            return state.buffer.add(&line, Origin::Daemon, &self.sink, now);
+        }
+        let subject = subject(&message);
+        let is_detail = level >= Level::Debug;
+        if state.limiter.admits(subject, is_detail, now) {
+            let line = self.format.line(level, target, &message);
+            state.limiter.charge(subject, line.len(), now);
+            state.buffer.add(&line, Origin::Peer, &self.sink, now);
+            self.report_lost(&mut state, now);
+        }
+    }
+
+    fn flush(&self) {
+        let now = self.clock.now();
+        self.state().buffer.flush(&self.sink, now);
+    }
+}
+
+impl Logger {
+    fn report_suppressed(&self, state: &mut State, now: Time) {
+        for (subject, count) in state.limiter.take_suppressed() {
+            let line = self.warning(&format!(
+                "{subject}: lines suppressed, because they exceed the rate limit count={count}"
+            ));
+            state.limiter.charge(None, line.len(), now);
+            state.buffer.add(&line, Origin::Peer, &self.sink, now);
+        }
+    }
+
+    fn report_lost(&self, state: &mut State, now: Time) {
+        if let Some(count) = state.buffer.take_lost() {
+            let line = self.warning(&format!(
+                "log: lines dropped, because standard error could not be written count={count}"
+            ));
+            state.buffer.add(&line, Origin::Daemon, &self.sink, now);
+        }
+    }
+
+    /// Returns the line of a warning of the logger itself.
+    fn warning(&self, message: &str) -> Vec<u8> {
+        self.format.line(Level::Warn, module_path!(), message)
+    }
+}
+
+/// Returns the path of the socket or the name of the plugin that a line is about.
+fn subject(message: &str) -> Option<&str> {
+    message.split_once(": ").map(|(subject, _)| subject)
+}
+
+/// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
+/// its limits and the directories that the user named. Plugins can cause such lines only rarely.
+pub(crate) const OWN: [&str; 9] = [
+    "plugind::daemon::api::listener",
+    "plugind::daemon::fs::by_name",
+    "plugind::daemon::fs::file_lock",
+    "plugind::daemon::fs::lock",
+    "plugind::daemon::fs::roots",
+    "plugind::daemon::service::run",
+    "plugind::daemon::service::sd_notify",
+    "plugind::daemon::fs::state_file",
+    "plugind::manager::connections",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_subject_is_what_comes_before_the_first_colon_and_blank() {
+        assert_eq!(subject("/r/a.sock: attempt 3: done"), Some("/r/a.sock"));
+        assert_eq!(subject("/r/a:b.sock: done"), Some("/r/a:b.sock"));
+        assert_eq!(subject("no subject at /r/a.sock:"), None);
+    }
+
+    #[test]
+    fn the_modules_whose_lines_are_always_admitted_exist() {
+        for module in OWN {
+            let path = module.replace("plugind::", "src/").replace("::", "/") + ".rs";
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+            assert!(path.exists(), "{}", path.display());
+        }
+        assert!(module_path!().starts_with("plugind::daemon::log"));
+    }
+}

@@ -1,0 +1,103 @@
+//! The start of programs.
+//!
+//! A program leads a process group of its own and has none of what the daemon has changed for
+//! itself. Where it is wanted, the kernel kills it with the daemon.
+
+#![allow(unsafe_code, reason = "pre_exec has no safe form")]
+
+use std::ffi::{OsStr, c_ulong};
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getpid, getppid};
+
+use super::descriptors;
+use crate::handler::Program;
+
+/// Starts a program with this standard input and `PATH`, and returns when the kernel has executed
+/// it. Its output is discarded, its standard error is a pipe, and its working directory is the
+/// root.
+///
+/// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
+/// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
+/// created this process", so this is only for a thread that lives as long as its process. Children
+/// of the program are not killed, nor is a set-user-ID program.
+pub(crate) fn start(
+    program: &Program,
+    path: &OsStr,
+    stdin: File,
+    dies_with_thread: bool,
+) -> io::Result<Child> {
+    if is_for_a_shell(&program.path) {
+        return Err(Errno::ENOEXEC.into());
+    }
+    let parent = dies_with_thread.then(getpid);
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.arguments)
+        .env_clear()
+        .env("PATH", path)
+        .envs(
+            program
+                .environment
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
+        .stdin(stdin)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .current_dir("/")
+        .process_group(0);
+    // SAFETY: between fork and exec only async-signal-safe functions may be called, because the
+    // process may have several threads. `prepare` calls pthread_sigmask and getppid, which
+    // signal-safety(7) lists, and prctl(2) and setrlimit(2), which are plain system calls; it
+    // neither allocates nor locks.
+    unsafe { command.pre_exec(move || prepare(parent).map_err(io::Error::from)) };
+    command.spawn()
+}
+
+/// Takes back what a program and its children would inherit of what the daemon has set for itself:
+/// a mask that blocks signals for the sake of the loop, a minimal timer slack and a raised limit of
+/// descriptors. With a parent, has the program killed when that ends.
+fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
+    if let Some(parent) = parent {
+        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        // The parent may have ended before the call.
+        if getppid() != parent {
+            return Err(Errno::ESRCH);
+        }
+    }
+    SigSet::empty().thread_set_mask()?;
+    // If this fails, the daemon could not reduce its slack either.
+    let _ = prctl::set_timerslack(USUAL_SLACK);
+    match descriptors::limit_of_programs() {
+        Some((soft, hard)) => setrlimit(Resource::RLIMIT_NOFILE, soft, hard),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether a file is neither a binary nor a script that names its interpreter.
+///
+/// exec(3): "If the header of a file isn't recognized (the attempted execve(2) failed with the
+/// error ENOEXEC), these functions will execute the shell (/bin/sh) with the path of the file as
+/// its first argument." A file that cannot be read here cannot be read by a shell either.
+fn is_for_a_shell(program: &Path) -> bool {
+    use io::Read as _;
+    let mut head = [0; 4];
+    let read = File::open(program).and_then(|mut file| file.read_exact(&mut head));
+    let is_known = head.starts_with(b"#!") || head == *b"\x7fELF";
+    match read {
+        Ok(()) => !is_known,
+        Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+    }
+}
+
+/// The default timer slack on Linux (nanoseconds).
+const USUAL_SLACK: c_ulong = 50_000;

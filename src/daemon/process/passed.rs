@@ -1,0 +1,122 @@
+//! Sockets that the service manager passes to the daemon (sd_listen_fds(3)).
+//!
+//! They listen already. Their files with owner and mode belong to the service manager, which keeps
+//! them open: a client that connects while no daemon runs waits for the next one.
+
+#![allow(
+    unsafe_code,
+    reason = "a passed descriptor is known by its number alone"
+)]
+
+use std::env;
+use std::fmt;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::libc;
+use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
+
+use super::environment::{number, own_id};
+use crate::daemon::SetupError;
+
+/// The sockets that were passed.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    /// The socket of the API, a Unix socket.
+    pub(crate) api: Option<OwnedFd>,
+    /// The socket of the metrics, of any address family.
+    pub(crate) metrics: Option<OwnedFd>,
+}
+
+/// The reason why a passed descriptor cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassedProblem {
+    /// The descriptor is not open.
+    NotOpen,
+    /// It has a name that stands for nothing here.
+    UnknownName,
+    /// Another one has the same name, or none either.
+    Repeated,
+    /// It is not a listening stream socket.
+    NotListening,
+    /// It is not a Unix socket.
+    NotUnix,
+    /// The API is off, or its group was named.
+    Unwanted,
+}
+
+/// Takes the sockets that were passed to this process. A second call finds none of them.
+pub(crate) fn take() -> Result<Passed, SetupError> {
+    let mut passed = Passed::default();
+    if number("LISTEN_PID") != Some(own_id()) {
+        return Ok(passed);
+    }
+    let count = number("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    for fd in FIRST..FIRST.saturating_add(count.unwrap_or(0)) {
+        let name = names.next().unwrap_or_default();
+        passed.add(fd, name).map_err(|problem| SetupError::Passed {
+            name: name.to_owned(),
+            problem,
+        })?;
+    }
+    Ok(passed)
+}
+
+impl Passed {
+    fn add(&mut self, fd: RawFd, name: &str) -> Result<(), PassedProblem> {
+        let socket = adopt(fd).ok_or(PassedProblem::NotOpen)?;
+        let place = match name {
+            "metrics" => &mut self.metrics,
+            // systemd calls a socket without a name after its unit.
+            "api" | "" | "unknown" => &mut self.api,
+            unit if unit.ends_with(".socket") => &mut self.api,
+            _ => return Err(PassedProblem::UnknownName),
+        };
+        let is_stream = getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
+        let is_listening = getsockopt(&socket, sockopt::AcceptConn) == Ok(true);
+        let unblocked = fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+        if !is_stream || !is_listening || unblocked.is_err() {
+            return Err(PassedProblem::NotListening);
+        }
+        if name != "metrics" && getsockname::<UnixAddr>(socket.as_raw_fd()).is_err() {
+            return Err(PassedProblem::NotUnix);
+        }
+        if place.replace(socket).is_some() {
+            return Err(PassedProblem::Repeated);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the open descriptor of this number, which programs do not inherit any more, if this
+/// process has inherited it.
+fn adopt(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: this call reads a flag of a descriptor, which need not be open.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is open. Nothing in this process owns it, because whatever this
+    // process opens is closed on exec, as the descriptor itself will be from now on.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let marked = fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+    marked.is_ok().then_some(fd)
+}
+
+impl fmt::Display for PassedProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotOpen => "its descriptor is not open",
+            Self::UnknownName => "its name is neither api nor metrics",
+            Self::Repeated => "there is another one of this name",
+            Self::NotListening => "it is not a listening stream socket",
+            Self::NotUnix => "the API is served on unix sockets only",
+            Self::Unwanted => "it cannot be used with --socket none or --socket-group",
+        })
+    }
+}
+
+/// sd_listen_fds(3): "The first file descriptor may be found at file descriptor number 3".
+const FIRST: RawFd = 3;

@@ -1,0 +1,266 @@
+//! The programs that handlers run: started, watched and killed without blocking.
+//!
+//! Each program leads a process group of its own. Standard input is a file in memory, so that the
+//! daemon does not wait for the program to read it. Standard output is discarded. The beginning of
+//! standard error is kept, and the rest is read so that the program never blocks on it. When a
+//! program ends, or is to be killed, whatever is left of its group is killed, too.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::env;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Child;
+
+use mio::unix::SourceFd;
+use mio::unix::pipe::Receiver;
+use mio::{Interest, Registry, Token};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::child;
+use crate::config::MAX_PROGRAM_ERRORS;
+use crate::daemon::source::Source;
+use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
+
+/// The programs that run or are to be started.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    /// The running programs, by the numbers of their effects.
+    by_number: BTreeMap<u64, Running>,
+    /// The numbers of programs that may have ended or written to standard error.
+    ready: BTreeSet<u64>,
+    /// The programs that have yet to be started, in this order.
+    waiting: VecDeque<(EffectId, Program)>,
+    /// Whether programs are killed when the thread that starts them ends.
+    die_with_thread: bool,
+}
+
+/// A running program.
+#[derive(Debug)]
+struct Running {
+    id: EffectId,
+    child: Child,
+    /// The descriptor that is readable when the program has ended.
+    _end: OwnedFd,
+    errors: Errors,
+}
+
+/// The standard error of a program.
+#[derive(Debug)]
+struct Errors {
+    pipe: Receiver,
+    kept: Vec<u8>,
+}
+
+impl Programs {
+    /// Makes the kernel kill each program that is started from now on when the thread that starts
+    /// it ends.
+    pub(crate) fn set_die_with_thread(&mut self) {
+        self.die_with_thread = true;
+    }
+
+    /// Queues a program to be started.
+    pub(crate) fn start(&mut self, id: EffectId, program: Program) {
+        self.waiting.push_back((id, program));
+    }
+
+    /// Returns the program that is started next.
+    pub(crate) fn next(&self) -> Option<EffectId> {
+        self.waiting.front().map(|(id, _)| *id)
+    }
+
+    /// Removes the program that would be started next.
+    pub(crate) fn skip(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    /// Records that the loop has reported an event of the program with this token.
+    pub(crate) fn report(&mut self, token: Token) {
+        let mut numbers = self.by_number.keys();
+        if let Some(number) = numbers.find(|&&number| Source::Program(number).token() == token) {
+            self.ready.insert(*number);
+        }
+    }
+
+    /// Returns whether there is something to do before the loop reports another event.
+    pub(crate) fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Starts the next program, if one waits, reads the standard error of programs, and returns the
+    /// programs that have ended or could not be started.
+    ///
+    /// Starting a program takes a millisecond, so one is started in each turn, even if the start
+    /// fails.
+    pub(crate) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
+        let mut ended = Vec::new();
+        if let Some((id, program)) = self.waiting.pop_front() {
+            match Running::start(id, &program, self.die_with_thread, registry) {
+                Ok(running) => {
+                    self.by_number.insert(id.number, running);
+                }
+                Err(error) => {
+                    let end = ProgramEnd::NotStarted(error.to_string());
+                    ended.push((id, ProgramOutcome::silent(end)));
+                }
+            }
+        }
+        for number in std::mem::take(&mut self.ready) {
+            let Some(running) = self.by_number.get_mut(&number) else {
+                continue;
+            };
+            let has_ended = running.has_ended();
+            if running.errors.read() && !has_ended {
+                self.ready.insert(number);
+            }
+            if has_ended {
+                let buried = self.by_number.remove(&number);
+                ended.extend(buried.map(|running| (running.id, running.bury())));
+            }
+        }
+        ended
+    }
+
+    /// Kills a program and its process group, or removes it from the queue, and returns whether it
+    /// was started. A killed program is kept until the kernel reports its end.
+    pub(crate) fn kill(&mut self, id: EffectId) -> ProgramEnd {
+        self.waiting.retain(|(waiting, ..)| *waiting != id);
+        let Some(running) = self.by_number.get(&id.number) else {
+            return ProgramEnd::NotInTime;
+        };
+        running.kill();
+        ProgramEnd::TimedOut
+    }
+}
+
+/// Kills all running programs: none outlives the daemon.
+impl Drop for Programs {
+    fn drop(&mut self) {
+        for running in self.by_number.values() {
+            running.kill();
+        }
+    }
+}
+
+impl Running {
+    fn start(
+        id: EffectId,
+        program: &Program,
+        dies_with_thread: bool,
+        registry: &Registry,
+    ) -> io::Result<Self> {
+        let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+        let stdin = in_memory(&program.input)?;
+        let mut child = child::start(program, &path, stdin, dies_with_thread)?;
+        let token = Source::Program(id.number).token();
+        match watch(&mut child, token, registry) {
+            Ok((end, errors)) => Ok(Self {
+                id,
+                child,
+                _end: end,
+                errors,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns whether the program has ended. The program stays a zombie, so that the id of its
+    /// group is not reused.
+    fn has_ended(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let status = waitid(Id::Pid(self.pid()), flags);
+        !matches!(status, Ok(WaitStatus::StillAlive))
+    }
+
+    fn pid(&self) -> Pid {
+        pid_of(&self.child)
+    }
+
+    /// Kills the rest of the program's group, and the program even if it has left the group.
+    fn kill(&self) {
+        let pid = self.pid();
+        for killed in [killpg(pid, Signal::SIGKILL), kill(pid, Signal::SIGKILL)] {
+            if let Err(errno) = killed {
+                log::trace!("cannot kill a program: {errno} pid={pid}");
+            }
+        }
+    }
+
+    /// Reaps a program that has ended, kills the rest of its group, and returns the outcome.
+    fn bury(mut self) -> ProgramOutcome {
+        self.kill();
+        let end = match self.child.wait() {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => ProgramEnd::Exited(code),
+                (None, signal) => ProgramEnd::Killed(signal.unwrap_or_default()),
+            },
+            Err(error) => ProgramEnd::NotStarted(error.to_string()),
+        };
+        ProgramOutcome {
+            end,
+            errors: self.errors.kept,
+        }
+    }
+}
+
+impl Errors {
+    /// Reads what is available, at most [`READS`] times. Returns whether there may be more.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        for _ in 0..READS {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => {
+                    let room = MAX_PROGRAM_ERRORS - self.kept.len();
+                    self.kept.extend_from_slice(&buffer[..n.min(room)]);
+                }
+                Err(error) => return error.kind() == io::ErrorKind::Interrupted,
+            }
+        }
+        true
+    }
+}
+
+/// Makes the loop report the end of a program and what the program writes to standard error.
+fn watch(child: &mut Child, token: Token, registry: &Registry) -> io::Result<(OwnedFd, Errors)> {
+    let end = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
+    registry.register(&mut SourceFd(&end.as_raw_fd()), token, Interest::READABLE)?;
+    let errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut pipe = Receiver::from(errors);
+    pipe.set_nonblocking(true)?;
+    registry.register(&mut pipe, token, Interest::READABLE)?;
+    let kept = Vec::new();
+    Ok((end, Errors { pipe, kept }))
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(
+        rustix::process::Pid::from_child(child)
+            .as_raw_nonzero()
+            .get(),
+    )
+}
+
+/// Returns a file without a name that contains these bytes, to be read from its beginning.
+fn in_memory(bytes: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(c"plugind-stdin", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// The `PATH` of programs if the daemon has none.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The number of reads from one program's standard error in one turn, so that a program that floods
+/// it does not keep plugins waiting.
+const READS: usize = 16;

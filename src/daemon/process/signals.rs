@@ -1,0 +1,47 @@
+//! Signals that are read from a descriptor.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// The signals that the program handles, as a signalfd.
+#[derive(Debug)]
+pub(crate) struct Signals(SignalFd);
+
+/// The signals that ask the program to end.
+pub(crate) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
+
+/// The other signals of the daemon: SIGHUP, which asks for a reload of the configuration, and
+/// SIGUSR1, which asks for the status.
+pub(crate) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
+
+impl Signals {
+    /// Blocks these signals, whose default is to end the process at once, and opens a descriptor to
+    /// read them from.
+    pub(crate) fn block(signals: &[Signal]) -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        for &signal in signals {
+            set.add(signal);
+        }
+        set.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        Ok(Self(SignalFd::with_flags(&set, flags)?))
+    }
+
+    /// Returns the next pending signal, or `None` if no signal is pending.
+    pub(crate) fn read(&self) -> io::Result<Option<Signal>> {
+        match self.0.read_signal() {
+            Ok(Some(info)) => Ok(i32::try_from(info.ssi_signo)
+                .ok()
+                .and_then(|number| Signal::try_from(number).ok())),
+            Ok(None) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    pub(crate) fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}

@@ -1,0 +1,113 @@
+//! The resources that this process uses, for the metrics: read from `/proc` when they are asked
+//! for.
+
+use std::fs;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use crate::api::ProcessFacts;
+
+/// Returns the resources of this process, or `None` if `/proc` does not show them.
+pub(crate) fn read() -> Option<ProcessFacts> {
+    let stat = fs::read("/proc/self/stat").ok()?;
+    let status = fs::read("/proc/self/status").ok()?;
+    let (cpu, start) = times(&stat)?;
+    let open_fds = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    Some(ProcessFacts {
+        cpu,
+        open_fds: open_fds.saturating_sub(1), // One of them reads the directory.
+        max_fds: getrlimit(Resource::RLIMIT_NOFILE).ok()?.0,
+        resident: field(&status, b"VmRSS:")? * KIBIBYTE,
+        virtual_size: field(&status, b"VmSize:")? * KIBIBYTE,
+        start: boot_time()? + start,
+    })
+}
+
+/// Returns the processor time of a process, and the time of its start since the boot, from its
+/// `stat` file.
+fn times(stat: &[u8]) -> Option<(Duration, Duration)> {
+    // The second field is the name of the program, which may hold anything.
+    let end = stat.iter().rposition(|octet| *octet == b')')?;
+    let mut fields = std::str::from_utf8(&stat[end + 1..])
+        .ok()?
+        .split_ascii_whitespace()
+        .map(|field| field.parse().map(|ticks| TICK.saturating_mul(ticks)).ok());
+    let user = fields.nth(11)??;
+    let system = fields.next()??;
+    let start = fields.nth(6)??;
+    Some((user + system, start))
+}
+
+/// Returns the time of the boot, since the beginning of 1970.
+fn boot_time() -> Option<Duration> {
+    static BOOT: OnceLock<Option<u64>> = OnceLock::new();
+    // The file has a line for each processor and a number for each interrupt.
+    let boot = BOOT.get_or_init(|| field(&fs::read("/proc/stat").ok()?, b"btime"));
+    boot.map(Duration::from_secs)
+}
+
+/// Returns the number that follows a word at the beginning of a line.
+fn field(text: &[u8], name: &[u8]) -> Option<u64> {
+    let mut lines = text.split(|octet| *octet == b'\n');
+    let rest = lines.find_map(|line| line.strip_prefix(name))?;
+    let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
+    words.next()?.parse().ok()
+}
+
+/// The unit of times in `/proc` (`USER_HZ`): a part of the kernel's interface on all processors
+/// that this program runs on.
+const TICK: Duration = Duration::from_millis(10);
+
+const KIBIBYTE: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn times_are_found_behind_a_name_that_holds_anything() {
+        let stat = b"7 (a) b (c 1 2) S 1 2 3 4 5 6 7 8 9 10 250 50 1 2 20 0 1 0 12345 999 8 0\n";
+        let (cpu, start) = (Duration::from_secs(3), Duration::from_millis(123_450));
+        assert_eq!(times(stat), Some((cpu, start)));
+        for torn in [
+            &b"7 (a"[..],
+            b"7 (a)",
+            b"7 (a) S 1 2",
+            b"7 (a) S 1 2 3 4 5 6 7 8 9 10 x 50",
+        ] {
+            assert_eq!(times(torn), None);
+        }
+    }
+
+    #[test]
+    fn a_field_is_found_at_the_beginning_of_its_line() {
+        let status = b"Name:\tVmRSS: 1\nVmSize:\t   22 kB\nVmRSS:\t    7 kB\n";
+        assert_eq!(field(status, b"VmRSS:"), Some(7));
+        assert_eq!(field(status, b"VmSize:"), Some(22));
+        assert_eq!(field(status, b"btime"), None);
+        assert_eq!(field(b"btime x", b"btime"), None);
+    }
+
+    #[test]
+    fn this_process_is_shown_as_it_is() {
+        let Some(before) = read() else {
+            return crate::skip::skip("/proc is not mounted");
+        };
+        let file = fs::File::open("/dev/null").expect("it exists");
+        let after = read().expect("it was there a moment ago");
+        assert!(before.resident > 0 && before.virtual_size >= before.resident);
+        assert!(after.open_fds > 3 && after.open_fds <= after.max_fds);
+        assert!(after.cpu >= before.cpu && after.start == before.start);
+        assert!(Some(after.start) >= boot_time());
+        let written = tempfile::NamedTempFile::new().and_then(|it| it.as_file().metadata());
+        let now = written.expect("it exists").mtime();
+        let now = Duration::from_secs(now.try_into().expect("it is later"));
+        let second = Duration::from_secs(1);
+        assert!(after.start <= now + second && after.start + 86_400 * second > now);
+        drop(file);
+    }
+}

@@ -1,0 +1,197 @@
+//! A reload: the configuration is read again, and what has changed is applied to the running
+//! daemon.
+//!
+//! Everything that can fail is done first. If it fails, nothing has changed, but directories that
+//! were created stay.
+
+use std::mem;
+
+use log::LevelFilter;
+
+use super::run;
+use crate::api::{Done, Refused, Status};
+use crate::config::DaemonConfig;
+use crate::daemon::Daemon;
+use crate::daemon::Load;
+use crate::daemon::SetupError;
+use crate::manager::event::EventKind;
+
+/// The keys of the settings that differ.
+#[derive(Debug, Default)]
+struct Difference {
+    changed: Vec<String>,
+    needs_restart: Vec<String>,
+}
+
+impl Daemon {
+    /// Has the configuration read again by `load` on SIGHUP, and when a client of the API asks for
+    /// that. `level` is that of the log; `needs_restart` returns the keys of what differs and is
+    /// read at the start only.
+    #[must_use]
+    pub fn with_reload(
+        mut self,
+        load: Load,
+        level: LevelFilter,
+        needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
+    ) -> Self {
+        self.plugins.offer_reload();
+        (self.load, self.level, self.needs_restart) = (Some(load), level, needs_restart);
+        self
+    }
+
+    /// Reads the configuration again and applies it, and responds to the clients that asked for
+    /// that. A daemon that stops does not.
+    pub(crate) fn reload(&mut self) {
+        if self.is_stopping() {
+            return;
+        }
+        self.service.reloading(self.plugins.now());
+        let outcome = self.read_again();
+        match outcome {
+            Ok(Difference {
+                changed,
+                needs_restart,
+            }) => {
+                let keys = |name: &str, keys: &[String]| match keys {
+                    [] => String::new(),
+                    keys => [" ", name, "=", &keys.join(",")].concat(),
+                };
+                let mut text = keys("changed", &changed) + &keys("needs-restart", &needs_restart);
+                if text.is_empty() {
+                    text.push_str(" nothing has changed");
+                }
+                let text = "reloaded the configuration:".to_owned() + &text;
+                let event = EventKind::ConfigReloaded(text);
+                let done = Done::Reloaded {
+                    changed,
+                    needs_restart,
+                };
+                self.plugins.reloaded(event, &Ok(done));
+            }
+            Err(problems) => {
+                let text = [REJECTED, &problems.join("; ")].concat();
+                let event = EventKind::ConfigRejected(text);
+                let refused = Refused {
+                    status: Status::UnprocessableContent,
+                    reason: problems.join("\n"),
+                };
+                self.plugins.reloaded(event, &Err(refused));
+            }
+        }
+        self.service.ready();
+    }
+
+    /// Reads the configuration again and applies it. Returns what has changed.
+    fn read_again(&mut self) -> Result<Difference, Vec<String>> {
+        let Some(load) = &self.load else {
+            return Ok(Difference::default());
+        };
+        let (mut new, level) = load()?;
+        self.apply(&mut new, level)
+            .map_err(|error| vec![error.to_string()])
+    }
+
+    fn apply(
+        &mut self,
+        new: &mut DaemonConfig,
+        level: LevelFilter,
+    ) -> Result<Difference, SetupError> {
+        run::resolve_programs(&mut new.handlers)?;
+        let mut keys = Vec::new();
+        let (config, old) = (&new.manager, &mut self.config.manager);
+        let plugins = &mut self.plugins;
+        let is_changed = plugins.set_directories(&config.plugins_dirs)?;
+        note(&mut keys, "plugins-dir", is_changed);
+        if note(&mut keys, "map-path", config.path_map != old.path_map) {
+            plugins.set_path_map(&config.path_map);
+            old.path_map = config.path_map.clone();
+        }
+        if note(&mut keys, "on-down", config.on_down != old.on_down) {
+            plugins.set_on_down(config.on_down);
+            old.on_down = config.on_down;
+        }
+        let is_changed = config.memory_budget != old.memory_budget;
+        if note(&mut keys, "memory-budget", is_changed) {
+            plugins.set_memory_budget(config.memory_budget);
+            old.memory_budget = config.memory_budget;
+        }
+        if note(&mut keys, "verbose", level != self.level) {
+            self.level = level;
+            if let Some(log) = self.log {
+                log.set_level(level);
+            }
+        }
+        let (before, after) = (&mut self.config.handlers, &mut new.handlers);
+        let is_type = note(&mut keys, "type", before.types != after.types);
+        let is_changed = before.unknown_types != after.unknown_types;
+        let is_unknown = note(&mut keys, "unknown-types", is_changed);
+        if note(&mut keys, "exec", before.exec != after.exec) || is_type || is_unknown {
+            plugins.change_handlers(&mut self.inventory, before, after);
+            mem::swap(before, after);
+        }
+        Ok(Difference {
+            needs_restart: (self.needs_restart)(&self.config, new),
+            changed: keys,
+        })
+    }
+}
+
+/// Adds a key if its setting has changed. Returns whether it has.
+fn note(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
+    if is_changed {
+        keys.push(key.to_owned());
+    }
+    is_changed
+}
+
+const REJECTED: &str = "cannot reload the configuration, so the one before stays in force: ";
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Runs a daemon for which these signals are pending before its first turn, and which is ended
+    /// by a reload. Returns how often the configuration was read.
+    fn reloads_with(signals: &[Signal]) -> usize {
+        let dir = tempfile::tempdir().unwrap();
+        let config = DaemonConfig {
+            manager: Config {
+                plugins_dirs: vec![dir.path().join("plugins")],
+                run_dir: Some(dir.path().join("run")),
+                ..Config::default()
+            },
+            ..DaemonConfig::default()
+        };
+        let count = Rc::new(Cell::new(0));
+        let counted = count.clone();
+        let same = config.clone();
+        let load = move || {
+            counted.set(counted.get() + 1);
+            raise(Signal::SIGTERM).unwrap();
+            Ok((same.clone(), LevelFilter::Info))
+        };
+        let daemon = Daemon::new(&config).unwrap();
+        for signal in signals {
+            raise(*signal).unwrap();
+        }
+        let daemon = daemon.with_reload(Box::new(load), LevelFilter::Info, |_, _| Vec::new());
+        daemon.run().unwrap();
+        count.get()
+    }
+
+    #[test]
+    fn signals_during_the_start_reload_once() {
+        assert_eq!(reloads_with(&[Signal::SIGHUP; 3]), 1);
+    }
+
+    #[test]
+    fn a_daemon_that_stops_does_not_reload() {
+        assert_eq!(reloads_with(&[Signal::SIGHUP, Signal::SIGTERM]), 0);
+    }
+}

@@ -1,0 +1,240 @@
+//! The daemon: a plugin manager that is controlled by signals.
+
+use std::ffi::c_ulong;
+use std::fmt;
+use std::io;
+use std::process;
+
+use log::LevelFilter;
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use super::sd_notify::Service;
+use crate::config::{DaemonConfig, Exec, HandlerConfig};
+use crate::daemon::Logger;
+use crate::daemon::PluginManager;
+use crate::daemon::SetupError;
+use crate::daemon::fs::permissions;
+use crate::daemon::process::descriptors;
+use crate::daemon::process::passed;
+use crate::daemon::process::signals;
+use crate::daemon::process::signals::Signals;
+use crate::escape;
+use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
+use crate::time;
+
+/// A plugin manager that runs as a process of its own.
+pub struct Daemon {
+    /// Boxed, because each function that passes it on would have room for it on the stack.
+    pub(crate) plugins: Box<PluginManager>,
+    signals: Signals,
+    pub(crate) service: Service,
+    pub(crate) log: Option<&'static Logger>,
+    /// The level of the log.
+    pub(crate) level: LevelFilter,
+    /// The configuration in force.
+    pub(crate) config: DaemonConfig,
+    pub(crate) inventory: Inventory,
+    /// Reads the configuration again.
+    pub(crate) load: Option<Load>,
+    /// Returns the keys of what differs and is read at the start only.
+    pub(crate) needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
+    /// The number of signals that have asked for the end.
+    stops: usize,
+}
+
+/// Reads the configuration: what is in force with it, and the level of the log. An error is a line
+/// for each problem.
+pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
+
+impl Daemon {
+    /// Sets up the daemon. Whatever can prevent a start fails here, not later.
+    #[inline(never)]
+    pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
+        log_start(config);
+        let handled = [signals::ENDING, signals::ASKING].concat();
+        let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
+        let passed = passed::take()?;
+        let mut config = config.clone();
+        resolve_programs(&mut config.handlers)?;
+        let (handlers, inventory) = table(&config.handlers);
+        let limit = descriptors::raise_limit();
+        let plugins = PluginManager::with_passed(&config.manager, handlers, passed)?;
+        let mut plugins = Box::new(plugins);
+        plugins.keep_events(0); // The log shows them.
+        plugins.set_inventory(inventory.clone());
+        plugins.set_descriptor_limit(limit);
+        // `run` takes all turns on the thread that calls it, which is the only one in `plugind`.
+        plugins.kill_programs_with_thread();
+        let woken = plugins.wake_on(signals.as_raw_fd());
+        woken.map_err(SetupError::Loop)?;
+        log_ready(&config, &plugins);
+        Ok(Self {
+            plugins,
+            signals,
+            service: Service::from_environment(),
+            log: None,
+            level: LevelFilter::Info,
+            config,
+            inventory,
+            load: None,
+            needs_restart: |_, _| Vec::new(),
+            stops: 0,
+        })
+    }
+
+    /// Adds a logger that [`Daemon::run`] services: lines that cannot be written at once are
+    /// written later.
+    #[must_use]
+    pub fn with_log(mut self, log: &'static Logger) -> Self {
+        self.plugins.set_log(log);
+        Self {
+            log: Some(log),
+            ..self
+        }
+    }
+
+    /// Runs until a signal asks for the end.
+    ///
+    /// The first such signal lets running operations finish; a second one ends the daemon at once.
+    pub fn run(mut self) -> io::Result<()> {
+        wake_on_time();
+        while self.stops < AT_ONCE && !self.plugins.is_stopped() {
+            self.service.advance(&mut self.plugins);
+            let service = self.service.poll_timeout(&self.plugins);
+            let log = self.log.and_then(Logger::poll_timeout);
+            self.plugins.turn(service.into_iter().chain(log).min())?;
+            if let Some(log) = self.log {
+                log.handle_timeout();
+            }
+            let is_asked = self.plugins.is_woken() && self.read_signals()?;
+            if is_asked || self.plugins.is_reload_wanted() {
+                self.reload();
+            }
+        }
+        self.plugins.save();
+        log::info!("stopped");
+        Ok(())
+    }
+
+    /// Returns whether the daemon was asked to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stops > 0
+    }
+
+    /// Handles the pending signals. Returns whether any of them asked for a reload.
+    fn read_signals(&mut self) -> io::Result<bool> {
+        let mut is_reload_wanted = false;
+        while let Some(signal) = self.signals.read()? {
+            match signal {
+                Signal::SIGUSR1 => self.log_status(),
+                Signal::SIGHUP => is_reload_wanted = true,
+                _ => {
+                    log::info!("received {signal}, stopping");
+                    self.service.stopping(self.plugins.now());
+                    self.plugins.stop();
+                    self.stops += 1;
+                }
+            }
+        }
+        if is_reload_wanted && self.is_stopping() {
+            log::info!("received SIGHUP, ignored: stopping");
+        } else if is_reload_wanted {
+            log::info!("received SIGHUP, reloading the configuration");
+        }
+        Ok(is_reload_wanted)
+    }
+
+    /// Logs the status, and the duration of the longest turn since the last status.
+    fn log_status(&mut self) {
+        let longest = time::micros(self.plugins.take_longest_turn());
+        let status = self.plugins.manager().status();
+        log::info!("status {status} longest_turn_us={longest}");
+    }
+}
+
+impl fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Daemon").finish_non_exhaustive()
+    }
+}
+
+/// Sets the timer slack of this thread to the minimum, so that waits end on time.
+///
+/// PR_SET_TIMERSLACK(2const): the kernel may prolong a wait by the slack, 50 µs by default, so that
+/// several waits end together. An idle daemon has nothing to wake up for, and the first retry for a
+/// plugin that is about to listen is due after a tenth of the default. If the slack cannot be set,
+/// such a plugin waits a little longer.
+fn wake_on_time() {
+    if let Err(errno) = prctl::set_timerslack(LEAST_SLACK) {
+        log::debug!(
+            "cannot reduce the timer slack, so timers fire up to 50 microseconds late: {}",
+            errno.desc()
+        );
+    }
+}
+
+/// Logs the version, the process id and the configuration.
+fn log_start(config: &DaemonConfig) {
+    let version = env!("CARGO_PKG_VERSION");
+    log::info!("plugind {version} starting pid={} {config}", process::id());
+}
+
+/// Logs the API socket, the plugins directories, and the types whose plugins programs handle.
+fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
+    let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
+    for (what, socket) in [("the API", api), ("metrics", metrics)] {
+        if let Some(socket) = socket {
+            log::info!("serving {what} socket={}", escape::path(socket));
+        }
+    }
+    for dir in plugins.directories() {
+        log::info!(
+            "{} plugins directory path={}",
+            config.manager.mode,
+            escape::path(dir)
+        );
+    }
+    for Exec { kind, program } in &config.handlers.exec {
+        let (kind, program) = (escape::text(kind), escape::path(program));
+        log::info!("using a program as handler type={kind} program={program}");
+    }
+}
+
+/// Returns the handlers that this crate provides, and the [`Inventory`] of the built-in ones.
+///
+/// Fails if users other than root and this process's user can change a program, or if the kernel
+/// cannot watch programs (before Linux 5.3).
+pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
+    let mut config = config.clone();
+    resolve_programs(&mut config)?;
+    Ok(table(&config))
+}
+
+/// Returns the handlers of a configuration whose programs can be trusted.
+fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
+    let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
+    handler::change(&mut table, &mut inventory, &NO_HANDLERS, config);
+    (table, inventory)
+}
+
+/// Replaces the path of each program by one without symbolic links. Fails if a program cannot be
+/// trusted.
+pub(crate) fn resolve_programs(config: &mut HandlerConfig) -> Result<(), SetupError> {
+    for Exec { program, .. } in &mut config.exec {
+        pidfd_open(getpid(), PidfdFlags::empty())
+            .map_err(|errno| SetupError::ProgramsUnwatched(errno.into()))?;
+        *program = permissions::trusted_program(program).map_err(|problem| {
+            let program = program.clone();
+            SetupError::Program { program, problem }
+        })?;
+    }
+    Ok(())
+}
+
+/// The smallest slack (nanoseconds): zero would select the default.
+const LEAST_SLACK: c_ulong = 1;
+
+/// The number of signals after which the daemon ends without waiting for operations.
+const AT_ONCE: usize = 2;

@@ -1,0 +1,245 @@
+//! The service manager, such as systemd, which is notified of the daemon's state (sd_notify(3)).
+//!
+//! A notification is one datagram, and is sent without waiting. What has to arrive in any case is
+//! sent again while the service manager does not read. A service manager that cannot be reached is
+//! a warning, once.
+
+use std::cell::Cell;
+use std::env;
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, sendto, socket};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
+use crate::daemon::PluginManager;
+use crate::daemon::process::environment::{number, own_id};
+use crate::manager::{Generation, Manager};
+use crate::time::{self, Time};
+
+/// The notifications of the service manager. Without one, nothing is sent and nothing is due.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// The socket to send from, and the address to send to.
+    to: Option<(OwnedFd, UnixAddr)>,
+    /// Whether a failure was logged.
+    has_failed: Cell<bool>,
+    is_ready: bool,
+    /// The notification of a reload, with its time.
+    reloading: String,
+    /// Whether [`RELOADING`], [`READY`] and [`STOPPING`] were not sent yet.
+    unsent: [bool; 3],
+    retry_at: Time,
+    /// The numbers of the last status, and the generation that they were counted at.
+    status: Option<[usize; 2]>,
+    counted: Option<Generation>,
+    status_at: Time,
+    /// The pause between two signs of life, if they are wanted.
+    watchdog: Option<Duration>,
+    watchdog_at: Time,
+}
+
+impl Service {
+    /// Returns the service manager that the environment names.
+    pub(crate) fn from_environment() -> Self {
+        let mut service = Self {
+            to: None,
+            has_failed: Cell::new(false),
+            is_ready: false,
+            reloading: String::new(),
+            unsent: [false; 3],
+            retry_at: Time::ZERO,
+            status: None,
+            counted: None,
+            status_at: Time::ZERO,
+            watchdog: None,
+            watchdog_at: Time::ZERO,
+        };
+        if let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) {
+            match open(&name) {
+                Ok(to) => service.to = Some(to),
+                Err(errno) => service.warn(errno),
+            }
+        }
+        service.watchdog = watchdog(number("WATCHDOG_USEC"), number("WATCHDOG_PID"), own_id());
+        service
+    }
+
+    /// Returns how long to wait at most before [`Service::advance`].
+    pub(crate) fn poll_timeout(&self, plugins: &PluginManager) -> Option<Duration> {
+        self.to.as_ref()?;
+        let starts_at = plugins.starts_at().filter(|_| !self.is_ready);
+        let watchdog_at = self.watchdog.map(|_| self.watchdog_at);
+        let is_unsent = self.unsent.contains(&true);
+        let retry_at = is_unsent.then_some(self.retry_at);
+        let is_changed = self.counted != Some(plugins.manager().generation());
+        let status_at = is_changed.then_some(self.status_at);
+        let times = [starts_at, watchdog_at, retry_at, status_at];
+        let next = times.into_iter().flatten().min();
+        next.map(|at| at.saturating_since(plugins.now()))
+    }
+
+    /// Sends what is due. Calling this early is harmless.
+    pub(crate) fn advance(&mut self, plugins: &mut PluginManager) {
+        if self.to.is_none() {
+            return;
+        }
+        let now = plugins.now();
+        if !self.is_ready && plugins.is_ready(now) {
+            self.is_ready = true;
+            self.ready();
+        }
+        if let Some(pause) = self.watchdog.filter(|_| self.watchdog_at <= now) {
+            let is_sent = self.send("WATCHDOG=1");
+            let retry = pause.min(NOTIFY_RETRY);
+            self.watchdog_at = now + if is_sent { pause } else { retry };
+        }
+        if self.retry_at <= now {
+            self.send_unsent(now);
+        }
+        self.send_status(plugins.manager(), now);
+    }
+
+    /// Notifies that the configuration is read again. [`Service::ready`] ends that.
+    pub(crate) fn reloading(&mut self, now: Time) {
+        // systemd compares this with its own reading of CLOCK_MONOTONIC, from before SIGHUP.
+        let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
+            return;
+        };
+        let micros = time::micros(time.into());
+        self.reloading = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
+        self.unsent[RELOADING] = true;
+        self.send_unsent(now);
+    }
+
+    /// Notifies with the next [`Service::advance`] that a reload is over. Before the start is over,
+    /// the notification of that suffices.
+    pub(crate) fn ready(&mut self) {
+        self.unsent[READY] = self.is_ready;
+    }
+
+    /// Notifies that the daemon is about to end.
+    pub(crate) fn stopping(&mut self, now: Time) {
+        self.unsent[STOPPING] = true;
+        self.send_unsent(now);
+    }
+
+    /// Sends what was not sent, in this order, as far as the service manager reads.
+    fn send_unsent(&mut self, now: Time) {
+        for number in RELOADING..=STOPPING {
+            let texts = [&*self.reloading, "READY=1", "STOPPING=1"];
+            if self.unsent[number] && !self.send(texts[number]) {
+                self.retry_at = now + NOTIFY_RETRY;
+                return;
+            }
+            self.unsent[number] = false;
+        }
+    }
+
+    /// Sends the status if it has changed, but not more often than once in [`STATUS_PAUSE`].
+    fn send_status(&mut self, manager: &Manager, now: Time) {
+        let generation = Some(manager.generation());
+        if self.counted == generation || now < self.status_at {
+            return;
+        }
+        self.status_at = now + STATUS_PAUSE;
+        let status = manager.status();
+        let (registered, failed) = (status.registered, status.failed);
+        let status = Some([registered, failed]);
+        let text = || format!("STATUS={registered} registered, {failed} in backoff");
+        if status == self.status || self.send(&text()) {
+            (self.status, self.counted) = (status, generation);
+        }
+    }
+
+    /// Sends a notification. Returns false if the service manager does not read at present.
+    fn send(&self, text: &str) -> bool {
+        let Some((from, to)) = &self.to else {
+            return true;
+        };
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        match sendto(from.as_raw_fd(), text.as_bytes(), to, flags) {
+            Ok(_) => true,
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => false,
+            Err(errno) => {
+                self.warn(errno);
+                true
+            }
+        }
+    }
+
+    /// Logs a failure, unless an earlier one was logged.
+    fn warn(&self, errno: Errno) {
+        if !self.has_failed.replace(true) {
+            let why = errno.desc();
+            log::warn!("cannot notify the service manager (NOTIFY_SOCKET): {why}");
+        }
+    }
+}
+
+/// Opens a socket to send from, and returns it with the address to send to: a path, or an abstract
+/// name behind `@`.
+fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => UnixAddr::new_abstract(name),
+        [b'/', ..] => UnixAddr::new(Path::new(name)),
+        _ => Err(Errno::EINVAL),
+    };
+    let from = socket(
+        AddressFamily::Unix,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    );
+    Ok((from?, address?))
+}
+
+/// Returns the pause between two signs of life: half of what systemd waits for one (microseconds),
+/// if it waits for those of this process.
+fn watchdog(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
+    let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
+    Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))
+}
+
+/// The places of notifications in [`Service::unsent`], which are sent in this order.
+const RELOADING: usize = 0;
+const READY: usize = 1;
+const STOPPING: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_follow_twice_as_often_as_they_are_waited_for_within_limits() {
+        let pause = |usec: u64| watchdog(Some(usec), None, 7);
+        assert_eq!(pause(30_000_000), Some(Duration::from_secs(15)));
+        assert_eq!(pause(1), Some(WATCHDOG_MIN));
+        assert_eq!(pause(31_536_000_000_000), Some(WATCHDOG_MAX), "a year");
+        assert_eq!(pause(u64::MAX), Some(WATCHDOG_MAX));
+        assert_eq!(pause(0), None);
+        assert_eq!(watchdog(None, Some(7), 7), None);
+    }
+
+    #[test]
+    fn signs_of_life_of_another_process_are_not_sent() {
+        let pause = |pid: u64| watchdog(Some(1_000_000), Some(pid), 7);
+        assert!(pause(7).is_some() && pause(8).is_none());
+    }
+
+    #[test]
+    fn an_address_is_a_path_or_an_abstract_name_of_at_most_the_length_that_the_kernel_has() {
+        let open = |name: &str| open(name.as_ref()).map(|(_, address)| address);
+        assert_eq!(open("/run/a").unwrap().path(), Some("/run/a".as_ref()));
+        assert_eq!(open("@a/b").unwrap().as_abstract(), Some(&b"a/b"[..]));
+        assert_eq!(open("run/a"), Err(Errno::EINVAL));
+        assert_eq!(open(""), Err(Errno::EINVAL));
+        assert_eq!(open(&"/n".repeat(54)), Err(Errno::ENAMETOOLONG));
+        assert_eq!(open(&"@n".repeat(55)), Err(Errno::ENAMETOOLONG));
+    }
+}

@@ -1,0 +1,163 @@
+//! A socket that a simulated plugin listens on.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use mio::net::{UnixListener, UnixStream};
+use nix::errno::Errno;
+
+use super::Reporter;
+use crate::daemon::SetupError;
+use crate::daemon::fs::acceptor::Acceptor;
+use crate::daemon::fs::dial::dial;
+use crate::escape;
+use crate::handler::DialError;
+use crate::simulate::Socket;
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct Listener {
+    path: PathBuf,
+    acceptor: Acceptor,
+    /// The device and inode of the socket's file, which may have been replaced by another one.
+    file: (u64, u64),
+    socket: Socket,
+}
+
+impl Listener {
+    /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
+    pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
+        let error = |error| SetupError::Listen {
+            socket: path.to_owned(),
+            error,
+        };
+        clear(path).map_err(error)?;
+        let inner = UnixListener::bind(path).map_err(error)?;
+        let file = file_at(path).map_err(error)?;
+        Ok(Self {
+            path: path.to_owned(),
+            acceptor: Acceptor::new(inner),
+            file,
+            socket,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reports that the plugin listens.
+    pub(super) fn report(&self, report: Reporter<'_>) {
+        report(&format_args!("listening on {}", escape::path(&self.path)));
+    }
+
+    pub(super) fn socket(&self) -> Socket {
+        self.socket
+    }
+
+    pub(super) fn source(&mut self) -> &mut UnixListener {
+        self.acceptor.source()
+    }
+
+    /// Records that a connection is waiting, as the loop has reported.
+    pub(super) fn set_ready(&mut self) {
+        self.acceptor.set_ready();
+    }
+
+    /// Accepts a connection, or returns `None` if no connection is waiting or no descriptor is
+    /// left.
+    pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
+        match self.acceptor.accept() {
+            // Retried in the next turn: another connection may have ended by then.
+            Err(error) if is_out_of_descriptors(&error) => Ok(None),
+            accepted => accepted,
+        }
+    }
+
+    /// Returns whether the socket's file is still where it was created.
+    pub(super) fn is_in_place(&self) -> bool {
+        file_at(&self.path).is_ok_and(|file| file == self.file)
+    }
+
+    /// Removes the socket's file, unless another file has replaced it.
+    pub(super) fn remove(&self) {
+        if self.is_in_place() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a socket without a listener at `path`. Fails if anything else is there.
+fn clear(path: &Path) -> io::Result<()> {
+    // The path is that of a file, even if it begins like the name of an abstract socket.
+    match dial(&Path::new(".").join(path)) {
+        Err(DialError::Gone) => Ok(()),
+        Err(DialError::Refused) => fs::remove_file(path),
+        Err(DialError::NotASocket) => Err(io::Error::other("the file is not a socket")),
+        Ok(_) | Err(DialError::Busy) => {
+            Err(io::Error::other("another process already listens on it"))
+        }
+        Err(other) => Err(io::Error::other(other.to_string())),
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
+}
+
+/// Returns the device and inode of the file at `path`.
+fn file_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<Listener, String> {
+        Listener::open(path, Socket::Common).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        drop(open(&path).unwrap());
+        let listener = open(&path).unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(
+            error.ends_with("another process already listens on it"),
+            "{error}"
+        );
+        listener.remove();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_and_a_directory_that_is_not_there_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        fs::write(&path, "precious").unwrap();
+        let error = open(&path).unwrap_err();
+        assert!(error.ends_with("the file is not a socket"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        assert!(open(&dir.path().join("missing/a-reg.sock")).is_err());
+    }
+
+    #[test]
+    fn another_s_socket_in_its_place_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a-reg.sock");
+        let listener = open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let successor = open(&path).unwrap();
+        listener.remove();
+        assert!(path.exists());
+        successor.remove();
+        assert!(!path.exists());
+    }
+}

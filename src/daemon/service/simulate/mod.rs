@@ -1,0 +1,307 @@
+//! A simulated plugin as a process: its sockets, its loop and its signals.
+//!
+//! Shell. Moves octets between connections and the [`Plugin`], and decides nothing.
+//!
+//! ```text
+//!   signalfd -- SIGTERM, SIGINT --> the end      -- SIGUSR1 --> toggle_health()
+//!   Listener -- accept() ---------> Plugin ------ Report ------> the user
+//!   Connection  received, sent <--> Plugin ------ Crash -------> the end
+//!   inotify --- kubelet.sock -----> Plugin ------ Dial, Listen -> Connection, Listener
+//! ```
+
+mod kubelet;
+mod listener;
+mod peer;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mio::net::UnixStream;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use nix::sys::signal::Signal;
+use nix::sys::stat::{Mode, umask};
+
+use self::kubelet::KubeletSocket;
+use self::listener::Listener;
+use self::peer::Peer;
+use crate::daemon::SetupError;
+use crate::daemon::TimeOfDay;
+use crate::daemon::clock::Clock;
+use crate::daemon::fs::dial::dial;
+use crate::daemon::process::signals::{self, Signals};
+use crate::handler::DialError;
+use crate::simulate::{ConnectionId, Output, Plugin, Profile};
+
+/// A running simulated plugin.
+#[derive(Debug)]
+pub struct Simulation {
+    plugin: Plugin,
+    listeners: Vec<Listener>,
+    /// The socket at which the plugin registers itself, if it does.
+    kubelet: Option<KubeletSocket>,
+    peers: Vec<Peer>,
+    last_token: Token,
+    /// Whether the sockets are left behind when the plugin is asked to end.
+    is_stale: bool,
+    signals: Signals,
+    poll: Poll,
+    clock: Clock,
+}
+
+/// How a simulated plugin ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// A signal asked the plugin to end.
+    Asked,
+    /// The plugin crashed, as if it were killed.
+    Crashed,
+}
+
+/// A function that is called for each event, with a line of text.
+pub type Reporter<'a> = &'a dyn Fn(&dyn fmt::Display);
+
+impl Simulation {
+    /// Starts a plugin with this profile, which listens on its sockets.
+    pub fn new(profile: &Profile, report: Reporter<'_>) -> Result<Self, SetupError> {
+        // The sockets are for this user only, from the moment that they exist.
+        umask(Mode::S_IRWXG | Mode::S_IRWXO);
+        let wanted = [&signals::ENDING[..], &[Signal::SIGUSR1]].concat();
+        let signals = Signals::block(&wanted).map_err(SetupError::Signals)?;
+        let poll = Poll::new().map_err(SetupError::Loop)?;
+        let clock = Clock::start();
+        let mut simulation = Self {
+            plugin: Plugin::new(profile, TimeOfDay::now().since_1970(), clock.now()),
+            listeners: open_listeners(profile)?,
+            kubelet: None,
+            peers: Vec::new(),
+            last_token: SIGNALS,
+            is_stale: profile.faults.stale,
+            signals,
+            poll,
+            clock,
+        };
+        if let Err(error) = simulation.register(profile.kubelet_socket()) {
+            simulation.listeners.iter().for_each(Listener::remove);
+            return Err(SetupError::Loop(error));
+        }
+        simulation.listeners.iter().for_each(|it| it.report(report));
+        Ok(simulation)
+    }
+
+    /// Runs the plugin until a signal or its profile ends it.
+    pub fn run(mut self, report: Reporter<'_>) -> io::Result<Ending> {
+        let mut events = Events::with_capacity(EVENTS);
+        let mut has_moved = false;
+        loop {
+            self.wait(&mut events, has_moved)?;
+            if let Some(signal) = self.read_signals()? {
+                self.end(signal, report);
+                return Ok(Ending::Asked);
+            }
+            self.watch_kubelet()?;
+            self.accept_pending()?;
+            self.plugin.handle_timeout(self.clock.now());
+            has_moved = self.serve();
+            while let Some(output) = self.plugin.poll_output() {
+                match output {
+                    Output::Report(event) => report(&event),
+                    Output::Crash => {
+                        report(&"crashing, as requested by --crash-after");
+                        return Ok(Ending::Crashed);
+                    }
+                    Output::Dial => self.dial()?,
+                    Output::Listen => self.listen_again(report)?,
+                }
+            }
+        }
+    }
+
+    /// Adds the signals, the sockets and the watch for `kubelet.sock` to the loop.
+    fn register(&mut self, kubelet: Option<PathBuf>) -> io::Result<()> {
+        let registry = self.poll.registry();
+        let watch = kubelet.map(|path| KubeletSocket::watch(path, registry, KUBELET));
+        self.kubelet = watch.transpose()?;
+        let fd = self.signals.as_raw_fd();
+        registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
+        for listener in &mut self.listeners {
+            self.last_token.0 += 1;
+            registry.register(listener.source(), self.last_token, Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to do. Does not wait if bytes have just been moved: there may
+    /// be more to do that the loop does not report.
+    fn wait(&mut self, events: &mut Events, has_moved: bool) -> io::Result<()> {
+        let timeout = if has_moved {
+            Some(Duration::ZERO)
+        } else {
+            let deadline = self.plugin.poll_timeout();
+            deadline.map(|at| self.clock.until(at))
+        };
+        match self.poll.poll(events, timeout) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &*events {
+            let token = event.token();
+            let mut peers = self.peers.iter_mut();
+            if let Some(peer) = peers.find(|peer| peer.token() == token) {
+                peer.report(event);
+            } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
+                // The token of a closed connection is not that of a socket either.
+                if let Some(listener) = self.listeners.get_mut(listener) {
+                    listener.set_ready();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles the pending signals. Returns the first one that asks for the end.
+    fn read_signals(&mut self) -> io::Result<Option<Signal>> {
+        while let Some(signal) = self.signals.read()? {
+            if signal != Signal::SIGUSR1 {
+                return Ok(Some(signal));
+            }
+            self.plugin.toggle_health(self.clock.now());
+        }
+        Ok(None)
+    }
+
+    /// Accepts the connections that are waiting, as long as there is room.
+    fn accept_pending(&mut self) -> io::Result<()> {
+        for at in 0..self.listeners.len() {
+            while self.plugin.has_room() {
+                let listener = &mut self.listeners[at];
+                let Some(stream) = listener.accept()? else {
+                    break;
+                };
+                let conn = self.plugin.accept(listener.socket(), self.clock.now());
+                self.add(conn, stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a connection to the loop.
+    fn add(&mut self, conn: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
+        self.last_token.0 += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        registry.register(&mut stream, self.last_token, interest)?;
+        self.peers.push(Peer::new(self.last_token, conn, stream));
+        Ok(())
+    }
+
+    /// Passes on that `kubelet.sock` was created.
+    fn watch_kubelet(&mut self) -> io::Result<()> {
+        if let Some(kubelet) = &mut self.kubelet {
+            if kubelet.was_created()? {
+                let has_socket = self.listeners.iter().all(Listener::is_in_place);
+                self.plugin.kubelet_created(has_socket, self.clock.now());
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects to `kubelet.sock`.
+    fn dial(&mut self) -> io::Result<()> {
+        let Some(kubelet) = &self.kubelet else {
+            return Ok(());
+        };
+        let now = self.clock.now();
+        match dial(kubelet.path()) {
+            Ok(stream) => {
+                let conn = self.plugin.connected(now);
+                self.add(conn, stream)?;
+            }
+            Err(DialError::Gone) => self.plugin.kubelet_missing(),
+            Err(error) => self.plugin.dial_failed(error.to_string(), now),
+        }
+        Ok(())
+    }
+
+    /// Listens again on each socket that was removed.
+    fn listen_again(&mut self, report: Reporter<'_>) -> io::Result<()> {
+        let registry = self.poll.registry();
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            if !listener.is_in_place() {
+                let opened = Listener::open(listener.path(), listener.socket());
+                *listener = opened.map_err(io::Error::other)?;
+                let token = Token(FIRST_LISTENER.0 + at);
+                registry.register(listener.source(), token, Interest::READABLE)?;
+                listener.report(report);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the bytes that can be moved, a piece for each connection, and closes the connections
+    /// that are over. Returns whether anything was moved or closed.
+    fn serve(&mut self) -> bool {
+        let mut has_moved = false;
+        for at in (0..self.peers.len()).rev() {
+            has_moved |= self.peers[at].serve(&mut self.plugin, self.clock);
+            if self.peers[at].is_done(&self.plugin) {
+                self.peers.remove(at).close(&mut self.plugin);
+                has_moved = true; // There may be room for another connection.
+            }
+        }
+        has_moved
+    }
+
+    /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
+    /// behind, and closes its connections after their final bytes.
+    fn end(mut self, signal: Signal, report: Reporter<'_>) {
+        if !self.is_stale {
+            self.listeners.iter().for_each(Listener::remove);
+        }
+        self.plugin.stop(self.clock.now());
+        for peer in std::mem::take(&mut self.peers) {
+            peer.close(&mut self.plugin);
+        }
+        let sockets = match self.listeners.len() {
+            1 => "socket",
+            _ => "sockets",
+        };
+        let left = if self.is_stale {
+            "left behind"
+        } else {
+            "removed"
+        };
+        report(&format_args!(
+            "received {signal}, stopped; {sockets} {left}"
+        ));
+    }
+}
+
+/// Opens the sockets of a plugin: all of them or none.
+fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    for (path, socket) in profile.sockets() {
+        match Listener::open(&path, socket) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => {
+                listeners.iter().for_each(Listener::remove);
+                return Err(error);
+            }
+        }
+    }
+    Ok(listeners)
+}
+
+/// The token of the watch for `kubelet.sock`: no connection gets this far.
+const KUBELET: Token = Token(usize::MAX);
+
+/// The token of the signals' descriptor.
+const SIGNALS: Token = Token(0);
+
+/// The token of the first socket that is listened on; connections come after the last.
+const FIRST_LISTENER: Token = Token(1);
+
+/// The largest number of events that one wait returns. The next wait returns the rest.
+const EVENTS: usize = 64;
