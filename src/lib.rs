@@ -114,6 +114,8 @@
 //! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod backoff;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod budget;
 pub mod config;
 pub mod escape;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::backoff::Backoff;
+
 // --- The API -------------------------------------------------------------------------------------
 
 /// The most clients of the API socket: several operators and a scraper, with a watch each. Further
@@ -100,21 +102,23 @@ pub const GET_INFO_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time limit for `NotifyRegistrationStatus` (kubelet: `notifyTimeoutDuration`, 5 s).
 pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The first pause after a new socket has refused a connection: it is bound a moment before its
-/// plugin listens, so one in two plugins is dialed in between, and most of them only have to be
-/// scheduled again (kubelet: gRPC's own backoff, about 1 s).
-pub const DIAL_RETRY_INITIAL: Duration = Duration::from_micros(5);
+/// The pauses after a new socket has refused a connection: it is bound a moment before its plugin
+/// listens, so one in two plugins is dialed in between, and most of them only have to be scheduled
+/// again. A plugin that takes seconds to listen is dialed at most the cap later (kubelet: gRPC's
+/// own backoff, from about 1 s).
+pub const DIAL_RETRY: Backoff = Backoff {
+    first: Duration::from_micros(5),
+    cap: Duration::from_secs(1),
+};
 
-/// The longest pause between two such dials, which doubles: a plugin that takes seconds to listen
-/// is dialed at most this much later.
-pub const DIAL_RETRY_MAX: Duration = Duration::from_secs(1);
+/// The backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a plugin
+/// that binds its socket and listens much later is dialed within the cap (kubelet: [`BACKOFF`]).
+pub const REDIAL: Backoff = Backoff {
+    cap: Duration::from_secs(3),
+    ..BACKOFF
+};
 
-/// The longest backoff of a socket that exists and refuses connections, for [`REDIAL_PERIOD`]: a
-/// plugin that binds its socket and listens much later is dialed within this time (kubelet:
-/// [`BACKOFF_CAP`]).
-pub const REDIAL_MAX: Duration = Duration::from_secs(3);
-
-/// The time after a socket was first seen for which [`REDIAL_MAX`] applies: a plugin that does not
+/// The time after a socket was first seen for which [`REDIAL`] applies: a plugin that does not
 /// listen by then has ended without removing its socket.
 pub const REDIAL_PERIOD: Duration = Duration::from_secs(600);
 
@@ -122,16 +126,17 @@ pub const REDIAL_PERIOD: Duration = Duration::from_secs(600);
 /// together: thousands of dead sockets cost 20 dials a second.
 pub const REDIAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The backoff of a socket after its first failure (kubelet: `initialDurationBeforeRetry`, 500 ms).
-pub const BACKOFF_INITIAL: Duration = Duration::from_millis(500);
-
-/// The longest backoff of a socket (kubelet: `maxDurationBeforeRetry`, 2 m 2 s).
-pub const BACKOFF_CAP: Duration = Duration::from_secs(122);
+/// The backoff of a socket (kubelet: `initialDurationBeforeRetry`, 500 ms, and
+/// `maxDurationBeforeRetry`, 2 m 2 s).
+pub const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(500),
+    cap: Duration::from_secs(122),
+};
 
 /// The time after a socket was first seen for which every failure of its plugin is retried with
 /// backoff: many plugins begin to listen before they are ready, and are called within a millisecond
-/// of that. Later, a failure that cannot end by itself is retried after [`BACKOFF_CAP`] (kubelet:
-/// the backoff for every failure at all times).
+/// of that. Later, a failure that cannot end by itself is retried after the cap of [`BACKOFF`]
+/// (kubelet: the backoff for every failure at all times).
 pub const FIRST_MINUTE: Duration = Duration::from_secs(60);
 
 /// The time limit for a handler's answer: the longest known work, a CSI plugin's `NodeGetInfo` (2
@@ -148,8 +153,8 @@ pub const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// another (kubelet: has no such programs).
 pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The number of tries of a `del` that cannot be started, with pauses from [`BACKOFF_INITIAL`] to
-/// [`BACKOFF_CAP`]: for 16 minutes, which is longer than the replacement of a package takes.
+/// The number of tries of a `del` that cannot be started, with the pauses of [`BACKOFF`]: for 16
+/// minutes, which is longer than the replacement of a package takes.
 pub const MAX_DEL_TRIES: u32 = 16;
 
 /// The most such programs remembered for one type: each holds all that its plugin reported.
@@ -227,9 +232,12 @@ pub const MAX_VERSION: usize = 128;
 /// write, and none of them waits for it (kubelet: keeps no such file).
 pub const STATE_FILE_DELAY: Duration = Duration::from_secs(1);
 
-/// The longest pause between two tries to write a state file that cannot be written: the disk may
-/// be full for days.
-pub const STATE_FILE_RETRY: Duration = Duration::from_secs(60);
+/// The pauses between tries to write a state file that cannot be written: the disk may be full for
+/// days.
+pub const STATE_FILE_RETRY: Backoff = Backoff {
+    first: STATE_FILE_DELAY,
+    cap: Duration::from_secs(60),
+};
 
 /// The longest configuration file (octets): a thousand lines, and a small part of what a plugin may
 /// hold.
@@ -291,8 +299,11 @@ const MEBIBYTE: usize = 1024 * 1024;
 /// (kubelet: no such time, but it looks once a second).
 pub const READY_GRACE: Duration = Duration::from_secs(2);
 
-/// The first pause before an endpoint that was not ready is called again; the pause doubles.
-pub const READY_RETRY_INITIAL: Duration = Duration::from_millis(50);
+/// The pauses before an endpoint that was not ready is called again.
+pub const READY_RETRY: Backoff = Backoff {
+    first: Duration::from_millis(50),
+    cap: READY_GRACE,
+};
 
 /// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
@@ -326,12 +337,12 @@ pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 /// for each call.
 pub const MAX_WAITING_REGISTRATIONS: usize = 16;
 
-/// The pause before `kubelet.sock` is created again for the second time, which doubles if that
-/// fails: the first time is at once.
-pub const REGISTRATION_RETRY_INITIAL: Duration = Duration::from_millis(100);
-
-/// The longest such pause, and the one after descriptors ran out.
-pub const REGISTRATION_RETRY_MAX: Duration = Duration::from_secs(10);
+/// The pauses before `kubelet.sock` is created again, except for the first time, which is at once.
+/// The cap is also the pause after descriptors ran out.
+pub const REGISTRATION_RETRY: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    cap: Duration::from_secs(10),
+};
 
 /// The longest request of `Register` (octets): many times what two names need (kubelet: 4 MiB).
 pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
@@ -396,12 +407,12 @@ pub const LOG_RETRY: Duration = Duration::from_millis(250);
 /// it; its tick is 1 s).
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two scans of a directory that changes all the time; the pause doubles
-/// up to [`MAX_SCAN_PAUSE`] (kubelet: scans no directory twice).
-pub const SCAN_PAUSE: Duration = Duration::from_millis(10);
-
-/// The longest such pause: a plugin in a directory that is renamed repeatedly may wait as long.
-pub const MAX_SCAN_PAUSE: Duration = Duration::from_secs(5);
+/// The pauses between scans of a directory that changes all the time: a plugin in a directory that
+/// is renamed repeatedly may wait for the longest (kubelet: scans no directory twice).
+pub const SCAN_PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(10),
+    cap: Duration::from_secs(5),
+};
 
 /// The pause after a round in which all directories are scanned because events were lost. The pause
 /// does not grow: plugins in all directories wait for it if one directory floods the queue
@@ -412,13 +423,12 @@ pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 /// again.
 pub const SCAN_CALM: Duration = Duration::from_secs(60);
 
-/// The shortest pause between two examinations of a known name that changes all the time; the pause
-/// doubles up to [`MAX_EXAMINE_PAUSE`] (kubelet: examines no name twice). A plugin that restarts
-/// takes longer to bind its socket.
-pub const EXAMINE_PAUSE: Duration = Duration::from_millis(1);
-
-/// The longest such pause.
-pub const MAX_EXAMINE_PAUSE: Duration = Duration::from_secs(1);
+/// The pauses between examinations of a known name that changes all the time (kubelet: examines no
+/// name twice). A plugin that restarts takes longer than the first to bind its socket.
+pub const EXAMINE_PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(1),
+    cap: Duration::from_secs(1),
+};
 
 /// The time after its pause without a change, after which a name starts with the first pause again.
 pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
@@ -430,9 +440,11 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 2048;
 
-/// The longest pause between two scans of a directory that holds more than a limit allows; the
-/// first is [`WATCH_RETRY`], and the pause doubles.
-pub const MAX_WATCH_RETRY: Duration = Duration::from_secs(60);
+/// The pauses between scans of a directory that holds more than a limit allows, which may last.
+pub const LIMITED_RETRY: Backoff = Backoff {
+    first: WATCH_RETRY,
+    cap: Duration::from_secs(60),
+};
 
 /// The most directories that are watched, each with a watch of its own (kubelet: no limit). The
 /// kernel's own limit per user is often 8,192.
@@ -484,14 +496,14 @@ pub const MAX_CLIENTS: usize = 32;
 /// a refusal, which names a path.
 pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
 
-/// The pause of a simulated device plugin after its registration at `kubelet.sock` has failed: a
+/// The pauses of a simulated device plugin after its registration at `kubelet.sock` has failed: a
 /// socket refuses connections between the moment that it is bound and the moment that its owner
-/// listens. Doubles with each failure, up to [`REGISTER_RETRY_MAX`].
-pub const REGISTER_RETRY_INITIAL: Duration = Duration::from_millis(100);
-
-/// The longest of those pauses: kubelet's first pause before it starts a container again that has
-/// ended, as most device plugins do when they are refused.
-pub const REGISTER_RETRY_MAX: Duration = Duration::from_secs(10);
+/// listens. The longest is kubelet's first pause before it starts a container again that has ended,
+/// as most device plugins do when they are refused.
+pub const REGISTER_RETRY: Backoff = Backoff {
+    first: Duration::from_millis(100),
+    cap: Duration::from_secs(10),
+};
 
 /// The time limit for that registration, in which kubelet calls the plugin: NVIDIA's plugin has
 /// none.

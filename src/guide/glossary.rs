@@ -74,7 +74,7 @@
 //! | final bytes | the last ones of a connection, with its GOAWAY |
 //!
 //! [`AttemptId`]: crate::manager::AttemptId
-//! [`Backoff`]: crate::manager::Backoff
+//! [`Backoff`]: crate::backoff::Backoff
 //! [`ConnectionId`]: crate::manager::ConnectionId
 //! [`Effect`]: crate::handler::Effect
 //! [`Failure`]: crate::manager::Failure

@@ -21,9 +21,9 @@
 //! | **C6** | dial | 10 s | 10 s, up to the server's SETTINGS: [`DIAL_TIMEOUT`] |
 //! | **C7** | GetInfo, after the dial | 1 s | 1 s: [`GET_INFO_TIMEOUT`] |
 //! | **C8** | NotifyRegistrationStatus | 5 s | 5 s: [`NOTIFY_TIMEOUT`] |
-//! | **C9** | first backoff, which doubles | 500 ms | 500 ms: [`BACKOFF_INITIAL`] |
-//! | **C10** | longest backoff | 122 s | 122 s: [`BACKOFF_CAP`] |
-//! | **C11** | backoff if connections are refused | as any other | 3 s at most: [`REDIAL_MAX`] |
+//! | **C9** | first backoff, which doubles | 500 ms | 500 ms: [`BACKOFF`] |
+//! | **C10** | longest backoff | 122 s | 122 s: [`BACKOFF`] |
+//! | **C11** | backoff if connections are refused | as any other | 3 s at most: [`REDIAL`] |
 //! | **C12** | a handler's answer | unlimited | 150 s: [`HANDLER_TIMEOUT`] |
 //! | **C13** | NodeGetInfo of a CSI driver | 2 min | 2 min: [`CSI_NODE_INFO_TIMEOUT`] |
 //! | **C14** | GetDevicePluginOptions | unlimited | 2 min: [`DEVICE_OPTIONS_TIMEOUT`] |
@@ -45,9 +45,9 @@
 //! assert_eq!(seconds(config::DIAL_TIMEOUT), 10); // C6
 //! assert_eq!(seconds(config::GET_INFO_TIMEOUT), 1); // C7
 //! assert_eq!(seconds(config::NOTIFY_TIMEOUT), 5); // C8
-//! assert_eq!(config::BACKOFF_INITIAL.as_millis(), 500); // C9
-//! assert_eq!(seconds(config::BACKOFF_CAP), 122); // C10
-//! assert_eq!(seconds(config::REDIAL_MAX), 3); // C11
+//! assert_eq!(config::BACKOFF.first.as_millis(), 500); // C9
+//! assert_eq!(seconds(config::BACKOFF.cap), 122); // C10
+//! assert_eq!(seconds(config::REDIAL.cap), 3); // C11
 //! assert_eq!(seconds(config::HANDLER_TIMEOUT), 150); // C12
 //! assert_eq!(seconds(config::CSI_NODE_INFO_TIMEOUT), 120); // C13
 //! assert_eq!(seconds(config::DEVICE_OPTIONS_TIMEOUT), 120); // C14
@@ -422,9 +422,8 @@
 //! call and happens after ours. R10, H11 and H22 are lenient in that time for this reason.
 //!
 //! [`Identity`]: crate::watch::Identity
+//! [`BACKOFF`]: crate::config::BACKOFF
 //! [`OnDown`]: crate::config::OnDown
-//! [`BACKOFF_CAP`]: crate::config::BACKOFF_CAP
-//! [`BACKOFF_INITIAL`]: crate::config::BACKOFF_INITIAL
 //! [`CSI_NODE_INFO_TIMEOUT`]: crate::config::CSI_NODE_INFO_TIMEOUT
 //! [`DEFAULT_PLUGINS_DIR`]: crate::config::DEFAULT_PLUGINS_DIR
 //! [`DEFAULT_TYPES`]: crate::config::DEFAULT_TYPES
@@ -440,6 +439,6 @@
 //! [`MAX_SOCKETS`]: crate::config::MAX_SOCKETS
 //! [`MAX_TREE_DEPTH`]: crate::config::MAX_TREE_DEPTH
 //! [`NOTIFY_TIMEOUT`]: crate::config::NOTIFY_TIMEOUT
-//! [`REDIAL_MAX`]: crate::config::REDIAL_MAX
+//! [`REDIAL`]: crate::config::REDIAL
 //! [`RESYNC_INTERVAL`]: crate::config::RESYNC_INTERVAL
 //! [`WATCH_RETRY`]: crate::config::WATCH_RETRY

@@ -62,8 +62,8 @@
 //!   [`Answer::Pending`], and answer in [`PluginHandler::handle_event`]. The manager waits for
 //!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: forget
 //!   its ticket.
-//! - **After a no**, the plugin is tried again with backoff; after a no to validate only each
-//!   [`BACKOFF_CAP`](crate::config::BACKOFF_CAP), once
+//! - **After a no**, the plugin is tried again with backoff; after a no to validate only after
+//!   the longest pause of [`BACKOFF`](crate::config::BACKOFF), once
 //!   [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is over. A no to register must leave nothing
 //!   behind. Any answer to deregister only ends the wait for it.
 //! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Context, EffectId, Stream};
-use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL};
+use crate::config::BACKOFF;
 use crate::time::Time;
 
 /// A stream or connection that is kept open, or the pause before it is opened again.
@@ -61,7 +61,7 @@ impl Reconnect {
             target,
             state,
             since: context.now(),
-            pause: BACKOFF_INITIAL,
+            pause: BACKOFF.first,
             up_since: None,
             may_skip_pause: true,
         }
@@ -90,10 +90,10 @@ impl Reconnect {
             return self.open_again(context);
         }
         if context.now().saturating_since(self.since) >= self.pause {
-            self.pause = BACKOFF_INITIAL;
+            self.pause = BACKOFF.first;
         }
         self.state = State::Pausing(context.set_timer(self.pause));
-        self.pause = (self.pause * 2).min(BACKOFF_CAP);
+        self.pause = BACKOFF.after(Some(self.pause));
     }
 
     /// Opens the stream or connection again after the pause.
@@ -113,7 +113,7 @@ impl Reconnect {
         let Some(since) = self.up_since.take() else {
             return false;
         };
-        self.may_skip_pause |= now.saturating_since(since) >= BACKOFF_INITIAL;
+        self.may_skip_pause |= now.saturating_since(since) >= BACKOFF.first;
         std::mem::take(&mut self.may_skip_pause)
     }
 }

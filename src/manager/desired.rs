@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use super::announcement::Origin;
-use super::backoff::Backoff;
 use super::failure::{Failure, Refusal};
-use crate::config::{FIRST_MINUTE, REDIAL_MAX, REDIAL_PERIOD};
+use super::retry_delay::RetryDelay;
+use crate::config::{FIRST_MINUTE, REDIAL, REDIAL_PERIOD};
 use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -26,7 +26,7 @@ pub struct Desired {
     /// deregistered.
     pub(super) wanted_since: Time,
     /// The backoff after failed attempts.
-    pub backoff: Backoff,
+    pub backoff: RetryDelay,
     /// The failure of the last attempt; `None` before the first attempt and after a success.
     pub last_failure: Option<Box<Failure>>,
     /// The last refusal of which its plugin was notified.
@@ -65,7 +65,7 @@ impl Desired {
             origin: Origin::Watched,
             found,
             wanted_since: found,
-            backoff: Backoff::default(),
+            backoff: RetryDelay::default(),
             last_failure: None,
             notified: None,
             observed: None,
@@ -144,7 +144,7 @@ impl Desired {
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
             self.backoff.fail_for_good(now);
         } else if is_refused && now < self.found + REDIAL_PERIOD {
-            self.backoff.fail_up_to(REDIAL_MAX, now);
+            self.backoff.fail_by(REDIAL, now);
         } else {
             self.backoff.fail(now);
         }

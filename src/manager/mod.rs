@@ -30,7 +30,6 @@
 mod active;
 mod announced;
 mod announcement;
-mod backoff;
 mod changes;
 mod commands;
 mod connections;
@@ -59,6 +58,7 @@ pub mod reconcile;
 mod record;
 mod registered;
 mod request;
+mod retry_delay;
 mod router;
 mod saved_state;
 mod socket;
@@ -76,8 +76,6 @@ pub use crate::config::OnDown;
 pub use crate::handler::DialError;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use announcement::{AnnouncementError, AnnouncementId};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use backoff::Backoff;
 pub use desired::Desired;
 pub use event::{Generation, PluginEvent};
 pub use failure::{Failure, Refusal};
@@ -92,6 +90,8 @@ pub use process::Process;
 pub use record::{Change, ChangeCursor, Expired, LastError, Record, RecordCursor};
 pub use registered::{Health, Registered};
 pub use request::ForgetError;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use retry_delay::RetryDelay;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use saved_state::{SavedState, SavedStateError};
 #[cfg_attr(not(plugind_internals), doc(hidden))]

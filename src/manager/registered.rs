@@ -27,10 +27,10 @@
 
 use std::sync::Arc;
 
-use super::backoff::Backoff;
 use super::ids::ConnectionId;
 use super::process::Process;
-use crate::config::{BACKOFF_INITIAL, IDLE_CHECK_INTERVAL};
+use super::retry_delay::RetryDelay;
+use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{HandlerId, Plugin};
 use crate::time::Time;
@@ -75,7 +75,7 @@ pub struct Health {
     /// The peer process, if the daemon can see it.
     pub(super) process: Option<Process>,
     /// The pause before the next check.
-    checks: Backoff,
+    checks: RetryDelay,
     /// The time of the next check.
     pub(super) check_at: Option<Time>,
     /// The number of held connections that have ended although it was up.
@@ -201,7 +201,7 @@ impl Health {
         }
         self.checks.fail(now);
         self.check_at = self.checks.until();
-        let is_first = self.checks.delay() == Some(BACKOFF_INITIAL);
+        let is_first = self.checks.delay() == Some(BACKOFF.first);
         if self.down.is_some() || (is_first && is_overtaken) {
             return false;
         }

@@ -76,7 +76,7 @@ impl Registration {
             request: request.encode_to_vec(),
             state: State::Pausing { until: now },
             connection: None,
-            pause: config::REGISTER_RETRY_INITIAL,
+            pause: config::REGISTER_RETRY.first,
         })
     }
 
@@ -115,7 +115,7 @@ impl Registration {
     /// Pauses before the next attempt. Returns the length of the pause.
     pub(super) fn failed(&mut self, now: Time) -> Duration {
         let pause = self.pause;
-        self.pause = (pause * 2).min(config::REGISTER_RETRY_MAX);
+        self.pause = config::REGISTER_RETRY.after(Some(pause));
         self.state = State::Pausing { until: now + pause };
         pause
     }
@@ -124,7 +124,7 @@ impl Registration {
     pub(super) fn kubelet_created(&mut self, now: Time) -> Event {
         let again = self.state == State::Registered;
         self.connection = None;
-        self.pause = config::REGISTER_RETRY_INITIAL;
+        self.pause = config::REGISTER_RETRY.first;
         self.state = State::Pausing { until: now };
         Event::KubeletCreated { again }
     }
@@ -139,7 +139,7 @@ impl Registration {
         Some(match result {
             Ok(_) => {
                 self.state = State::Registered;
-                self.pause = config::REGISTER_RETRY_INITIAL;
+                self.pause = config::REGISTER_RETRY.first;
                 Event::Registered
             }
             Err(error) => Event::NotRegistered {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::time::Time;
 
 /// The paths and their pauses.
@@ -23,10 +24,7 @@ pub(super) struct Pauses {
 /// The lengths of the pauses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// The first pause.
-    pub(super) least: Duration,
-    /// The longest pause.
-    pub(super) most: Duration,
+    pub(super) pauses: Backoff,
     /// The time without requests after a pause, after which a path starts with the first pause
     /// again.
     pub(super) calm: Duration,
@@ -56,9 +54,7 @@ impl Pauses {
 
     /// Requests work for a path. Returns `true` if it is to be done now; otherwise it is due later.
     pub(super) fn ask(&mut self, path: &Arc<Path>, now: Time) -> bool {
-        let Rule {
-            least, most, calm, ..
-        } = self.rule;
+        let Rule { pauses, calm, .. } = self.rule;
         match self.by_path.get_mut(&**path) {
             None => {
                 self.remember(path, now);
@@ -72,9 +68,9 @@ impl Pauses {
             Some(pause) => {
                 self.pending -= usize::from(pause.is_pending);
                 *pause = if pause.end + calm <= now {
-                    Pause::new(now, least)
+                    Pause::new(now, pauses.first)
                 } else {
-                    pause.after(now, most)
+                    pause.after(now, pauses)
                 };
                 true
             }
@@ -87,7 +83,7 @@ impl Pauses {
         }
         // With so many paths whose pauses are in use, the pauses of further paths do not matter.
         if self.by_path.len() < self.rule.paths {
-            let pause = Pause::new(now, self.rule.least);
+            let pause = Pause::new(now, self.rule.pauses.first);
             self.by_path.insert(Arc::clone(path), pause);
         }
     }
@@ -131,7 +127,7 @@ impl Pauses {
         if self.pending > 0 {
             for (path, pause) in &mut self.by_path {
                 if pause.is_pending && pause.end <= now {
-                    *pause = pause.after(now, self.rule.most);
+                    *pause = pause.after(now, self.rule.pauses);
                     due.push(path.clone());
                 }
             }
@@ -151,8 +147,8 @@ impl Pause {
     }
 
     /// Returns the pause that follows this one and starts at `now`.
-    fn after(self, now: Time, most: Duration) -> Self {
-        Self::new(now, (self.length * 2).min(most))
+    fn after(self, now: Time, pauses: Backoff) -> Self {
+        Self::new(now, pauses.after(Some(self.length)))
     }
 }
 
@@ -161,8 +157,10 @@ mod tests {
     use super::*;
 
     const RULE: Rule = Rule {
-        least: Duration::from_millis(100),
-        most: Duration::from_secs(5),
+        pauses: Backoff {
+            first: Duration::from_millis(100),
+            cap: Duration::from_secs(5),
+        },
         calm: Duration::from_secs(60),
         paths: 3,
     };

@@ -83,8 +83,7 @@ impl Watch {
 
 /// The rule for directories that are scanned because of a change.
 pub(super) const SCANS: Rule = Rule {
-    least: config::SCAN_PAUSE,
-    most: config::MAX_SCAN_PAUSE,
+    pauses: config::SCAN_PAUSES,
     calm: config::SCAN_CALM,
     paths: 2 * config::MAX_DIRECTORIES,
 };
@@ -95,8 +94,7 @@ pub(super) const SCANS: Rule = Rule {
 /// file system without birth times, a socket whose modification time is set. A dial notices the
 /// change.
 pub(super) const EXAMINATIONS: Rule = Rule {
-    least: config::EXAMINE_PAUSE,
-    most: config::MAX_EXAMINE_PAUSE,
+    pauses: config::EXAMINE_PAUSES,
     calm: config::EXAMINE_CALM,
     paths: config::MAX_SOCKETS,
 };

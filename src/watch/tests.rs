@@ -106,7 +106,7 @@ impl Timeline {
 
     /// Advances the time by enough for a directory to be scanned at once again.
     fn later(&mut self) {
-        self.now += 8 * config::SCAN_PAUSE;
+        self.now += 8 * config::SCAN_PAUSES.first;
     }
 
     /// Advances the time to the next deadline and handles it.

@@ -36,10 +36,10 @@ struct Dir {
     top: Arc<Path>,
     watch: Option<WatchId>,
     problem: Option<Problem>,
-    /// The time of the next try. `retry_pause` is the pause before it if pauses are to double, else
-    /// 0.
+    /// The time of the next try.
     retry_at: Option<Time>,
-    retry_pause: Duration,
+    /// The pause before it if a limit is exceeded.
+    retry_pause: Option<Duration>,
     /// Whether the problem was reported.
     is_problem_told: bool,
     /// Whether it was listed before.
@@ -82,7 +82,7 @@ impl Dir {
             watch: None,
             problem: None,
             retry_at: None,
-            retry_pause: Duration::ZERO,
+            retry_pause: None,
             is_problem_told: false,
             is_listed: false,
             is_scan_wanted: false,
@@ -167,8 +167,8 @@ impl Tree {
         let Some(dir) = self.dirs.get_mut(dir) else {
             return tick;
         };
-        let pause = (dir.retry_pause * 2).clamp(config::WATCH_RETRY, config::MAX_WATCH_RETRY);
-        dir.retry_pause = if is_limited { pause } else { Duration::ZERO };
+        let pause = config::LIMITED_RETRY.after(dir.retry_pause);
+        dir.retry_pause = is_limited.then_some(pause);
         let at = if is_limited { now + pause } else { tick };
         dir.retry_at = Some(at);
         at
@@ -177,7 +177,7 @@ impl Tree {
     /// Cancels the next try of a directory.
     pub(super) fn do_not_retry(&mut self, dir: &Path) {
         if let Some(dir) = self.dirs.get_mut(dir) {
-            (dir.retry_at, dir.retry_pause) = (None, Duration::ZERO);
+            (dir.retry_at, dir.retry_pause) = (None, None);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use plugind::config::BACKOFF_INITIAL;
+use plugind::config::BACKOFF;
 use serde_json::Value;
 
 use crate::client::Client;
@@ -16,7 +16,7 @@ use crate::timed::assert_faster;
 fn a_plugin_that_was_refused_is_tried_again_at_once() {
     let mut node = Node::start();
     let _plugin = Plugin::serve_type(&node.registry("a.sock"), "Toaster", "a");
-    // The pause after the third attempt is 4 * BACKOFF_INITIAL.
+    // The pause after the third attempt is four times the first of BACKOFF.
     let attempts = |items: &[Value]| items.first().and_then(|it| it["attempts"].as_u64());
     let is_refused = |items: &[Value]| items.first().is_some_and(|it| it["state"] == "Rejected");
     node.until_listed(|items| attempts(items) >= Some(3) && is_refused(items));
@@ -26,7 +26,7 @@ fn a_plugin_that_was_refused_is_tried_again_at_once() {
     let answer = node.ask("POST", "/v1/retry?type=Toaster&name=a").json();
     assert_eq!(answer["retried"], 1);
     node.until_listed(|items| attempts(items) >= Some(4));
-    assert_faster(start.elapsed(), 3 * BACKOFF_INITIAL);
+    assert_faster(start.elapsed(), 3 * BACKOFF.first);
     for target in ["socket=/no/such", "type=Toaster name=a"] {
         let line = format!("retry requested through the API {target} pid=");
         node.daemon.until_logged(&line);

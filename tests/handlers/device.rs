@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY,
+    BACKOFF, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY,
     READY_GRACE,
 };
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
@@ -290,7 +290,7 @@ fn a_plugin_that_is_gone_in_mid_stream_and_back_is_used_again_however_late() {
     assert_eq!(devices(&node), None);
     node.world
         .create(GPU, lists(Answer::Stream(vec![list(&["b"])])));
-    node.world.advance(BACKOFF_CAP);
+    node.world.advance(BACKOFF.cap);
     assert_devices(&node, "b");
 }
 
@@ -324,7 +324,7 @@ fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
     let unimplemented = Answer::Status(12, "unknown method");
     let mut node = with_plugin(lists(unimplemented.clone()));
     assert_eq!(node.notified(REG), Ok(()));
-    node.world.advance(10 * BACKOFF_CAP);
+    node.world.advance(10 * BACKOFF.cap);
     let calls = [
         device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
         device_plugin::LIST_AND_WATCH,
@@ -410,7 +410,7 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
         node.world.advance(Duration::from_micros(1));
         assert_eq!(log::take(), [warning(why)]);
         for _ in 0..10 {
-            node.world.advance(BACKOFF_CAP);
+            node.world.advance(BACKOFF.cap);
         }
         assert!(
             node.world.dials[Path::new(GPU)] > 5,
@@ -420,7 +420,7 @@ fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is
 
         node.world
             .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
-        node.world.advance(BACKOFF_CAP);
+        node.world.advance(BACKOFF.cap);
         assert_devices(&node, "a");
         assert!(log::take().is_empty());
         node.world.advance(LIST_INTERVAL);

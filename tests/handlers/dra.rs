@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plugind::config::BACKOFF_CAP;
+use plugind::config::BACKOFF;
 use plugind::handler::dra::{Health, Service};
 use plugind::proto::v1alpha1::{
     DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse, dra_resource_health,
@@ -169,7 +169,7 @@ fn dra9_a_driver_that_was_removed_is_not_found_and_nothing_is_left_open() {
     node.world.vanish(REG);
     assert_eq!(current(&node), None);
     assert_eq!(node.world.open_to(NIC), 0);
-    node.world.advance(2 * BACKOFF_CAP);
+    node.world.advance(2 * BACKOFF.cap);
     assert_eq!((current(&node), node.world.open_to(NIC)), (None, 0));
 }
 
@@ -275,7 +275,7 @@ fn health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is() {
 #[test]
 fn a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again() {
     let mut node = with_driver(ALPHA, Script::serving([]));
-    node.world.advance(10 * BACKOFF_CAP);
+    node.world.advance(10 * BACKOFF.cap);
     assert_eq!(node.world.plugin(NIC).called.len(), 1);
     assert_eq!(node.notified(REG), Ok(()));
     let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, LEAST_MEMORY_BUDGET, LIST_INTERVAL};
+use plugind::config::{BACKOFF, LEAST_MEMORY_BUDGET, LIST_INTERVAL};
 use plugind::manager::{Limit, Measurement, Usage};
 use plugind::proto::v1alpha1::{DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse};
 use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
@@ -140,7 +140,7 @@ fn a_plugin_whose_list_was_refused_is_tried_more_and_more_rarely_until_there_is_
     for n in 1..4 {
         node.world.vanish(&names(n).0);
     }
-    node.world.advance(BACKOFF_CAP);
+    node.world.advance(BACKOFF.cap);
     assert_eq!(devices(&node, 0), 3000);
     assert_eq!(refusals(&node), often);
 }

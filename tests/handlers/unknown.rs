@@ -1,6 +1,6 @@
 //! Plugins of unknown types, and of types with a handler of their own.
 
-use plugind::config::{BACKOFF_CAP, UnknownTypes};
+use plugind::config::{BACKOFF, UnknownTypes};
 
 use crate::node::Node;
 use crate::script::Script;
@@ -41,7 +41,7 @@ fn an_unknown_type_is_registered_where_all_are_accepted() {
 #[test]
 fn an_unknown_type_that_is_ignored_is_never_told_anything() {
     let mut node = with_toaster(&["CSIPlugin"], UnknownTypes::Ignore);
-    node.world.advance(3 * BACKOFF_CAP);
+    node.world.advance(3 * BACKOFF.cap);
     assert_eq!(node.notified(REG), Err("not notified"));
     assert_eq!(node.world.counts(), (1, 0));
     assert_eq!(node.world.open_to(REG), 0);

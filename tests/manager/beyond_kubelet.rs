@@ -8,7 +8,7 @@ mod restarts;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DIAL_TIMEOUT, HANDLER_TIMEOUT, STALLED_AFTER};
+use plugind::config::{BACKOFF, DIAL_TIMEOUT, HANDLER_TIMEOUT, STALLED_AFTER};
 use plugind::handler::{Answer as HandlerAnswer, Reason};
 use plugind::manager::Input;
 
@@ -48,7 +48,7 @@ fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_bu
         .socket(Path::new(A))
         .and_then(|it| it.desired())
         .map(|it| it.backoff.delay());
-    assert_eq!(backoff, Some(Some(BACKOFF_CAP)));
+    assert_eq!(backoff, Some(Some(BACKOFF.cap)));
     world.appear(A, csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
@@ -174,7 +174,7 @@ fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_c
             (asked(&mut world, A), world.plugin(A).notified.len()),
             (8, 1)
         );
-        world.advance(10 * BACKOFF_CAP);
+        world.advance(10 * BACKOFF.cap);
         assert_eq!(
             (asked(&mut world, A), world.plugin(A).notified.len()),
             (18, 1)
@@ -218,7 +218,7 @@ fn a_service_that_is_no_registration_service_is_not_hammered() {
     );
     world.advance(minutes(1));
     assert_eq!(asked(&mut world, A), 7);
-    world.advance(10 * BACKOFF_CAP);
+    world.advance(10 * BACKOFF.cap);
     assert_eq!(asked(&mut world, A), 17);
 }
 

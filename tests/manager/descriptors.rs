@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF_CAP, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes,
+    BACKOFF, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes,
 };
 use plugind::handler::built_in;
 use plugind::manager::{LivenessSource, Manager};
@@ -172,7 +172,7 @@ fn a_stream_that_was_refused_for_want_of_a_descriptor_is_opened_once_another_has
     }
     assert_eq!(streams(&mut world, 4), 3);
     world.vanish("/r/0");
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     assert!(world.plugin("/r/3").called.len() == 2, "its stream is open");
     assert_eq!(world.counts(), (3, 3));
 }

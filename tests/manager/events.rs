@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use plugind::config::BACKOFF_INITIAL;
+use plugind::config::BACKOFF;
 use plugind::handler::Answer as HandlerAnswer;
 use plugind::manager::{Input, OnDown, PluginEvent};
 
@@ -75,7 +75,7 @@ fn a_failure_is_an_event_with_the_time_of_the_next_attempt_and_tells_whether_it_
             ..plugin("a")
         },
     );
-    world.advance(BACKOFF_INITIAL * 2);
+    world.advance(BACKOFF.first * 2);
     let events = std::mem::take(&mut world.events);
     let failed = events.iter().filter(|it| it.reason() == "GetInfoFailed");
     let failed: Vec<_> = failed

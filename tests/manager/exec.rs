@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_INITIAL, EXEC_TIMEOUT, MAX_PROGRAMS};
+use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS};
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
@@ -202,7 +202,7 @@ fn a_del_that_was_not_started_in_time_is_owed_and_an_add_is_undone() {
         .filter(|it| it.reason() == "ProgramFailed")
         .collect();
     assert_eq!(tries.len(), 1, "{tries:?}");
-    world.advance(BACKOFF_INITIAL);
+    world.advance(BACKOFF.first);
     assert_eq!(running(&world), ["del disk-0"], "it is owed");
     world.advance(EXEC_TIMEOUT);
     assert_eq!(
@@ -234,7 +234,7 @@ fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
         "{notified:?}"
     );
 
-    world.advance(BACKOFF_INITIAL);
+    world.advance(BACKOFF.first);
     assert_eq!(running(&world), ["del disk-0"]);
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(running(&world), ["add disk-0"]);

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use plugind::api::metrics::{Sources, render};
 use plugind::api::{Counters, Event, ProcessFacts};
-use plugind::config::{BACKOFF_INITIAL, LIST_INTERVAL};
+use plugind::config::{BACKOFF, LIST_INTERVAL};
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
 use plugind::manager::{Input, Manager, Measurement, PluginEvent, State};
 use plugind::proto::pluginregistration::registration;
@@ -335,7 +335,7 @@ fn a_socket_that_waits_after_a_failure_has_its_pause_as_a_gauge() {
     let scraped = Scraped::default().scrape(&mut world);
     let pause = [("socket_path", "/r/a.sock")];
     let pause = scraped.seconds("plugind_backoff_seconds", &pause);
-    assert!(pause.is_some_and(|it| it >= BACKOFF_INITIAL));
+    assert!(pause.is_some_and(|it| it >= BACKOFF.first));
     world.behave("/r/a.sock");
     world.advance(Duration::from_secs(10));
     let scraped = Scraped::default().scrape(&mut world);

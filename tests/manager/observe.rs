@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES, HANDLER_TIMEOUT, Mode, UnknownTypes};
+use plugind::config::{BACKOFF, DEFAULT_TYPES, HANDLER_TIMEOUT, Mode, UnknownTypes};
 use plugind::handler::{Answer, Reason, built_in};
 use plugind::manager::{Input, Manager, Refusal};
 
@@ -82,7 +82,7 @@ fn a_plugin_that_would_be_refused_is_not_told_either() {
 fn what_has_been_observed_is_not_asked_again_until_something_changes() {
     let mut world = world();
     world.appear(SOCKET, csi());
-    world.advance(BACKOFF_CAP * 10);
+    world.advance(BACKOFF.cap * 10);
     assert_eq!(world.dials[Path::new(SOCKET)], 1);
     world.manager.handle_input(Input::Reconsider, world.now);
     world.run();
@@ -97,10 +97,10 @@ fn what_has_been_observed_is_not_asked_again_until_something_changes() {
 fn a_plugin_that_does_not_answer_is_tried_again_as_ever() {
     let mut world = world();
     world.appear(SOCKET, None);
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     assert_eq!(observed(&world), None);
     world.listen(SOCKET, csi());
-    world.advance(BACKOFF_CAP * 2);
+    world.advance(BACKOFF.cap * 2);
     assert_eq!(observed(&world), Some(Ok("disk".into())));
     assert_untold(&world);
 }

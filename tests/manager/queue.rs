@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_INITIAL, DESCRIPTOR_RESERVE, PERMIT_TIME, SOFT_OPERATION_LIMIT};
+use plugind::config::{BACKOFF, DESCRIPTOR_RESERVE, PERMIT_TIME, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
 use plugind::manager::{AnnouncementId, Change, ChangeCursor, Input, Manager, SavedState};
 
@@ -47,7 +47,7 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     world.appear("/r/second", csi("a"));
     // It is tried again at a moment at which every place is taken.
     let moment = Duration::from_millis(1);
-    world.advance(BACKOFF_INITIAL.saturating_sub(moment));
+    world.advance(BACKOFF.first.saturating_sub(moment));
     for n in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }

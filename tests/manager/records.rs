@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, BACKOFF_INITIAL, MAX_REMOVED_RECORDS, Mode};
+use plugind::config::{BACKOFF, MAX_REMOVED_RECORDS, Mode};
 use plugind::handler::{Answer as HandlerAnswer, HandlerTable};
 use plugind::manager::{
     Change, ChangeCursor, Expired, ForgetError, Manager, OnDown, Record, State,
@@ -136,7 +136,7 @@ fn a_plugin_that_fails_is_shown_with_its_error_and_the_time_of_the_next_attempt(
     world.appear(A, not_ready("a"));
     let failed = record(&world, A);
     assert_eq!((failed.state, failed.since), (State::Backoff, found));
-    assert_eq!(failed.next_retry, Some(found + BACKOFF_INITIAL));
+    assert_eq!(failed.next_retry, Some(found + BACKOFF.first));
     let error = failed.last_error.map(|it| it.to_string());
     let expected = "GetInfo failed: the peer returned UNAVAILABLE: not yet";
     assert_eq!(error.as_deref(), Some(expected));
@@ -167,7 +167,7 @@ fn what_waits_for_its_backoff_is_tried_at_once_on_request() {
     let mut world = World::new();
     world.appear(A, not_ready("a"));
     world.appear(B, not_ready("b"));
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     for path in [A, B] {
         world.plugin(path).get_info = Answer::Good;
     }
@@ -186,7 +186,7 @@ fn a_plugin_that_is_down_is_checked_on_request() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
     world.kill(A);
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     world.listen(A, plugin("a"));
     world.run();
     assert_eq!(state(&world, A), State::Down);

@@ -1,6 +1,6 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
-use plugind::config::{DEFAULT_TYPES, MAX_EXAMINE_PAUSE};
+use plugind::config::{DEFAULT_TYPES, EXAMINE_PAUSES};
 use plugind::handler::Answer as HandlerAnswer;
 
 use crate::effects::{Ask, PAUSE, planned};
@@ -191,6 +191,6 @@ fn a_symbolic_link_to_a_socket_in_the_directory_is_not_another_plugin() {
     assert_eq!(registered(&node), [SOCKET]);
     node.remove(SOCKET);
     node.hear_all();
-    node.advance(MAX_EXAMINE_PAUSE);
+    node.advance(EXAMINE_PAUSES.cap);
     assert_eq!(registered(&node), [""; 0]);
 }

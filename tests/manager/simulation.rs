@@ -25,7 +25,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, DEFAULT_TYPES};
+use plugind::config::{BACKOFF, DEFAULT_TYPES};
 use plugind::handler::Plugin;
 use plugind::manager::event::EventKind;
 use plugind::manager::{LivenessSource, OnDown};
@@ -382,7 +382,7 @@ impl Simulation {
         self.node.hear_all();
         self.node.world.run();
         // Long enough for every backoff, and too short for a resync to hide what was forgotten.
-        self.node.advance(BACKOFF_CAP + Duration::from_secs(30));
+        self.node.advance(BACKOFF.cap + Duration::from_secs(30));
         self.end_announced();
     }
 

@@ -181,8 +181,7 @@ impl StateFile {
             let path = escape::path(&self.path);
             log::warn!("{path}: cannot write the state file, retrying: {error}");
         }
-        let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
-        let pause = pause.min(STATE_FILE_RETRY);
+        let pause = STATE_FILE_RETRY.after(self.pause);
         self.pause = Some(pause);
         self.due = Some(now + pause);
     }

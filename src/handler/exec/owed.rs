@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL, MAX_DEL_TRIES};
+use crate::config::{BACKOFF, MAX_DEL_TRIES};
 use crate::handler::EffectId;
 use crate::time::Time;
 
@@ -19,6 +19,8 @@ pub(super) struct Owed {
     pub(super) tries: u32,
     /// The time of the next try.
     due: Time,
+    /// The pause before it.
+    pause: Option<Duration>,
 }
 
 impl Owed {
@@ -27,6 +29,7 @@ impl Owed {
             id,
             tries: 0,
             due: Time::ZERO,
+            pause: None,
         }
     }
 
@@ -41,16 +44,12 @@ impl Owed {
             if self.tries >= MAX_DEL_TRIES {
                 return None;
             }
-            self.due = now + pause(self.tries);
+            let pause = BACKOFF.after(self.pause);
+            self.pause = Some(pause);
+            self.due = now + pause;
         }
         Some(self.due.saturating_since(now))
     }
-}
-
-/// Returns the pause after this number of tries.
-fn pause(tries: u32) -> Duration {
-    let doubled = 2_u32.saturating_pow(tries.saturating_sub(1));
-    BACKOFF_INITIAL.saturating_mul(doubled).min(BACKOFF_CAP)
 }
 
 #[cfg(test)]

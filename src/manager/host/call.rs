@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{DIAL_TIMEOUT, MAX_REPLY, READY_RETRY_INITIAL};
+use crate::config::{DIAL_TIMEOUT, MAX_REPLY, READY_RETRY};
 use crate::grpc::{self, Client, Code};
 use crate::handler::{Call, CallFailure, DialError, EffectId, Event as HandlerEvent, Stream};
 use crate::http2::Endpoint as _;
@@ -82,7 +82,7 @@ impl EndpointCall {
         let until = ready_by.filter(|until| now < *until);
         let wait = until.map(|until| WaitForReady {
             until,
-            pause: READY_RETRY_INITIAL,
+            pause: READY_RETRY.first,
         });
         let request = EndpointRequest::Call(Box::new(call));
         Self {
@@ -352,7 +352,7 @@ impl EndpointCall {
         let wait = self.wait.as_mut().filter(|wait| now < wait.until);
         if let (Some(wait), Some(_)) = (wait, failure) {
             let at = (now + wait.pause).min(wait.until);
-            wait.pause *= 2;
+            wait.pause = READY_RETRY.after(Some(wait.pause));
             if at < deadline {
                 return Progress::NotReady(at);
             }

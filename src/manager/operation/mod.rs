@@ -66,7 +66,7 @@ pub(super) use messages::{Command, Event, Outcome, Question, Step, Unexpected};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
-use crate::config::{DIAL_RETRY_INITIAL, DIAL_TIMEOUT, HANDLER_TIMEOUT};
+use crate::config::{DIAL_RETRY, DIAL_TIMEOUT, HANDLER_TIMEOUT};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
@@ -248,7 +248,7 @@ impl Operation {
     ) -> Self {
         let retry = DialRetry {
             give_up: now + DIAL_TIMEOUT,
-            pause: DIAL_RETRY_INITIAL,
+            pause: DIAL_RETRY.first,
             retries_refused,
         };
         let state = State::Dialing(retry, goal);

@@ -10,7 +10,7 @@ use prost::Message as _;
 
 use super::messages::{Command, Outcome, Question, Step};
 use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, State, Then};
-use crate::config::{DIAL_RETRY_INITIAL, DIAL_RETRY_MAX, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
+use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
 use crate::manager::failure::{Failure, Refusal};
@@ -45,7 +45,7 @@ impl Steps<'_> {
     /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
     /// than a plugin needs that is about to listen.
     fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
-        let is_first = retry.pause == DIAL_RETRY_INITIAL;
+        let is_first = retry.pause == DIAL_RETRY.first;
         let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
         if is_first || is_dead {
             let retry_for = retry.give_up.saturating_since(self.now);
@@ -72,7 +72,7 @@ impl Steps<'_> {
             return self.fail(Failure::Dial(error));
         }
         self.report_not_connected(retry, error);
-        let pause = (retry.pause * 2).min(DIAL_RETRY_MAX);
+        let pause = DIAL_RETRY.after(Some(retry.pause));
         let retry = DialRetry { pause, ..retry };
         self.go(State::AwaitingListener(retry, goal, until))
     }

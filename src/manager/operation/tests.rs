@@ -35,7 +35,7 @@ fn no() -> Refusal {
 fn retry() -> DialRetry {
     DialRetry {
         give_up: Time::ZERO + DIAL_TIMEOUT,
-        pause: DIAL_RETRY_INITIAL,
+        pause: DIAL_RETRY.first,
         retries_refused: true,
     }
 }

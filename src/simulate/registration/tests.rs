@@ -177,7 +177,7 @@ fn a_refusal_is_reported_and_retried_with_a_pause_that_doubles_up_to_10_s() {
     life.kubelet_created(true);
     life.plugin.dial_failed("why".to_owned(), life.now);
     let pause = life.plugin.poll_timeout();
-    let first = life.now + config::REGISTER_RETRY_INITIAL;
+    let first = life.now + config::REGISTER_RETRY.first;
     assert_eq!(pause, Some(first), "a success forgets the failures");
 }
 

@@ -239,7 +239,7 @@ fn whatever_happens_and_whenever_it_is_reported_all_is_found_in_the_end() {
                     world.follow(&mut t);
                 }
             }
-            t.now += config::SCAN_PAUSE / 4;
+            t.now += config::SCAN_PAUSES.first / 4;
             t.watch.handle_timeout(t.now);
         }
         // All events are reported, and the resync is far away.

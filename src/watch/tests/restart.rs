@@ -159,7 +159,7 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
     timeline.input(doubted());
     timeline.expect_silence();
     timeline.tick();
-    assert_eq!(timeline.now, Time::ZERO + config::EXAMINE_PAUSE);
+    assert_eq!(timeline.now, Time::ZERO + config::EXAMINE_PAUSES.first);
     timeline.expect(&["examine /p/a"]);
     timeline.examine("/p/a", socket(2));
     timeline.expect_rest();

@@ -33,7 +33,7 @@ fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_t
         t.event(Event::Moved { watch: WatchId(1) });
         t.expect(&["scan root /p"]);
         t.scan_ok("/p", 1, &[]);
-        t.now += config::SCAN_PAUSE;
+        t.now += config::SCAN_PAUSES.first;
     }
 }
 

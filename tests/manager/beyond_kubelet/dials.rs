@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL_MAX, SOFT_OPERATION_LIMIT};
+use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL, SOFT_OPERATION_LIMIT};
 use plugind::handler::Answer as HandlerAnswer;
 
 use super::{A, B, C, csi, minutes};
@@ -35,7 +35,7 @@ fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_
         world.appear(A, None);
         world.advance(Duration::from_secs(after));
         world.listen(A, csi("a"));
-        world.advance(REDIAL_MAX);
+        world.advance(REDIAL.cap);
         assert_eq!(
             world.handler_calls(),
             "validate a, register a",

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF_CAP, STOP_GRACE};
+use plugind::config::{BACKOFF, STOP_GRACE};
 use plugind::manager::{Input, LivenessSource, OnDown};
 
 use super::{A, asked, csi, minutes};
@@ -38,7 +38,7 @@ fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
     world.advance(minutes(1));
     assert!(down_since(&world, A).is_some());
     world.listen(A, csi("a"));
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     assert_eq!(down_since(&world, A), None);
     assert_eq!(world.handler_calls(), "validate a, register a");
     world.kill(A);
@@ -61,7 +61,7 @@ fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_
         ("deregister a", (1, 0))
     );
     world.listen(A, csi("a"));
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     assert_eq!(
         (world.handler_calls().as_str(), world.counts()),
         ("validate a, register a", (1, 1))
@@ -157,7 +157,7 @@ fn another_plugin_behind_the_same_socket_is_registered_in_the_place_of_the_first
     world.handler_calls();
     world.kill(A);
     world.listen(A, csi("b"));
-    world.advance(BACKOFF_CAP);
+    world.advance(BACKOFF.cap);
     assert_eq!(
         world.handler_calls(),
         "deregister a, validate b, register b"

@@ -37,8 +37,7 @@ impl Disk {
         }
         self.due = None;
         if self.is_full {
-            let pause = self.pause.map_or(STATE_FILE_DELAY, |last| last * 2);
-            self.pause = Some(pause.min(STATE_FILE_RETRY));
+            self.pause = Some(STATE_FILE_RETRY.after(self.pause));
             self.due = self.pause.map(|pause| now + pause);
         } else {
             self.save(manager);
@@ -93,7 +92,7 @@ impl Disk {
     /// Checks, after the disk has recovered, that the last change is written soon.
     pub(super) fn check_written(&mut self, manager: &Manager, now: Time) {
         for retries in 0..2 {
-            self.advance(manager, now + STATE_FILE_RETRY * retries);
+            self.advance(manager, now + STATE_FILE_RETRY.cap * retries);
         }
         assert!(!self.is_changed(manager), "the state file was not written");
     }

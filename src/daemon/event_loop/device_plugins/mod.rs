@@ -23,9 +23,7 @@ use mio::event::Event;
 use self::client::Client;
 pub use self::directory::DevicePluginsProblem;
 use self::directory::Directory;
-use crate::config::{
-    MAX_REGISTRATIONS, REGISTRATION_RETRY_INITIAL, REGISTRATION_RETRY_MAX, WATCH_RETRY,
-};
+use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
 use crate::daemon::connection;
 use crate::daemon::source::Source;
 use crate::escape;
@@ -71,7 +69,7 @@ impl DevicePlugins {
             clients: Vec::new(),
             is_any_ready: true,
             listen_at: Time::ZERO,
-            pause: REGISTRATION_RETRY_INITIAL,
+            pause: REGISTRATION_RETRY.first,
             problem: None,
             accept_at: None,
             is_stopping: false,
@@ -202,14 +200,14 @@ impl DevicePlugins {
             Ok(mut directory) => {
                 self.is_doubted = !directory.watch(registry);
                 self.directory = Some(directory);
-                self.listen_at = now + REGISTRATION_RETRY_INITIAL;
-                self.pause = REGISTRATION_RETRY_INITIAL;
+                self.listen_at = now + REGISTRATION_RETRY.first;
+                self.pause = REGISTRATION_RETRY.first;
                 if self.problem.take().is_some() {
                     log::info!("{dir}: device plugins can register again");
                 }
             }
             Err(problem) => {
-                self.pause = (self.pause * 2).min(REGISTRATION_RETRY_MAX);
+                self.pause = REGISTRATION_RETRY.after(Some(self.pause));
                 self.listen_at = now + self.pause;
                 let problem = problem.to_string();
                 if self.problem.as_ref() != Some(&problem) {
@@ -247,7 +245,7 @@ impl DevicePlugins {
             Ok(None) => return false,
             Err(error) => {
                 log::debug!("cannot accept device plugins, retrying: {error}");
-                self.accept_at = Some(now + REGISTRATION_RETRY_MAX);
+                self.accept_at = Some(now + REGISTRATION_RETRY.cap);
                 return false;
             }
         };

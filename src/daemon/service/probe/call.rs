@@ -147,7 +147,7 @@ fn dial_patiently(
     loop {
         match dial(path) {
             Err(DialError::Busy) if clock.now() < deadline => {
-                wait.for_readiness(Some(config::DIAL_RETRY_INITIAL));
+                wait.for_readiness(Some(config::DIAL_RETRY.first));
             }
             result => return result,
         }

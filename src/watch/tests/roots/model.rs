@@ -161,7 +161,7 @@ fn whatever_roots_are_added_and_removed_in_between_all_sockets_of_the_last_ones_
                     world.follow(&mut t);
                 }
             }
-            t.now += config::SCAN_PAUSE / 4;
+            t.now += config::SCAN_PAUSES.first / 4;
             t.watch.handle_timeout(t.now);
         }
         let end = t.now + config::WATCH_RETRY;

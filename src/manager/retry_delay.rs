@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use crate::config::{BACKOFF_CAP, BACKOFF_INITIAL};
+use crate::backoff::Backoff;
+use crate::config::BACKOFF;
 use crate::time::Time;
 
-/// Exponential backoff: 500 ms, doubling, capped at 2 m 2 s, as kubelet's `exponentialbackoff`.
+/// The failures of a socket, and the delay that follows from them: [`BACKOFF`], as kubelet's
+/// `exponentialbackoff`, unless another rule applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backoff {
+pub struct RetryDelay {
     /// Boxed, because there is one for every socket and most have never failed.
     failed: Option<Box<Failed>>,
 }
@@ -21,29 +23,26 @@ struct Failed {
     delay: Duration,
 }
 
-impl Backoff {
+impl RetryDelay {
     /// Records that an attempt failed at `now`.
     pub fn fail(&mut self, now: Time) {
-        self.fail_up_to(BACKOFF_CAP, now);
+        self.fail_by(BACKOFF, now);
     }
 
-    /// Records that an attempt failed at `now`, and limits the delay of the next one to `cap`.
-    pub fn fail_up_to(&mut self, cap: Duration, now: Time) {
-        let delay = self
-            .delay()
-            .map_or(BACKOFF_INITIAL, |last| (last * 2).min(cap));
-        self.set(now, delay);
+    /// Records that an attempt failed at `now`; the next one follows by this rule.
+    pub fn fail_by(&mut self, rule: Backoff, now: Time) {
+        self.pause(now, rule.after(self.delay()));
     }
 
     /// Records that an attempt failed at `now` in a way that time does not mend: the delay is the
     /// cap.
     pub fn fail_for_good(&mut self, now: Time) {
-        self.set(now, BACKOFF_CAP);
+        self.pause(now, BACKOFF.cap);
     }
 
     /// Sets the delay of the next attempt, whatever it was before.
     pub(super) fn pause(&mut self, now: Time, delay: Duration) {
-        self.set(now, delay);
+        self.failed = Some(Box::new(Failed { at: now, delay }));
     }
 
     /// Records that an attempt succeeded, and forgets earlier failures.
@@ -63,10 +62,6 @@ impl Backoff {
     pub fn delay(&self) -> Option<Duration> {
         self.failed.as_ref().map(|failed| failed.delay)
     }
-
-    fn set(&mut self, at: Time, delay: Duration) {
-        self.failed = Some(Box::new(Failed { at, delay }));
-    }
 }
 
 #[cfg(test)]
@@ -75,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_ladder_is_500_ms_doubling_up_to_2_m_2_s() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RetryDelay::default();
         let mut delays = Vec::new();
         for _ in 0..10 {
             backoff.fail(Time::ZERO);
@@ -91,7 +86,7 @@ mod tests {
 
     #[test]
     fn it_counts_from_the_failure_and_is_gone_after_a_success() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RetryDelay::default();
         assert_eq!(backoff.until(), None);
         backoff.fail(Time::from_millis(100));
         assert_eq!(backoff.until(), Some(Time::from_millis(600)));
