@@ -7,14 +7,6 @@ DIR ?= target/plugins
 SEEDS ?= 100000
 # For how many seconds `make bench` looks on while nothing happens.
 REST ?= 60
-# The tests that run the built binary, cargo's or the static one.
-BINARY_TESTS = api binary binary_kernel commands configuration crashes descriptors device_plugins doctor\
-	kubelet_sock log probe service simulate
-# What holds mutants besides the tests in src/: the suites that are quick.
-MUTANT_TESTS = api binary commands configuration device_plugins doctor exec grpc_h2 handlers\
-	integration kernel kubelet_sock log manager probe service simulate
-# The tests that run again without what older kernels lack.
-OLDER_KERNELS_TESTS = binary binary_kernel doctor integration kernel kubelet_sock
 # How often `make crashes` kills the daemon.
 CRASHES ?= 1000
 # How long `make fuzz` has for each target (0: without a limit), and the most inputs (-1: likewise).
@@ -52,7 +44,7 @@ static: ## Build the static binary, target/static/plugind, and check it; TARGET=
 
 .PHONY: static-test
 static-test: static ## Run the tests of the binary with the static one
-	CARGO="$(CARGO)" tests/static/test.sh $(BINARY_TESTS)
+	CARGO="$(CARGO)" tests/static/test.sh
 
 .PHONY: reproducible
 reproducible: ## Build what is published for TARGET (default: x86_64) twice, in two directories: is it the same?
@@ -103,22 +95,22 @@ msrv-test: ## Run the tests with that Rust, but attacks and soak
 .PHONY: sim
 sim: ## Try SEEDS random orders of events (default: 100000); SEED=n replays one
 	$(NEEDS)
-	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation -- --nocapture
+	SEEDS=$(SEEDS) $(CARGO) test --locked --profile sim --test manager simulation:: -- --nocapture
 
 .PHONY: soak
 soak: ## Try plugins for a long time: 10,000 that come and go, 100 that do nothing
 	$(NEEDS)
-	PLUGIND_SOAK=1 $(CARGO) test --locked --test soak -- --nocapture --test-threads 1
+	PLUGIND_SOAK=1 $(CARGO) test --locked --test daemon soak:: -- --nocapture --test-threads 1
 
 .PHONY: older-kernels
 older-kernels: ## Run the suites again without each feature that older kernels lack
 	$(NEEDS)
-	PLUGIND_OLDER_KERNELS=1 $(TEST) $(addprefix --test ,$(OLDER_KERNELS_TESTS)) -- older_kernels
+	PLUGIND_OLDER_KERNELS=1 $(TEST) --test daemon --test library -- older_kernels
 
 .PHONY: crashes
 crashes: ## Kill the daemon CRASHES times (default: 1000) while programs run; SEED=n replays an order
 	$(NEEDS)
-	PLUGIND_CRASHES=$(CRASHES) $(CARGO) test --locked --test crashes -- --nocapture
+	PLUGIND_CRASHES=$(CRASHES) $(CARGO) test --locked --test daemon crashes:: -- --nocapture
 
 .PHONY: neighbours
 neighbours: ## Attack the static binary as a neighbour could, and print what comes of it
@@ -176,7 +168,9 @@ parity: ## Play scenarios against kubelet's own managers of plugins and this one
 		mkdir -p target/peers; \
 		go build -C tests/peers/kubelet -trimpath -o "$(CURDIR)/target/peers/" ./...; \
 		PLUGIND_KUBELET="$(CURDIR)/target/peers/kubelet" \
-			$(CARGO) test --locked --test parity --test device_plugins -- --nocapture; \
+			$(CARGO) test --locked --test parity -- --nocapture; \
+		PLUGIND_KUBELET="$(CURDIR)/target/peers/kubelet" \
+			$(CARGO) test --locked --test daemon device_plugins:: -- --nocapture; \
 	fi
 
 .PHONY: mistakes
@@ -193,7 +187,7 @@ mutants: ## Break one thing at a time, in SHARD of all places (default: 0/400): 
 		set -ex; \
 		CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) mutants --shard $(SHARD) --sharding round-robin \
 			--exclude 'src/proto/*' --timeout 600 --output target \
-			-- --locked --lib --bins $(addprefix --test ,$(MUTANT_TESTS)); \
+			-- --locked --lib --bins --test daemon --test library --test manager --test protocols; \
 	fi
 
 # Counted by the compiler's own instrumentation, in lines of code that ship: tests/tools/coverage.rs.
@@ -216,12 +210,12 @@ doc: ## Document everything, also what is not part of the library's interface
 .PHONY: proto
 proto: ## Generate src/proto/ from proto/ (no protoc needed)
 	$(NEEDS)
-	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test proto
+	PLUGIND_WRITE_PROTO=1 $(CARGO) test --locked --test tidy proto::
 
 .PHONY: manual
 manual: ## Generate src/dist/man/ and src/dist/completions/ from the help texts and the log's catalogue
 	$(NEEDS)
-	PLUGIND_WRITE_MANUAL=1 $(CARGO) test --locked --test manual generated_files
+	PLUGIND_WRITE_MANUAL=1 $(CARGO) test --locked --test tidy generated_files
 
 # One after the other, so that the test runner's closing lines end it.
 .PHONY: check

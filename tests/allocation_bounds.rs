@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // An allocator is unsafe.
 
 #[path = "support/frames.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 mod frames;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -20,7 +20,7 @@
 //! | every line of the log is explained in [`log`](super::log), and nothing else | `tests/tidy` |
 //! | the manual and the completions are those of the help texts | `tests/manual` |
 //! | every help text fits 80 columns, and each option of it is known | tests of `cli` |
-//! | the generated messages are those of `proto/` | `tests/proto.rs` |
+//! | the generated messages are those of `proto/` | `tests/tidy/proto.rs` |
 //! | format, lints (clippy's `pedantic`), documentation of all public items | `make lint` |
 //! | the oldest Rust of `Cargo.toml` compiles everything | `make msrv` |
 //! | it passes the tests | `make msrv-test` |

@@ -1,33 +1,32 @@
 //! What each test suite is for, how to add to it, and how to replay a failure.
 //!
 //! `make test` runs everything that needs no further program; its last line counts what the machine
-//! could not run. One suite: `cargo test --test manager`; one test: add its name.
+//! could not run. Each test binary links the whole crate, so there are few, and a suite is a module
+//! of one. A whole binary: `cargo test --test manager`; one suite: `cargo test --test daemon api::`.
 //!
-//! | suite | what it holds |
-//! |---|---|
-//! | tests in `src/` | one module: tables of cases, each state with each event, limits |
-//! | `manager` | the core in virtual time: kubelet's rows (`parity`), closed holes, simulation |
-//! | `handlers` | the built-in handlers behind a real manager, in virtual time |
-//! | `fuzz_replay` | the fuzz targets on their corpus and on 20,000 seeded mutations |
-//! | `grpc_h2`, `hpack_h2` | gRPC and HPACK against the `h2` crate, in memory |
-//! | `peers` | the client against real servers that answer, go away or speak something else |
-//! | `allocation_bounds` | memory for what is only announced, and for large lists |
-//! | `flood` | a plugin that never stops sending |
-//! | `integration` | [`PluginManager`](crate::daemon::PluginManager) with real directories |
-//! | `kernel` | moves, mounts, limits, killed processes, directories added later, links by name |
-//! | `api` | the API of the built binary: its socket, its clients, and what they change |
-//! | `exec` | programs that succeed, hang, flood and leave others behind |
-//! | `binary`, `binary_kernel`, `log`, `descriptors` | the built binary, as users meet it |
-//! | `kubelet_sock` | the built binary's `kubelet.sock`: its clients, its directory, its crowds |
-//! | `commands` | the commands that ask a daemon, with prepared responses |
-//! | `configuration` | the configuration file, the environment, and reloads |
-//! | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
-//! | `doctor`, `probe`, `simulate`, `examples` | the other commands, and the example programs |
-//! | `service` | the built binary under a service manager; its log formats and unit files |
-//! | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
-//! | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
-//! | `manual` | manual pages and completions: generated again, and tried in shells and `mandoc` |
-//! | `proto`, `tidy` | generated messages; rules of the source; the catalogue of the log |
+//! | binary | suites | what they hold |
+//! |---|---|---|
+//! | `--lib` | tests in `src/` | one module: cases, each state with each event, limits |
+//! | `manager` | `parity`, `simulation`, ... | the core in virtual time: rows, holes, any order |
+//! | | `handlers` | the built-in handlers behind a real manager, in virtual time |
+//! | `protocols` | `grpc_h2`, `hpack_h2` | gRPC and HPACK against the `h2` crate, in memory |
+//! | | `peers` | the client against servers that answer, go away or speak something else |
+//! | `fuzz_replay` | | the fuzz targets on their corpus and on 20,000 seeded mutations |
+//! | `allocation_bounds` | | memory for what is only announced, and for large lists |
+//! | `library` | `integration` | [`PluginManager`](crate::daemon::PluginManager) in a loop |
+//! | | `kernel` | moves, mounts, limits, killed processes, links by name |
+//! | | `exec`, `flood` | programs that hang or flood; a plugin that never stops sending |
+//! | | `examples` | the example programs |
+//! | `daemon` | `binary`, `binary_kernel`, `log`, ... | the built binary, as users meet it |
+//! | | `api` | its API: the socket, its clients, and what they change |
+//! | | `kubelet_sock` | its `kubelet.sock`: clients, directory, crowds |
+//! | | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
+//! | | `commands`, `doctor`, `probe`, `simulate` | the other commands |
+//! | | `configuration` | its file, the environment, and reloads |
+//! | | `service` | the daemon under a service manager; log formats and unit files |
+//! | | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
+//! | | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
+//! | `tidy` | `proto`, `manual`, ... | rules of the source; what is generated is current |
 //!
 //! | target | what it holds |
 //! |---|---|
@@ -58,9 +57,9 @@
 //! # Adding a test
 //!
 //! - **A rule of kubelet**: a row in [`kubelet`](super::kubelet), a test in
-//!   `tests/manager/parity.rs` or `tests/handlers`, and a scenario in `tests/parity/scenarios.rs`:
-//!   `same` if plugins and handlers see the same with both, `differs` with the first words of the
-//!   README's row if not.
+//!   `tests/manager/parity.rs` or `tests/manager/handlers`, and a scenario in
+//!   `tests/parity/scenarios.rs`: `same` if plugins and handlers see the same with both, `differs`
+//!   with the first words of the README's row if not.
 //! - **A hole of kubelet**: an H row, and a test in `tests/manager/beyond_kubelet.rs`.
 //! - **A state or an event of an operation**: the drawing in `src/manager/operation/mod.rs`, and
 //!   the table of `every_state_meets_every_event`.
@@ -96,7 +95,7 @@
 //! | a seed of the simulation | `SEED=n cargo test --test manager simulation -- --nocapture` |
 //! | a kept input or a mutation | `PLUGIND_FUZZ_INPUT=FILE cargo test --test fuzz_replay` |
 //! | an input that the fuzzer found | `cargo fuzz run -s none TARGET FILE` |
-//! | a suite of a built binary | `PLUGIND_BINARY=$PWD/FILE cargo test --test binary` |
+//! | a suite of a built binary | `PLUGIND_BINARY=$PWD/FILE cargo test --test daemon` |
 //! | a suite with an emulator | the same with `target/static/armv7/emulated/plugind` |
 //!
 //! The folder of an input is the name of its target. A failure prints the line to run. An input

@@ -40,7 +40,7 @@ mod start;
 mod subject;
 mod tonic_client;
 
-#[path = "../peers/grpc.rs"]
+#[path = "../support/grpc.rs"]
 mod grpc;
 
 use std::env;

@@ -8,9 +8,16 @@
 //! down to the `PluginInfo`, and the client is dropped. The replies are recorded from a server on
 //! the `h2` crate, once, at the start.
 
+#[path = "../support/bind.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
+mod bind;
 #[path = "../support/caller.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 mod caller;
+#[path = "../support/grpc.rs"]
+mod grpc;
 #[path = "../support/plugin.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 mod plugin;
 
 use std::error::Error;

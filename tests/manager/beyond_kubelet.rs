@@ -1,5 +1,5 @@
 //! Failures of kubelet that the manager avoids: a test for each, in virtual time. Tests about the
-//! watch are in `src/watch/`, those about the kernel in `tests/integration.rs`.
+//! watch are in `src/watch/`, those about the kernel in `tests/library/integration.rs`.
 
 mod dials;
 mod down;

@@ -5,8 +5,8 @@
 //! what follows from them after the daemon was [`killed`]; what is [`measured`] and shown
 //! as [`metrics`]; the dry run ([`observe`]); plugins that announce themselves ([`announced`]);
 //! waiting in the queue for a permit ([`queue`]); too few descriptors ([`descriptors`]); handlers
-//! that change at run time ([`replaced`]); what operators see and request ([`records`]); and what
-//! holds in every order of events, restarts included ([`simulation`], whose handlers ask for
+//! that change at run time ([`replaced`]); what operators see and request ([`records`]); the
+//! built-in handlers ([`handlers`]); and what holds in every order of events, restarts included ([`simulation`], whose handlers ask for
 //! [`wanted`] effects).
 
 mod announced;
@@ -17,6 +17,7 @@ mod endpoints;
 mod event_kinds;
 mod events;
 mod exec;
+mod handlers;
 mod killed;
 mod measured;
 mod metrics;

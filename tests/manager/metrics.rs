@@ -1,6 +1,7 @@
 //! The metrics, read by a strict parser.
 
 #[path = "../support/exposition.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 pub(crate) mod exposition;
 #[path = "../support/skip.rs"]
 mod skip;

@@ -11,8 +11,8 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::plugin::bind::bind;
 use crate::row::Row;
+use crate::support::bind::bind;
 
 #[test]
 fn a_large_directory_that_is_renamed_again_and_again() {

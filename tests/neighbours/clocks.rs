@@ -11,11 +11,11 @@ use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::binary::binary;
 use crate::honest::register;
-use crate::plugin::Plugin;
 use crate::row::alone;
-use crate::skip::skip;
+use crate::support::binary::binary;
+use crate::support::plugin::Plugin;
+use crate::support::skip::skip;
 use crate::until::Steps;
 
 /// A daemon that does not outlive the test.

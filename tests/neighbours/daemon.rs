@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::binary::binary;
+use crate::support::binary::binary;
 
 /// A running daemon, which does not outlive the test.
 pub(crate) struct Daemon {

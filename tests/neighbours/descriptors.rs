@@ -1,7 +1,7 @@
 //! Registered plugins that use up the descriptors.
 
-use crate::plugin::Plugin;
 use crate::row::Row;
+use crate::support::plugin::Plugin;
 use crate::until::Steps;
 
 #[test]

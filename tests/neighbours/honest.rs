@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::plugin::Plugin;
+use crate::support::plugin::Plugin;
 
 /// The durations of registrations: from before the socket is bound until the plugin is notified.
 #[derive(Clone, Copy, Debug)]

@@ -14,10 +14,10 @@ use plugind::proto::csi_v1::node;
 
 use crate::daemon::Daemon;
 use crate::honest::register;
-use crate::plugin::{Flaw, Plugin};
 use crate::programs::Hook;
 use crate::row::{Row, alone, leniency};
-use crate::skip::{programs_can_be_trusted_or_skip, skip};
+use crate::support::plugin::{Flaw, Plugin};
+use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
 use crate::until::Steps;
 
 #[test]

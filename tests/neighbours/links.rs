@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::churn::until;
-use crate::plugin::Plugin;
 use crate::row::Row;
+use crate::support::plugin::Plugin;
 
 #[test]
 fn links_to_other_plugins_sockets_that_are_made_again_and_again() {

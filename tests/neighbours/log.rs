@@ -21,10 +21,10 @@ use plugind::proto::pluginregistration::{PluginInfo, registration};
 use plugind::proto::v1beta1::{Device, ListAndWatchResponse, device_plugin};
 use prost::Message;
 
-use crate::binary::binary;
 use crate::honest::Times;
-use crate::pipe::full_pipe;
 use crate::row::{Row, alone};
+use crate::support::binary::binary;
+use crate::support::pipe::full_pipe;
 
 #[test]
 fn a_device_that_flips_its_health_as_fast_as_it_can() {

@@ -7,33 +7,24 @@
 //!
 //! The rows run one at a time, and the daemon has a processor of its own if there is more than one.
 
-#[path = "../support/binary.rs"]
-mod binary;
 mod churn;
 mod clocks;
 mod daemon;
 mod descriptors;
 mod honest;
 mod hung;
-#[path = "../support/inside.rs"]
-mod inside;
 mod links;
 mod lists;
 mod lock;
 mod log;
 mod memory;
 mod mounts;
-#[path = "../support/pipe.rs"]
-#[allow(dead_code, reason = "each test needs a part of it")]
-mod pipe;
-#[path = "../support/plugin.rs"]
-mod plugin;
 mod programs;
 mod readers;
 mod row;
-#[path = "../support/skip.rs"]
-mod skip;
 mod state_file;
+#[path = "../support/mod.rs"]
+mod support;
 mod until;
 mod versions;
 

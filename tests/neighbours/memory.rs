@@ -11,8 +11,8 @@ use prost::Message as _;
 use crate::daemon::Daemon;
 use crate::honest::register;
 use crate::hung::{OF_PLUGIN, descriptors_are_enough_or_skip};
-use crate::plugin::Plugin;
 use crate::row::alone;
+use crate::support::plugin::Plugin;
 use crate::until::Steps;
 
 /// Returns a list of this many devices.

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use crate::inside::{inside, is_inside};
-use crate::plugin::Plugin;
 use crate::row::{Row, alone};
-use crate::skip::fuse_can_be_opened_or_skip;
+use crate::support::inside::{inside, is_inside};
+use crate::support::plugin::Plugin;
+use crate::support::skip::fuse_can_be_opened_or_skip;
 
 #[test]
 fn links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood() {

@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 use crate::daemon::Daemon;
 use crate::honest::register;
-use crate::plugin::Plugin;
 use crate::row::{Row, alone};
-use crate::skip::programs_can_be_trusted_or_skip;
+use crate::support::plugin::Plugin;
+use crate::support::skip::programs_can_be_trusted_or_skip;
 use crate::until::Steps;
 
 /// A program for the type `Hooked`, in a directory of its own.

@@ -14,7 +14,7 @@ use rustix::process::setpriority_process;
 
 use crate::daemon::{Daemon, share_processors, use_all_processors};
 use crate::honest::Times;
-use crate::plugin::Plugin;
+use crate::support::plugin::Plugin;
 
 /// An attack, with its name and its settings.
 pub(crate) struct Row {

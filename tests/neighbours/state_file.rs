@@ -7,8 +7,8 @@ use std::io::Write as _;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::inside::{inside, is_inside};
 use crate::row::{Row, alone};
+use crate::support::inside::{inside, is_inside};
 use crate::until::Steps;
 
 #[test]

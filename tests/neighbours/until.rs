@@ -7,7 +7,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use plugind::proto::pluginregistration::RegistrationStatus;
 
-use crate::plugin::Plugin;
+use crate::support::plugin::Plugin;
 
 /// The steps of an attacker, with a pause between them.
 pub(crate) struct Steps<'a> {

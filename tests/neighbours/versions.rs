@@ -9,8 +9,8 @@ use plugind::proto::pluginregistration::PluginInfo;
 
 use crate::daemon::Daemon;
 use crate::honest::register;
-use crate::plugin::Plugin;
 use crate::row::alone;
+use crate::support::plugin::Plugin;
 use crate::until::Steps;
 
 /// Returns the info of a plugin with this many versions, each of the greatest length.

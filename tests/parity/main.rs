@@ -12,7 +12,7 @@ mod skip;
 mod stage;
 mod subject;
 
-#[path = "../peers/grpc.rs"]
+#[path = "../support/grpc.rs"]
 mod grpc;
 
 use std::path::PathBuf;

@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
-# Tests the static binary for the processor that TARGET names, after tests/static/build.sh:
-#
-#   test.sh SUITE...    suites that run the binary
+# Runs the tests of the binary with the static one for the processor that TARGET names, after
+# tests/static/build.sh.
 #
 # For another processor than this machine's, an emulator runs the binary, and the demo is run, too.
 set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 . tests/static/target.sh
-readonly -a suites=("$@")
 export PLUGIND_BINARY=$PWD/$binary
 
-# What is not run with an emulator: a suite or tests, and the reason.
+# The tests that are not run with an emulator, and the reason.
 readonly -A not_emulated=(
 	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
 	[crowds::]="an emulated daemon is slower than the clients that flood it"
@@ -20,7 +18,7 @@ readonly -A not_emulated=(
 
 main() {
 	if [ -z "$emulator" ]; then
-		tests/tools/test.sh "${suites[@]/#/--test=}"
+		tests/tools/test.sh --test daemon
 	elif command -v "$emulator" >/dev/null; then
 		test_emulated
 	else
@@ -30,18 +28,15 @@ main() {
 
 # Has the tests run the emulator in the place of the binary.
 test_emulated() {
-	local suite name arguments=()
+	local name arguments=()
 	PLUGIND_BINARY=$PWD/$build/$cpu/emulated/plugind
 	mkdir -p "$(dirname "$PLUGIND_BINARY")"
 	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$PWD/$binary" >"$PLUGIND_BINARY"
 	chmod +x "$PLUGIND_BINARY"
 	tests/demo.sh
 	plugins_register_after_2038
-	for suite in "${suites[@]}"; do
-		[ -n "${not_emulated[$suite]:-}" ] || arguments+=("--test=$suite")
-	done
 	# Those that filter system calls would filter the emulator's.
-	arguments+=(-- --skip older_kernels)
+	arguments=(--test daemon -- --skip older_kernels)
 	for name in "${!not_emulated[@]}"; do
 		echo "static: not run with $emulator: $name: ${not_emulated[$name]}"
 		arguments+=(--skip "$name")

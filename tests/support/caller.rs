@@ -1,8 +1,6 @@
 //! A gRPC client on a real unix socket, driven as the simplest program would: write pending octets,
 //! read with a timeout, poll events.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! The built binary as a running daemon, and its log.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
@@ -11,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use self::process::Process;
-
-#[path = "process.rs"]
-pub(crate) mod process;
+use super::process::Process;
 
 /// A running daemon and its log.
 pub(crate) struct Daemon {

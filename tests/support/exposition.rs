@@ -1,7 +1,5 @@
 //! A strict parser of the text format of Prometheus, version 0.0.4.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -2,8 +2,6 @@
 //!
 //! Nothing is validated here, so tests can break rules.
 
-#![allow(dead_code)] // Every test uses a part of it.
-
 /// The client connection preface (RFC 9113 §3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

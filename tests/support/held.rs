@@ -13,10 +13,7 @@ use std::time::Duration;
 use nix::libc::{self, seccomp_data, seccomp_notif, seccomp_notif_resp, sock_filter};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use self::seccomp::{ALLOW, ARCHITECTURE, HOLD, jump_unless, load, number, start};
-
-#[path = "seccomp.rs"]
-mod seccomp;
+use super::seccomp::{self, ALLOW, ARCHITECTURE, HOLD, jump_unless, load, number, start};
 
 /// The end of a filter at which held system calls arrive.
 pub(crate) struct Held(OwnedFd);

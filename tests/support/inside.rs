@@ -1,9 +1,11 @@
 //! A test in a user namespace and a mount namespace of its own.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::env;
 use std::process::Command;
 
-use crate::skip::{NO_NAMESPACES, skip};
+use super::skip::{NO_NAMESPACES, skip};
 
 /// Runs the test with this name in namespaces of its own: there, a shell runs `prepare`, and then
 /// this binary, which runs the same test; that one calls this function again, which runs `body`.
@@ -34,7 +36,6 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
 }
 
 /// Returns whether this is the run of the test in its namespaces.
-#[allow(dead_code, reason = "some tests do without")]
 pub(crate) fn is_inside(test: &str) -> bool {
     env::var(INSIDE).as_deref() == Ok(test)
 }

@@ -14,7 +14,7 @@ use plugind::proto::v1beta1::{RegisterRequest, registration};
 use plugind::time::Time;
 use prost::Message as _;
 
-use crate::caller::PATIENCE;
+use super::caller::PATIENCE;
 
 /// A kubelet that runs, and leaves its socket behind when it is dropped.
 pub(crate) struct Kubelet(UnixListener);

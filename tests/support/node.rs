@@ -1,8 +1,6 @@
 //! A plugin manager in the loop of a test, on a real directory. Nothing sleeps: each wait is for an
 //! event, with a bound.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use plugind::daemon::PluginManager;
 use plugind::handler::{AcceptHandler, HandlerTable, Record, RecordedCall};
 use tempfile::TempDir;
 
-use crate::plugin::Plugin;
+use super::plugin::Plugin;
 
 /// Returns the configuration of a daemon that watches `dir`.
 pub(crate) fn watching(dir: &Path) -> Config {

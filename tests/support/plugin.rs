@@ -1,7 +1,5 @@
 //! A plugin on a thread of its own, for tests with real sockets. Its HTTP/2 is the `h2` crate's.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
@@ -24,12 +22,7 @@ use plugind::proto::v1beta1::device_plugin;
 use prost::Message as _;
 use tokio::sync::oneshot;
 
-use self::grpc::{INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
-
-#[path = "bind.rs"]
-pub(crate) mod bind;
-#[path = "../peers/grpc.rs"]
-mod grpc;
+use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 
 /// A plugin that serves its registration socket until it is stopped.
 pub(crate) struct Plugin {

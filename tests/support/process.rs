@@ -1,7 +1,5 @@
 //! The built binary as a running process, and the lines that it writes.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver};
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::binary::binary;
+use super::binary::binary;
 
 /// A child that does not outlive the test.
 struct Running(Child);

@@ -1,13 +1,11 @@
 //! The built binary as a simulated plugin, and the lines that it prints.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use nix::sys::signal::Signal;
 
-use crate::daemon::process::Process;
+use super::process::Process;
 
 /// A simulated plugin that runs.
 pub(crate) struct Simulated {

@@ -1,6 +1,6 @@
 //! Tests that this machine cannot run.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::fs::{self, File};
 use std::io::Write as _;

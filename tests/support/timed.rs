@@ -1,7 +1,5 @@
 //! Times that are checked only where the machine has nothing else to do.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::env;
 use std::time::Duration;
 

@@ -4,15 +4,13 @@
 //! instance or a watch the daemon scans on a tick: it still works, but it is not quick, and it
 //! wakes up. What inotify achieves can be shown only where there is enough of it.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::sync::OnceLock;
 use std::{env, thread};
 
 use inotify::{Inotify, WatchMask};
 use tempfile::TempDir;
 
-use crate::skip::skip;
+use super::skip::skip;
 
 /// Returns whether tests that rely on inotify can run; reports the running test as skipped if not.
 pub(crate) fn are_enough_or_skip() -> bool {

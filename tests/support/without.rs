@@ -4,8 +4,6 @@
 //! namespace of its own. Tests that do not apply there are listed with the reason, and must fail: a
 //! list that is out of date is found. Those that need a namespace may be skipped instead.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,11 +13,8 @@ use std::{env, fs, thread};
 use nix::libc::{self, c_long, seccomp_data, sock_filter};
 use tempfile::NamedTempFile;
 
-use self::seccomp::{ALLOW, ARCHITECTURE, argument, fail, jump_unless, load, number, start};
-use crate::skip::{NO_NAMESPACES, skip};
-
-#[path = "seccomp.rs"]
-mod seccomp;
+use super::seccomp::{self, ALLOW, ARCHITECTURE, argument, fail, jump_unless, load, number, start};
+use super::skip::{NO_NAMESPACES, skip};
 
 /// Something that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +43,11 @@ pub(crate) enum Without {
 macro_rules! older_kernels {
     (long: $is_long:literal; $($name:ident: $without:ident [$($test:literal: $reason:literal),* $(,)?];)+) => {
         mod older_kernels {
-            use crate::without::{Without, again};
+            use crate::support::without::{Without, again};
             $(
                 #[test]
                 fn $name() {
-                    again($is_long, Without::$without, &[$(($test, $reason)),*]);
+                    again(module_path!(), $is_long, Without::$without, &[$(($test, $reason)),*]);
                 }
             )+
         }
@@ -67,13 +62,18 @@ pub(crate) fn lacks(without: Without) -> bool {
 /// Runs the other tests of this suite, which must pass, and those that do not apply, which must
 /// fail unless they need a namespace and this machine does not allow that.
 #[track_caller]
-pub(crate) fn again(is_long: bool, without: Without, inapplicable: &[(&str, &str)]) {
+pub(crate) fn again(module: &str, is_long: bool, without: Without, inapplicable: &[(&str, &str)]) {
     if env::var_os(WITHOUT).is_some() || is_long && env::var_os(LONG).is_none() {
         return; // The run of the others, or not wanted.
     }
-    let mut rest = vec!["--exact", "--test-threads", "16"];
-    let mut inapplicable_only = rest.clone();
-    for (test, _) in inapplicable {
+    let path: Vec<&str> = module.split("::").collect();
+    let suite = format!("{}::", path[1]);
+    let named = |(test, reason): &(&str, &str)| (format!("{suite}{test}"), (*reason).to_owned());
+    let inapplicable: Vec<(String, String)> = inapplicable.iter().map(named).collect();
+    let mut rest = vec!["--test-threads", "16"];
+    let mut inapplicable_only = [&rest[..], &["--exact"]].concat();
+    rest.push(&suite);
+    for (test, _) in &inapplicable {
         rest.extend(["--skip", test]);
         inapplicable_only.push(test);
     }

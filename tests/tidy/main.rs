@@ -3,12 +3,17 @@
 //! Pure code does not name clocks, descriptors and threads; layers name only the layers below them;
 //! files stay readable; nothing is left unfinished; and what the guide says about tests is true.
 
+#[path = "../support/binary.rs"]
+mod binary;
 mod circles;
 mod guide;
 mod log;
+mod manual;
 #[path = "../tools/mistakes/list.rs"]
 mod mistakes;
+mod proto;
 #[path = "../support/skip.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 mod skip;
 mod source;
 mod words;

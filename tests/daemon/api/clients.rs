@@ -1,0 +1,247 @@
+//! Many clients, clients that do not read, and clients that are connected when the daemon stops.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use plugind::config::API_CLIENTS;
+use plugind::proto::pluginregistration::PluginInfo;
+
+use crate::api::node::{Node, until};
+use crate::support::client::{Client, ask};
+use crate::support::plugin::Plugin;
+use crate::support::process::Process;
+use crate::support::timed::assert_faster;
+
+#[test]
+fn lists_status_events_metrics_and_health_are_answered_once_for_each_connection() {
+    let node = Node::start();
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    node.until_listed(|items| items.iter().any(|it| it["state"] == "Registered"));
+    let list = node.get("/v1/plugins");
+    assert_eq!(list["items"][0]["name"], "a");
+    assert_eq!(list["items"][0]["pid"], std::process::id());
+    let status = node.get("/v1/status");
+    assert_eq!(status["instance"], list["instance"]);
+    assert_eq!(status["directories"][0]["state"], "Watched");
+    assert_eq!(status["plugins"]["Registered"], 1);
+    let events = node.ask("GET", "/v1/events").body;
+    assert!(events.contains("\"reason\":\"Registered\""), "{events}");
+    let metrics = node.ask("GET", "/metrics").body;
+    for line in [
+        "plugind_plugins{type=\"CSIPlugin\",state=\"Registered\"} 1",
+        "plugind_limit_hits_total{limit=\"clients\"} 0",
+        "process_open_fds ",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert_eq!(node.ask("GET", "/livez").body, "ok\n");
+    assert_eq!(node.ask("GET", "/readyz").body, "ok\n");
+    // What follows the first request is ignored.
+    let mut client = Client::connect(&node.socket);
+    client.send(&"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n".repeat(3));
+    let (status, head) = client.head();
+    assert!(
+        status == 404 && head.contains("Connection: close\n"),
+        "{head}"
+    );
+    assert_eq!(
+        client.line().as_deref(),
+        Some("{\"error\":\"no such path\"}")
+    );
+    assert!(client.is_closed());
+}
+
+/// Returns a client that follows the records.
+fn watching(node: &Node) -> Client {
+    let mut watch = Client::connect(&node.socket);
+    watch.request("GET", "/v1/watch");
+    assert_eq!(watch.head().0, 200);
+    watch
+}
+
+#[test]
+fn the_seventeenth_client_is_refused_until_another_one_leaves() {
+    let node = Node::start();
+    let mut clients: Vec<Client> = (0..16).map(|_| watching(&node)).collect();
+    let mut late = Client::connect(&node.socket);
+    late.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = late.response();
+    assert_eq!(response.status, 503, "{response:?}");
+    assert_eq!(response.json()["error"], "too many clients");
+    assert!(late.is_closed());
+    clients.pop();
+    let metrics = until("there is room", || {
+        let response = ask(&node.socket, "GET", "/metrics");
+        (response.status == 200).then_some(response.body)
+    });
+    assert!(
+        metrics.contains("plugind_limit_hits_total{limit=\"clients\"}"),
+        "{metrics}"
+    );
+    assert!(
+        !metrics.contains("plugind_limit_hits_total{limit=\"clients\"} 0"),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_client_that_never_reads_costs_only_its_own_connection() {
+    let node = Node::start();
+    let plugins: Vec<_> = (0..40)
+        .map(|n| node.serve(&format!("{n}.sock"), &format!("plugin-{n}")))
+        .collect();
+    node.until_listed(|items| {
+        items
+            .iter()
+            .filter(|it| it["state"] == "Registered")
+            .count()
+            == 40
+    });
+    let before = node.daemon.resident();
+    let mut stuck = Vec::new();
+    // Others are left for processes that are just being started by other tests: until they run,
+    // they hold copies of the connections that are closed below.
+    for _ in 0..API_CLIENTS / 2 {
+        let mut client = Client::connect(&node.socket);
+        client.request("GET", "/v1/plugins");
+        stuck.push(client);
+    }
+    for _ in 0..100 {
+        assert_eq!(ask(&node.socket, "GET", "/livez").status, 200);
+    }
+    let late = node.serve("late.sock", "late");
+    assert!(late.until_notified().plugin_registered);
+    let grown = node.daemon.resident().saturating_sub(before);
+    assert!(grown < 2048, "{grown} KiB");
+    drop(plugins);
+}
+
+#[test]
+fn a_client_that_ends_during_a_watch_is_noticed() {
+    let node = Node::start();
+    let watches: Vec<Client> = (0..16).map(|_| watching(&node)).collect();
+    assert_eq!(node.ask("GET", "/livez").status, 503);
+    drop(watches);
+    until("there is room", || {
+        (ask(&node.socket, "GET", "/livez").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
+    let node = Node::start();
+    let mut watch = Client::connect(&node.socket);
+    watch.request("GET", "/v1/watch");
+    let mut events = Client::connect(&node.socket);
+    events.request("GET", "/v1/events?follow=1");
+    let mut idle = Client::connect(&node.socket);
+    assert_eq!((watch.head().0, events.head().0), (200, 200));
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    let mut seen = String::new();
+    while !seen.contains("\"state\":\"Registered\"") {
+        seen.push_str(&watch.chunk().expect("the watch goes on"));
+    }
+    assert!(
+        seen.contains("\"BOOKMARK\"") && seen.contains("\"ADDED\""),
+        "{seen}"
+    );
+    let mut reasons = String::new();
+    while !reasons.contains("\"reason\":\"Registered\"") {
+        reasons.push_str(&events.chunk().expect("the events go on"));
+    }
+    let Node { daemon, .. } = node;
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(
+        status.success() && took < Duration::from_secs(1),
+        "{took:?}"
+    );
+    while watch.chunk().is_some() {}
+    while events.chunk().is_some() {}
+    assert!(watch.is_closed() && events.is_closed() && idle.is_closed());
+}
+
+#[test]
+fn a_response_that_is_not_read_does_not_keep_the_daemon_from_stopping() {
+    let node = Node::start();
+    // Longer than the buffers of the kernel.
+    let plugins: Vec<_> = (0..20)
+        .map(|n| {
+            let info = PluginInfo {
+                r#type: "CSIPlugin".to_owned(),
+                name: n.to_string(),
+                supported_versions: vec!["1.0.0-".to_owned() + &"x".repeat(240); 64],
+                ..PluginInfo::default()
+            };
+            Plugin::serve_info(&node.registry(&format!("{n}.sock")), info)
+        })
+        .collect();
+    node.until_listed(|items| items.iter().all(|it| !it["versions"].is_null()));
+    let mut stuck = Client::connect(&node.socket);
+    stuck.request("GET", "/v1/plugins");
+    assert_eq!(stuck.head().0, 200);
+    let Node { daemon, .. } = node;
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    assert_faster(took, Duration::from_secs(5));
+    drop(plugins);
+}
+
+#[test]
+fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
+    let node = Node::start();
+    let end = Instant::now() + Duration::from_secs(1);
+    while Instant::now() < end {
+        let mut client = Client::connect(&node.socket);
+        client.request("GET", "/v1/plugins");
+    }
+    let status = until("a client is admitted", || {
+        let response = ask(&node.socket, "GET", "/v1/status");
+        (response.status == 200).then(|| response.json())
+    });
+    let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
+    assert_faster(Duration::from_micros(longest), Duration::from_millis(100));
+    assert!(node.daemon.descriptors() < 60);
+}
+
+#[test]
+fn a_command_that_follows_a_daemon_that_is_killed_ends_with_status_3() {
+    let node = Node::start();
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    let commands = ["watch", "events"].map(|verb| {
+        let mut command = Process::command();
+        command.args([verb, "--socket"]).arg(&node.socket);
+        if verb == "events" {
+            command.arg("--watch");
+        }
+        let process = Process::start(command.stdout(Stdio::piped()), |it| it.stdout.take());
+        process.until_line("CSIPlugin");
+        process
+    });
+    node.daemon.end_with(Signal::SIGKILL);
+    for command in commands {
+        assert_eq!(command.end().0.code(), Some(3));
+    }
+}
+
+#[test]
+fn what_a_plugin_reports_is_escaped_once() {
+    let mut node = Node::start();
+    let _plugin = Plugin::serve_type(&node.registry("a.sock"), "T\u{1b}[2J\\", "a");
+    let refused = r#"no handler for plugin type "T\u{1b}[2J\\""#;
+    node.daemon.until_logged(refused);
+    for line in [&["events"][..], &["list", "-owide"], &["describe"]] {
+        let mut command = Process::command();
+        command.args(line).arg("--socket").arg(&node.socket);
+        if line == ["describe"] {
+            command.arg(node.registry("a.sock"));
+        }
+        let output = command.output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(shown.contains(refused), "{line:?}: {shown}");
+        assert!(!shown.contains('\u{1b}'), "{line:?}: {shown}");
+    }
+}

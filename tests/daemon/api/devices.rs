@@ -1,0 +1,82 @@
+//! The devices of a plugin, as the API, the command and the metrics show them.
+
+use plugind::handler::device::TYPE;
+use serde_json::{Value, json};
+
+use crate::api::node::{Node, until};
+use crate::support::process::Process;
+use crate::support::simulated::Simulated;
+
+const RESOURCE: &str = "example.com/gpu";
+
+/// Waits until the two devices of the plugin have this health.
+#[track_caller]
+fn until_health(node: &Node, health: [&str; 2]) -> Value {
+    until("the health of the devices", || {
+        let list = node.get("/v1/devices");
+        let items = list["items"].as_array().unwrap();
+        let is_so = items.len() == 2 && items[0]["health"] == health[0];
+        (is_so && items[1]["health"] == health[1]).then(|| list.clone())
+    })
+}
+
+/// Returns the numbers of healthy and unhealthy devices in the metrics.
+fn counted(node: &Node) -> [Option<u64>; 2] {
+    let metrics = node.ask("GET", "/metrics").body;
+    ["healthy", "unhealthy"].map(|health| {
+        let series =
+            format!("plugind_devices{{type=\"{TYPE}\",name=\"{RESOURCE}\",health=\"{health}\"}} ");
+        let count = metrics.lines().find_map(|line| line.strip_prefix(&*series));
+        count.and_then(|count| count.parse().ok())
+    })
+}
+
+/// Runs `plugind devices` with these arguments. Returns its exit code and its output.
+fn devices(node: &Node, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Process::command();
+    command.arg("devices").args(arguments);
+    command.env("PLUGIND_API_SOCKET", &node.socket);
+    let output = command.output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+#[test]
+fn devices_are_shown_as_their_plugin_lists_them_and_unhealthy_when_it_has_ended() {
+    let node = Node::start();
+    assert_eq!(node.get("/v1/devices")["items"], json!([]));
+    assert_eq!(devices(&node, &[]), (Some(0), String::new()));
+    assert_eq!(devices(&node, &[RESOURCE]), (Some(4), String::new()));
+    let plugin = Simulated::start(&node.registry(""), TYPE, RESOURCE, &[]);
+    let list = until_health(&node, ["Healthy", "Healthy"]);
+    assert_eq!(list["kind"], "DeviceList");
+    let socket = plugin.socket().display().to_string();
+    let wanted = json!({
+        "resource": RESOURCE, "id": "device-0", "health": "Healthy", "socket": socket,
+    });
+    assert_eq!(list["items"][0], wanted);
+    let target = "/v1/devices?name=example.com%2Fgpu";
+    assert_eq!(node.get(target)["items"], list["items"]);
+    let other = node.ask("GET", "/v1/devices?name=example.com%2Fnic");
+    assert_eq!(
+        (other.status, &other.json()["error"]),
+        (404, &json!("no such resource"))
+    );
+    assert_eq!(counted(&node), [Some(2), Some(0)]);
+
+    plugin.hit();
+    let list = until_health(&node, ["Healthy", "Unhealthy"]);
+    assert_eq!(counted(&node), [Some(1), Some(1)]);
+    let (code, shown) = devices(&node, &["--no-headers"]);
+    let row = |id, health| format!("{RESOURCE}  {id}  {health}  <none>  {socket}\n");
+    let rows = row("device-0", "Healthy  ") + &row("device-1", "Unhealthy");
+    assert_eq!((code, shown), (Some(0), rows));
+    let (_, shown) = devices(&node, &["-o", "json", RESOURCE]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), list);
+
+    plugin.kill();
+    until_health(&node, ["Unhealthy", "Unhealthy"]);
+    assert_eq!(counted(&node), [Some(0), Some(2)]);
+}

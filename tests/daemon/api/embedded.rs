@@ -1,0 +1,78 @@
+//! The API of a plugin manager in the loop of its embedder.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use plugind::config::{ApiSocket, Config};
+
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+
+/// Returns a connection on which reading does not wait.
+fn connect(socket: &Path) -> UnixStream {
+    let client = UnixStream::connect(socket).unwrap();
+    client.set_nonblocking(true).unwrap();
+    client
+}
+
+/// Takes turns until the client has read what ends with `last`. Returns what it has read.
+#[track_caller]
+fn until_read(node: &mut Node, client: &mut UnixStream, last: &str) -> String {
+    let mut seen = String::new();
+    node.until(last, |_| {
+        let _ = client.read_to_string(&mut seen); // Until there is nothing to read.
+        seen.ends_with(last).then_some(())
+    });
+    seen
+}
+
+#[test]
+fn an_embedder_has_an_api_only_if_it_asks_for_one() {
+    let node = Node::start();
+    assert_eq!(node.plugins.api_socket(), None);
+    assert!(!node.plugins.is_stopped());
+}
+
+#[test]
+fn an_embedder_serves_the_api_in_its_turns_and_its_clients_get_their_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().canonicalize().unwrap().join(".api.sock");
+    let config = Config {
+        api_socket: ApiSocket::At(socket.clone()),
+        ..watching(dir.path())
+    };
+    let mut node = Node::start_with(dir, &config);
+    assert_eq!(node.plugins.api_socket(), Some(&*socket));
+    let plugin = Plugin::serve(&node.path("a.sock"), "a");
+    node.until_registered(&plugin);
+    let mut watch = connect(&socket);
+    watch
+        .write_all(b"GET /v1/watch HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let seen = until_read(&mut node, &mut watch, "}\n\r\n");
+    assert!(seen.contains("\"name\":\"a\""), "{seen}");
+
+    // A change between two turns is seen, too.
+    node.plugins.remove_directory(&config.plugins_dirs[0]);
+    for target in ["/v1/log?filter=debug", "/v1/reload"] {
+        let mut client = connect(&socket);
+        let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        let refused = until_read(&mut node, &mut client, "}\n");
+        assert!(refused.starts_with("HTTP/1.1 404"), "{refused}");
+    }
+    let gone = until_read(&mut node, &mut watch, "}\n\r\n");
+    assert!(
+        gone.contains("Deregistering") || gone.contains("DELETED"),
+        "{gone}"
+    );
+
+    node.plugins.stop();
+    assert_eq!(node.plugins.api_socket(), None);
+    assert!(!socket.exists());
+    until_read(&mut node, &mut watch, "0\r\n\r\n");
+    node.until("it has stopped", |node| {
+        node.plugins.is_stopped().then_some(())
+    });
+}

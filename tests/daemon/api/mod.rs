@@ -1,0 +1,9 @@
+//! The API of the built binary: its socket, its clients, and what they see and change.
+
+mod changes;
+mod clients;
+mod devices;
+mod embedded;
+mod node;
+mod socket;
+mod transcript;

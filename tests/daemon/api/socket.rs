@@ -1,0 +1,278 @@
+//! The path of the socket, the users that may open it, and its removal.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::{Gid, Uid};
+
+use crate::api::node::{Node, start_in, until};
+use crate::support::client::{Client, ask};
+use crate::support::inside::inside;
+use crate::support::skip::skip;
+
+/// Runs a daemon that is expected not to start. Returns what it printed.
+fn fail(dir: &std::path::Path, options: &[&str]) -> String {
+    let mut command = command_in(dir, "other-registry");
+    let output = command.args(options).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("run/plugind.sock");
+    for _ in 0..2 {
+        let daemon = default_in(dir.path());
+        let found = fs::symlink_metadata(&socket).unwrap();
+        assert!(found.file_type().is_socket());
+        assert_eq!(found.mode() & 0o7777, 0o660);
+        assert_eq!(found.gid(), Gid::effective().as_raw());
+        assert_eq!(ask(&socket, "GET", "/livez").body, "ok\n");
+        assert!(daemon.end_with(Signal::SIGTERM).0.success());
+        assert!(!socket.exists() && !dir.path().join("run/plugind.sock.lock").exists());
+    }
+}
+
+/// Starts a daemon without an option for its socket.
+fn default_in(dir: &std::path::Path) -> crate::support::daemon::Daemon {
+    let mut command = command_in(dir, "registry");
+    crate::support::daemon::Daemon::start_command(command.stderr(Stdio::piped()))
+}
+
+/// Returns the command of a daemon with a run directory below `dir`, and without an option for its
+/// socket.
+fn command_in(dir: &std::path::Path, registry: &str) -> Command {
+    let mut command = crate::support::process::Process::command();
+    command
+        .env_remove("PLUGIND_API_SOCKET")
+        .arg("run")
+        .arg("--plugins-dir")
+        .arg(dir.join(registry))
+        .arg("--run-dir")
+        .arg(dir.join("run"));
+    command
+}
+
+#[test]
+fn a_socket_that_a_killed_daemon_left_behind_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("run/plugind.sock");
+    let daemon = start_in(dir.path(), &[]);
+    let first = fs::symlink_metadata(&socket).unwrap().ino();
+    assert!(!daemon.end_with(Signal::SIGKILL).0.success());
+    assert_eq!(fs::symlink_metadata(&socket).unwrap().ino(), first);
+    let daemon = start_in(dir.path(), &[]);
+    assert_eq!(ask(&socket, "GET", "/livez").status, 200);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_socket_that_was_named_and_cannot_be_used_is_one_line_and_status_1() {
+    let node = Node::start();
+    let dir = node.dir.path();
+    let at = |name: &str| dir.join(name);
+    let option = |name: &str| format!("--socket={}", at(name).display());
+    fs::write(at("file"), "data").unwrap();
+    symlink(&node.socket, at("link")).unwrap();
+    fs::create_dir(at("shared")).unwrap();
+    fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+    let foreign = UnixListener::bind(at("foreign")).unwrap();
+    for (options, expected) in [
+        (
+            vec![option("run/plugind.sock")],
+            "listens on it; stop that process",
+        ),
+        (vec![option("foreign")], "listens on it; stop that process"),
+        (vec![option("file")], "it is not a socket; remove it"),
+        (vec![option("link")], "it is not a socket; remove it"),
+        (vec![option("missing/sock")], "No such file or directory"),
+        (
+            vec![option("shared/sock")],
+            "is writable by its group or others",
+        ),
+        (
+            vec![option("new"), "--socket-group=no-such-group".to_owned()],
+            "group \"no-such-group\" does not exist",
+        ),
+        (
+            vec!["--socket-group=no-such-group".to_owned()],
+            "group \"no-such-group\" does not exist",
+        ),
+    ] {
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let said = fail(dir, &options);
+        let error = said.lines().nth(1).unwrap_or_default();
+        assert!(
+            error.starts_with("plugind: cannot serve the API on "),
+            "{said}"
+        );
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(said.lines().count(), 2, "{said}");
+    }
+    assert_eq!(fs::read(at("file")).unwrap(), b"data");
+    drop(foreign);
+    assert_eq!(node.ask("GET", "/livez").status, 200);
+}
+
+#[test]
+fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = default_in(dir.path());
+    let mut command = crate::support::process::Process::command();
+    command
+        .env_remove("PLUGIND_API_SOCKET")
+        .args(["run", "--plugins-dir"])
+        .arg(dir.path().join("other"))
+        .arg("--run-dir")
+        .arg(dir.path().join("run"))
+        .stderr(Stdio::piped());
+    let second = crate::support::daemon::Daemon::start_command(&mut command);
+    let [warning] = &second.seen_with("cannot serve the API")[..] else {
+        panic!("{:?}", second.seen_with(""));
+    };
+    assert!(
+        warning.contains(" WARN ") && warning.contains("listens on it"),
+        "{warning}"
+    );
+    assert!(second.end_with(Signal::SIGTERM).0.success());
+    let socket = dir.path().join("run/plugind.sock");
+    assert_eq!(
+        ask(&socket, "GET", "/livez").status,
+        200,
+        "the first has it still"
+    );
+    assert!(first.end_with(Signal::SIGTERM).0.success());
+
+    let daemon = start_in(dir.path(), &["--socket=none"]);
+    assert!(!socket.exists() && daemon.seen_with("API").is_empty());
+}
+
+#[test]
+fn the_environment_names_the_socket_and_the_option_overrides_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (named, other) = (dir.path().join("named"), dir.path().join("other"));
+    let start = |options: &[&str]| {
+        let mut command = crate::support::process::Process::command();
+        command
+            .env("PLUGIND_API_SOCKET", &named)
+            .args(["run", "--run-dir"])
+            .arg(dir.path().join("run"))
+            .arg("--plugins-dir")
+            .arg(dir.path().join("registry"))
+            .args(options)
+            .stderr(Stdio::piped());
+        crate::support::daemon::Daemon::start_command(&mut command)
+    };
+    let daemon = start(&[]);
+    assert!(named.exists());
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+    let option = format!("--socket={}", other.display());
+    let _daemon = start(&[&option]);
+    assert!(other.exists() && !named.exists());
+}
+
+#[test]
+fn a_dry_run_has_a_socket_only_if_one_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = crate::support::process::Process::command();
+    command
+        .env_remove("PLUGIND_API_SOCKET")
+        .args(["run", "--observe", "--run-dir"])
+        .arg(dir.path().join("run"))
+        .arg("--plugins-dir")
+        .arg(dir.path().join("registry"))
+        .stderr(Stdio::piped());
+    let _daemon = crate::support::daemon::Daemon::start_command(&mut command);
+    assert!(!dir.path().join("run").exists());
+    let node = Node::start_with(&["--observe"]);
+    assert_eq!(node.get("/v1/status")["mode"], "observe");
+}
+
+#[test]
+fn the_group_may_connect_and_read_and_other_users_may_not_connect() {
+    if !Uid::effective().is_root() {
+        return skip("only root can run a client as another user");
+    }
+    let group = 12_345;
+    let node = Node::start_with(&["--socket-group=12345"]);
+    fs::set_permissions(node.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let found = fs::symlink_metadata(&node.socket).unwrap();
+    assert_eq!((found.gid(), found.mode() & 0o7777), (group, 0o660));
+    let run = |group: &str, request: &str| {
+        let script = "use IO::Socket::UNIX; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) \
+                      or die \"refused\"; print $s \"$ARGV[1] HTTP/1.0\\r\\n\\r\\n\"; print <$s>;";
+        let output = Command::new("setpriv")
+            .args([
+                "--reuid=4242",
+                "--clear-groups",
+                &format!("--regid={group}"),
+            ])
+            .args(["perl", "-e", script])
+            .arg(&node.socket)
+            .arg(request)
+            .output();
+        output.ok().map(|output| {
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+        })
+    };
+    let Some(said) = run("12345", "GET /livez") else {
+        return skip("setpriv is not installed");
+    };
+    if said.contains("not found") || said.contains("No such file") {
+        return skip("perl is not installed");
+    }
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    for change in [
+        "retry",
+        "rescan",
+        "log?filter=debug",
+        "forget?type=a&name=b",
+    ] {
+        let said = run("12345", &format!("POST /v1/{change}")).unwrap();
+        assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    }
+    let said = run("54321", "GET /livez").unwrap();
+    assert!(said.contains("refused"), "{said}");
+}
+
+#[test]
+fn a_full_disk_in_the_run_directory_is_a_warning_for_the_default_socket() {
+    let name = "api::socket::a_full_disk_in_the_run_directory_is_a_warning_for_the_default_socket";
+    let prepare = "mount -t tmpfs -o nr_inodes=32,mode=755 none /mnt";
+    inside(name, prepare, || {
+        let dir = std::path::Path::new("/mnt");
+        let daemon = default_in(dir);
+        assert!(daemon.end_with(Signal::SIGTERM).0.success());
+        let mut fillers = 0;
+        while fs::write(dir.join(format!("filler-{fillers}")), "").is_ok() {
+            fillers += 1;
+        }
+        // Room for the lock file of the directory, not for that of the socket.
+        fs::remove_file(dir.join("filler-0")).unwrap();
+        let daemon = default_in(dir);
+        let warnings = daemon.seen_with("cannot serve the API on /mnt/run/plugind.sock: ");
+        assert_eq!(warnings.len(), 1, "{:?}", daemon.seen_with(""));
+        assert!(daemon.end_with(Signal::SIGTERM).0.success());
+    });
+}
+
+#[test]
+fn a_daemon_that_is_idle_with_idle_clients_makes_no_wakeups() {
+    let node = Node::start();
+    let plugin = node.serve("a.sock", "a");
+    assert!(plugin.until_notified().plugin_registered);
+    let mut watch = Client::connect(&node.socket);
+    watch.request("GET", "/v1/watch");
+    assert_eq!(watch.head().0, 200);
+    until("the daemon rests", || {
+        let before = node.daemon.wakeups();
+        let is_silent = node.daemon.is_silent_for(Duration::from_secs(3));
+        (is_silent && node.daemon.wakeups() == before).then_some(())
+    });
+}

@@ -1,0 +1,607 @@
+//! The built binary, from a user's point of view.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plugind::config;
+use plugind::proto::pluginregistration::registration;
+
+use crate::support::binary::binary;
+use crate::support::bind::bind;
+use crate::support::daemon::Daemon;
+use crate::support::plugin::{Flaw, Plugin, set_times};
+use crate::support::simulated::Simulated;
+use crate::support::skip::programs_can_be_trusted_or_skip;
+use crate::support::timed::assert_faster;
+use crate::support::without::{Without, lacks, until_exists};
+
+older_kernels! {
+    long: true;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [
+        "a_root_directory_is_kubelets_and_a_type_may_have_a_program": "programs need pidfd_open",
+        "a_program_that_others_can_change_is_one_line_and_status_1": "programs need pidfd_open",
+    ];
+    without_statx: Statx [];
+    where_a_filter_denies_what_it_does_not_know: Denied [
+        "a_root_directory_is_kubelets_and_a_type_may_have_a_program": "programs need pidfd_open",
+        "a_program_that_others_can_change_is_one_line_and_status_1": "programs need pidfd_open",
+    ];
+    without_inotify: Inotify [];
+    without_proc: Proc [
+        "a_state_file_that_can_never_be_written_is_one_line_and_status_1":
+            "the state file is not used without a boot ID",
+        "a_state_file_that_others_could_replace_is_one_line_and_status_1":
+            "the state file is not used without a boot ID",
+        "what_was_not_undone_is_a_warning": "the state file is not used without a boot ID",
+    ];
+}
+
+/// Runs the binary to its end.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .env("PLUGIND_API_SOCKET", "none")
+        .env("PLUGIND_CONFIG", "none");
+    command.output().unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// Returns standard error without its first line, which names the program and its version.
+#[track_caller]
+fn error_of(output: &Output) -> &str {
+    let (first, rest) = stderr(output).split_once('\n').unwrap();
+    let version = concat!(
+        " INFO  plugind ",
+        env!("CARGO_PKG_VERSION"),
+        " starting pid="
+    );
+    assert!(first.contains(version), "{first}");
+    rest
+}
+
+#[test]
+fn a_plugin_is_registered_and_deregistered_and_a_signal_ends_the_daemon_without_a_trace() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = dir.path().join("created/by/the/daemon");
+        let mut daemon = Daemon::start(&registry);
+
+        let socket = registry.join("reg.sock");
+        let plugin = Plugin::serve(&socket, "sample");
+        let line = daemon.until_logged(": registered CSIPlugin sample");
+        assert!(line.contains(socket.to_str().unwrap()), "{line}");
+        assert!(plugin.until_notified().plugin_registered);
+        plugin.stop();
+        daemon.until_logged(": deregistered CSIPlugin sample");
+
+        let (status, took) = daemon.end_with(signal);
+        assert!(status.success(), "{status}");
+        assert_faster(took, Duration::from_secs(1));
+        assert_eq!(fs::read_dir(&registry).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let socket = dir.path().join("reg.sock");
+    let plugin = Plugin::serve(&socket, "sample");
+    daemon.until_logged(": registered CSIPlugin sample");
+    assert!(plugin.until_notified().plugin_registered);
+
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    assert_faster(took, Duration::from_secs(1));
+    assert!(socket.exists());
+}
+
+#[test]
+fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    let file = dir.path().join("file");
+    File::create(&file).unwrap();
+    let directory = dir.path().join("directory");
+    fs::create_dir(&directory).unwrap();
+    let bad_paths = [
+        dir.path().join("missing/state"),
+        file.join("state"),
+        directory,
+    ];
+    for bad in bad_paths {
+        let option = format!("--state-file={}", bad.display());
+        let registry = registry.to_str().unwrap();
+        let output = run(&["run", "--plugins-dir", registry, &option]);
+        assert_eq!(output.status.code(), Some(1), "{bad:?}");
+        let said = error_of(&output);
+        let start = format!("plugind: cannot write the state file {}: ", bad.display());
+        assert!(
+            said.starts_with(&start) && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(left.len(), 3, "nothing is left beside it: {left:?}");
+}
+
+#[test]
+fn a_state_file_that_others_could_replace_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let registry = dir.path().join("registry");
+    let registry = registry.to_str().unwrap();
+    for mode in [0o777, 0o1777] {
+        fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
+        let file = shared.join("state");
+        let option = format!("--state-file={}", file.display());
+        let output = run(&["run", "--plugins-dir", registry, &option]);
+        assert_eq!(output.status.code(), Some(1));
+        let shown = shared.canonicalize().unwrap();
+        assert_eq!(
+            error_of(&output).trim_end(),
+            format!(
+                "plugind: cannot use the state file {}: {} is writable by its group or others; name a file \
+                 in a directory that only root and the daemon's user can change",
+                file.display(),
+                shown.display()
+            )
+        );
+    }
+}
+
+#[test]
+fn the_log_of_every_step_names_calls_ignored_sockets_and_a_replaced_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    File::create(dir.path().join("file")).unwrap();
+    let _hidden = bind(&dir.path().join(".hidden.sock"));
+    let registry = dir.path().as_os_str();
+    let mut daemon = Daemon::start_with(&["-v".as_ref(), "--plugins-dir".as_ref(), registry]);
+    let ignored = daemon.seen_with("ignored: ");
+    for (name, why) in [
+        ("file", "not a socket"),
+        (".hidden.sock", "begins with a dot"),
+    ] {
+        let is_it = |line: &&String| line.contains(name) && line.contains(why);
+        assert!(ignored.iter().any(|line| is_it(&line)), "{ignored:?}");
+    }
+    let socket = dir.path().join("reg.sock");
+    let first = Plugin::serve(&socket, "first");
+    for step in [
+        "reg.sock: found a socket",
+        "reg.sock: attempt 1: connecting",
+        "reg.sock: attempt 1: calling GetInfo",
+        "reg.sock: attempt 1: the plugin is CSIPlugin first; endpoint=",
+        "reg.sock: attempt 1: asking the handler to validate CSIPlugin first",
+        "reg.sock: attempt 1: asking the handler to register CSIPlugin first",
+        "reg.sock: attempt 1: calling NotifyRegistrationStatus; plugin_registered=true",
+        "reg.sock: attempt 1: registered CSIPlugin first",
+    ] {
+        daemon.until_logged(step);
+    }
+    let other = dir.path().join(".other.sock");
+    let second = Plugin::serve(&other, "second");
+    fs::rename(&other, &socket).unwrap();
+    daemon.until_logged("reg.sock: another socket has replaced the one before");
+    daemon.until_logged("reg.sock: asking the handler to deregister CSIPlugin first");
+    daemon.until_logged("reg.sock: attempt 1: registered CSIPlugin second");
+    assert!(first.until_notified().plugin_registered && second.until_notified().plugin_registered);
+}
+
+#[test]
+fn attempts_are_counted_for_each_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let one = Plugin::serve(&dir.path().join("one.sock"), "one");
+    daemon.until_logged("one.sock: attempt 1: registered CSIPlugin one");
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let two = Plugin::serve_flawed(&dir.path().join("two.sock"), "two", flaw);
+    daemon.until_logged("two.sock: attempt 1: GetInfo failed");
+    daemon.until_logged("two.sock: attempt 2: registered CSIPlugin two");
+    assert!(one.until_notified().plugin_registered && two.until_notified().plugin_registered);
+}
+
+#[test]
+fn a_socket_on_which_nothing_listens_is_mentioned_within_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let _bound = bind(&dir.path().join("reg.sock"));
+    daemon.until_logged("reg.sock: attempt 1: nothing listens on the socket yet; retrying for 9 s");
+}
+
+#[test]
+fn the_first_line_names_version_process_and_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().to_str().unwrap();
+    let output = run(&[
+        "run",
+        "--exec=X=/no/such",
+        "--plugins-dir",
+        registry,
+        "--type=Y",
+    ]);
+    let first = stderr(&output).lines().next().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let words = format!("INFO  plugind {version} starting pid=");
+    let options = " types=Y unknown-types=reject on-down=keep memory-budget=16Mi";
+    assert!(
+        first.contains(&words) && first.ends_with(options),
+        "{first}"
+    );
+}
+
+#[test]
+fn hangup_and_usr1_are_logged_and_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    assert!(plugin.until_notified().plugin_registered);
+    daemon.until_logged(": registered CSIPlugin sample");
+    daemon.signal(Signal::SIGHUP);
+    daemon.until_logged("reloaded the configuration: nothing has changed");
+    daemon.signal(Signal::SIGUSR1);
+    let status = "status sockets=1 registered=1 down=0 failed=0 operations=0";
+    let line = daemon.until_logged(status);
+    let (_, longest) = line
+        .split_once(" longest_turn_us=")
+        .expect("a turn has a length");
+    assert_ne!(longest.parse(), Ok(0_u64), "{line}");
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_plugin_that_stops_is_not_said_to_have_lost_its_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Simulated::start(dir.path(), "CSIPlugin", "sample", &[]);
+    daemon.until_logged(": registered CSIPlugin sample");
+    plugin.end_saying("received SIGTERM, stopped");
+    let lines = daemon.lines_until(": deregistered CSIPlugin sample");
+    // Without inotify, the end of the process is noticed before the removal of its socket.
+    let is_down = |line: &&String| lacks(Without::Inotify) && line.contains(" is down: ");
+    let others = lines.iter().filter(|line| !is_down(line)).count();
+    assert_eq!(others, 1, "nothing else is logged: {lines:?}");
+    assert!(daemon.is_silent_for(BUSY));
+}
+
+#[test]
+fn what_was_not_undone_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = tempfile::tempdir().unwrap();
+    let file = format!("--state-file={}", memory.path().join("state").display());
+    let options = |kind: &str| {
+        let dir = format!("--plugins-dir={}", dir.path().display());
+        [dir, file.clone(), format!("--type={kind}")]
+    };
+    let start = |options: &[String; 3]| {
+        let options: Vec<&OsStr> = options.iter().map(AsRef::as_ref).collect();
+        Daemon::start_with(&options)
+    };
+    let mut daemon = start(&options("Toaster"));
+    let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "Toaster", "sample");
+    daemon.until_logged(": registered Toaster sample");
+    assert!(plugin.until_notified().plugin_registered);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+    plugin.stop();
+    let daemon = start(&options("CSIPlugin"));
+    let [line] = &daemon.seen_with("Toaster sample has gone")[..] else {
+        panic!("{:?}", daemon.seen_with(""));
+    };
+    assert!(
+        line.contains(" WARN ") && line.contains("was not undone"),
+        "{line}"
+    );
+    assert!(
+        line.contains("no handler is registered for its type"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_socket_whose_times_change_between_bind_and_listen_is_registered() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("reg.sock");
+    let bound = bind(&socket);
+    let mut daemon = Daemon::start(dir.path());
+    set_times(&socket);
+    let plugin = Plugin::listen_on(bound, &socket, "touched");
+    daemon.until_logged(": registered CSIPlugin touched");
+    assert!(plugin.until_notified().plugin_registered);
+}
+
+/// Asserts that the daemon ends successfully, within the grace period for running operations.
+#[track_caller]
+fn assert_ends_in_time(daemon: Daemon) {
+    let (status, took) = daemon.end_with(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+    assert_faster(took, config::STOP_GRACE + BUSY);
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_it_waits_for_somebody_to_listen() {
+    let dir = tempfile::tempdir().unwrap();
+    let _bound = bind(&dir.path().join("reg.sock"));
+    assert_ends_in_time(Daemon::start(dir.path()));
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_a_plugin_is_asked_who_it_is_or_is_told() {
+    for method in [
+        registration::GET_INFO,
+        registration::NOTIFY_REGISTRATION_STATUS,
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::start(dir.path());
+        let flaw = Flaw::Ignores(method);
+        let plugin = Plugin::serve_flawed(&dir.path().join("reg.sock"), "silent", flaw);
+        plugin.until_asked(method);
+        assert_ends_in_time(daemon);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_daemon_while_a_plugin_is_left_alone_after_a_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let _plugin = Plugin::serve_flawed(&dir.path().join("reg.sock"), "late", flaw);
+    daemon.until_logged("next try in");
+    assert_ends_in_time(daemon);
+}
+
+#[test]
+fn a_plugin_of_another_type_is_told_so_in_kubelets_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("reg.sock");
+    let plugin = Plugin::serve_type(&socket, "CSIPlugin2", "sample");
+    let daemon = Daemon::start(dir.path());
+    let notified = plugin.until_notified();
+    assert!(!notified.plugin_registered);
+    assert_eq!(
+        notified.error,
+        format!(
+            "RegisterPlugin error -- no handler registered for plugin type: CSIPlugin2 at socket {}",
+            socket.display()
+        )
+    );
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn what_a_plugin_says_of_itself_reaches_the_log_escaped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "\u{1b}[2J", "sample");
+    let line = daemon.until_logged("reg.sock");
+    assert!(!line.contains('\u{1b}'), "{line:?}");
+    assert!(!plugin.until_notified().plugin_registered);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_directory_that_goes_later_is_reported_and_tried_again() {
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    let mut daemon = Daemon::start(&registry);
+    fs::remove_dir(&registry).unwrap();
+    if lacks(Without::Inotify) {
+        return until_exists(&registry); // It was not watched before.
+    }
+    let line = daemon.until_logged("it does not exist");
+    assert!(line.contains(registry.to_str().unwrap()), "{line}");
+    daemon.until_logged("directory is being watched again");
+    assert!(registry.is_dir());
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    File::create(&file).unwrap();
+    let run_dir = dir.path().join("run");
+    let run_dir = run_dir.to_str().unwrap();
+    for bad in [file.clone(), file.join("below")] {
+        let bad = bad.to_str().unwrap();
+        // Daemons of other tests use the default run directory, which another line would report.
+        let output = run(&["run", "--plugins-dir", bad, "--run-dir", run_dir]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = error_of(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.starts_with("plugind: ") && said.contains(bad),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start_with(&[
+        "--root-dir".as_ref(),
+        root.path().as_os_str(),
+        "--exec=Toaster=/bin/false".as_ref(),
+    ]);
+    let socket = root.path().join("plugins_registry/reg.sock");
+    let plugin = Plugin::serve_type(&socket, "Toaster", "sample");
+    let notified = plugin.until_notified();
+    assert!(!notified.plugin_registered);
+    assert!(
+        notified.error.ends_with(": exited with status 1"),
+        "{notified:?}"
+    );
+    daemon.until_logged("registration failed");
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn who_only_observes_tells_a_plugin_nothing_and_disturbs_no_other_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().as_os_str();
+    let mut observer =
+        Daemon::start_with(&["--observe".as_ref(), "--plugins-dir".as_ref(), registry]);
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    observer.until_logged(": would register CSIPlugin sample at ");
+    let toaster = Plugin::serve_type(&dir.path().join("toast.sock"), "Toaster", "toast");
+    observer.until_logged(": would refuse the plugin: no handler for plugin type");
+    assert_eq!(
+        (plugin.try_notified(), toaster.try_notified()),
+        (None, None)
+    );
+
+    let mut daemon = Daemon::start(dir.path());
+    daemon.until_logged(": registered CSIPlugin sample");
+    assert!(plugin.until_notified().plugin_registered);
+    assert!(!toaster.until_notified().plugin_registered);
+
+    for ended in [observer, daemon] {
+        assert!(ended.end_with(Signal::SIGTERM).0.success());
+    }
+    assert_eq!(
+        (plugin.try_notified(), toaster.try_notified()),
+        (None, None)
+    );
+}
+
+#[test]
+fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().to_str().unwrap();
+    let first = Daemon::start(dir.path());
+    let second = run(&["run", "--plugins-dir", registry]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = error_of(&second);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.contains(registry) && said.contains("another plugind uses it"),
+        "{said}"
+    );
+    assert!(first.end_with(Signal::SIGKILL).0.code().is_none());
+    let third = Daemon::start(dir.path());
+    assert!(third.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_program_that_others_can_change_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("hook");
+    fs::copy("/bin/false", &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
+    let exec = format!("--exec=Toaster={}", program.display());
+    let output = run(&["run", "--plugins-dir", dir.path().to_str().unwrap(), &exec]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = error_of(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let shown = program.canonicalize().unwrap();
+    let remedy = format!(
+        "is writable by its group or others; run chmod go-w {}\n",
+        shown.display()
+    );
+    assert!(
+        said.starts_with("plugind: cannot use the program ") && said.ends_with(&remedy),
+        "{said}"
+    );
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_status_2() {
+    let lines: [(&[&str], &str); 12] = [
+        (&[], "missing command"),
+        (&["jump"], "unknown command \"jump\"; see plugind --help"),
+        (&["help", "jump"], "unknown command \"jump\""),
+        (&["--fast"], "--fast; see plugind --help"),
+        (&["run", "--fast"], "--fast; see plugind run --help"),
+        (&["run", "--observ"], "--observ (did you mean --observe?)"),
+        (
+            &["run", "left-over"],
+            "\"left-over\"; see plugind run --help",
+        ),
+        (&["run", "--type"], "missing value for --type"),
+        (
+            &["run", "--unknown-types", "keep"],
+            "\"keep\" for --unknown-types, expected reject, accept or ignore",
+        ),
+        (
+            &["run", "--on-down", "x"],
+            "\"x\" for --on-down, expected keep",
+        ),
+        (
+            &["probe", "/a", "-o", "yaml"],
+            "\"yaml\" for -o, expected text or json; see plugind probe --help",
+        ),
+        (
+            &["simulate", "--delay", "soon"],
+            "\"soon\" for --delay, expected a duration",
+        ),
+    ];
+    for (line, expected) in lines {
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(2), "{line:?}");
+        assert!(output.stdout.is_empty(), "{line:?}");
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.starts_with("plugind: ") && said.ends_with("--help\n"),
+            "{said}"
+        );
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_status_2_although_nobody_can_read_why() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(binary());
+    let status = command.arg("jump").stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+#[test]
+fn help_and_version_are_printed_and_succeed() {
+    for line in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["simulate", "--help"],
+        &["help"],
+        &["help", "probe"],
+        &["--version"],
+        &["run", "--version"],
+        &["version"],
+        &["version", "-o", "json"],
+    ] {
+        let output = run(line);
+        assert!(output.status.success(), "{line:?}");
+        assert!(output.stderr.is_empty(), "{line:?}");
+        assert!(output.stdout.starts_with(match line.last() {
+            Some(&"--version" | &"version") => {
+                concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()
+            }
+            Some(&"json") => concat!("{\"version\":\"", env!("CARGO_PKG_VERSION")).as_bytes(),
+            _ => b"",
+        }));
+        assert!(!output.stdout.is_empty(), "{line:?}");
+    }
+}
+
+/// The time that anything may take beyond its limit, on a busy machine.
+const BUSY: Duration = Duration::from_secs(1);

@@ -1,0 +1,638 @@
+//! The commands that ask a daemon, as the built binary, with prepared responses.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::{Output, Stdio};
+
+use nix::fcntl::OFlag;
+use nix::pty::openpty;
+use nix::unistd::pipe2;
+use serde_json::{Value, json};
+
+use crate::support::canned::{CHUNKED, Canned, Play, answer, chunked, endless, flood, raw};
+use crate::support::process::Process;
+
+/// Returns both ends of a pipe, the one to read from first, that no child inherits.
+fn pipe() -> (File, File) {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
+    (reader.into(), writer.into())
+}
+
+/// Runs a command with this daemon.
+fn ask(daemon: &Canned, arguments: &[&str]) -> Output {
+    let mut command = Process::command();
+    command
+        .args(arguments)
+        .env("PLUGIND_API_SOCKET", daemon.socket());
+    command.output().unwrap()
+}
+
+/// Runs a command, whose requests get these answers, and returns the requests and the output.
+#[track_caller]
+fn done(arguments: &[&str], plays: Vec<Play>) -> (Vec<String>, String) {
+    let daemon = Canned::start(plays);
+    let output = ask(&daemon, arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*errors), (Some(0), ""));
+    (daemon.requests(), String::from_utf8(output.stdout).unwrap())
+}
+
+/// Checks the exit code of a command and its only line about the error.
+#[track_caller]
+fn assert_fails(daemon: &Canned, arguments: &[&str], code: i32, words: &str) {
+    let output = ask(daemon, arguments);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+    assert!(errors.starts_with("plugind: "), "{errors}");
+    assert!(errors.contains(words), "no {words:?} in {errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
+
+fn record(name: &str, state: &str) -> Value {
+    json!({
+        "type": "CSIPlugin", "name": name, "state": state, "socket": format!("/r/{name}"),
+        "endpoint": "/p", "since": "never", "generation": 3,
+    })
+}
+
+fn list(items: &[Value]) -> String {
+    let list = json!({"kind": "PluginList", "instance": "9f", "generation": 3, "items": items});
+    format!("{list}\n")
+}
+
+const DEVICES: &str = "{\"kind\":\"DeviceList\",\"instance\":\"9f\",\"generation\":3,\"items\":[\
+    {\"resource\":\"example.com/gpu\",\"id\":\"gpu-0\",\"health\":\"Healthy\",\"numaNodes\":[1],\
+    \"socket\":\"/r/gpu\"},{\"resource\":\"example.com/gpu\",\"id\":\"gpu-1\",\
+    \"health\":\"Unhealthy\",\"socket\":\"/r/gpu\"}]}\n";
+
+const NO_DEVICES: &str = "{\"kind\":\"DeviceList\",\"items\":[]}";
+
+fn event(event: &str, record: &Value) -> String {
+    format!(
+        "{}\n",
+        json!({"event": event, "generation": 4, "record": record})
+    )
+}
+
+const BOOKMARK: &str = "{\"event\":\"BOOKMARK\",\"generation\":4}\n";
+
+const EXPIRED: &str = "{\"event\":\"EXPIRED\"}\n";
+
+const AN_EVENT: &str = "{\"type\":\"Normal\",\"reason\":\"Registered\",\"socket\":\"/r/a\",\
+    \"plugin\":{\"type\":\"CSIPlugin\",\"name\":\"a\"},\"message\":\"registered\",\"count\":1}\n";
+
+#[test]
+fn a_list_is_the_same_however_its_bytes_arrive() {
+    let body = list(&[record("b", "Registered"), record("a", "Backoff")]);
+    let expected = "TYPE       NAME  STATE       AGE        ENDPOINT\n\
+                    CSIPlugin  a     Backoff     <unknown>  /p\n\
+                    CSIPlugin  b     Registered  <unknown>  /p\n";
+    for play in [answer(200, &body), chunked(&body, 1), chunked(&body, 100)] {
+        let (requests, shown) = done(&["list"], vec![play]);
+        assert_eq!(shown, expected);
+        assert_eq!(requests, ["GET /v1/plugins HTTP/1.1"]);
+    }
+    let (_, shown) = done(
+        &["list", "-ojson"],
+        vec![raw("HTTP/1.0 200 OK\r\n\r\n".to_owned() + &body)],
+    );
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(
+        shown["items"],
+        json!([record("b", "Registered"), record("a", "Backoff")])
+    );
+    assert_eq!(shown["generation"], 3);
+}
+
+#[test]
+fn a_request_is_plain_http_1_1_and_the_last_of_its_connection() {
+    let daemon = Canned::start([answer(200, "{\"retried\":2}")]);
+    let output = ask(&daemon, &["retry", "CSIPlugin/a b"]);
+    assert_eq!(output.stdout, b"retried:  2\n");
+    let expected = "POST /v1/retry?type=CSIPlugin&name=a%20b HTTP/1.1\r\nHost: localhost\r\n\
+                    Connection: close\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(daemon.request(), expected);
+}
+
+#[test]
+fn each_command_shows_its_answer() {
+    let a = list(&[record("a", "Registered")]);
+    let (requests, shown) = done(
+        &["describe", "CSIPlugin/a"],
+        vec![answer(200, &a), chunked(AN_EVENT, 7)],
+    );
+    assert_eq!(
+        requests,
+        [
+            "GET /v1/plugins?type=CSIPlugin HTTP/1.1",
+            "GET /v1/events HTTP/1.1"
+        ]
+    );
+    assert!(shown.starts_with("Name:        a\n"), "{shown}");
+    assert!(
+        shown.ends_with("  Normal  Registered  <unknown>  registered\n"),
+        "{shown}"
+    );
+
+    let (_, shown) = done(
+        &["describe", "/r/a", "-o", "json"],
+        vec![answer(200, &a), answer(200, AN_EVENT)],
+    );
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["items"][0]["name"], "a");
+    assert_eq!(shown["events"][0]["reason"], "Registered");
+
+    let (_, shown) = done(&["events", "--no-headers"], vec![chunked(AN_EVENT, 9)]);
+    assert_eq!(
+        shown,
+        "<unknown>  Normal  Registered  CSIPlugin/a  registered\n"
+    );
+
+    let status = vec![answer(200, "{\"version\":\"0.1.0\",\"sockets\":0}")];
+    let (requests, shown) = done(&["status"], status);
+    assert_eq!(requests, ["GET /v1/status HTTP/1.1"]);
+    assert!(shown.starts_with("Version:       0.1.0\n"), "{shown}");
+    let (_, shown) = done(&["status", "-ojson"], vec![answer(200, "{\"pid\":1}")]);
+    assert_eq!(shown, "{\n  \"pid\": 1\n}\n");
+
+    let metrics = "# TYPE a gauge\na{b=\"é\"} 1\n";
+    let (requests, shown) = done(&["metrics"], vec![chunked(metrics, 4)]);
+    assert_eq!(
+        (&*shown, &*requests),
+        (metrics, &["GET /metrics HTTP/1.1".to_owned()][..])
+    );
+
+    for (line, path, body, expected) in [
+        (
+            &["retry"][..],
+            "/v1/retry",
+            "{\"retried\":1}",
+            "retried:  1\n",
+        ),
+        (
+            &["forget", "A/b"],
+            "/v1/forget?type=A&name=b",
+            "{\"forgotten\":1}",
+            "forgotten:  1\n",
+        ),
+        (
+            &["rescan"],
+            "/v1/rescan",
+            "{\"directories\":2,\"found\":1,\"lost\":0}",
+            "directories:  2\nfound:        1\nlost:         0\n",
+        ),
+        (
+            &["log", "debug"],
+            "/v1/log?filter=debug",
+            "{\"filter\":\"debug\"}",
+            "filter:  debug\n",
+        ),
+        (
+            &["log", "default"],
+            "/v1/log?filter=",
+            "{\"filter\":\"\"}",
+            "filter:  default\n",
+        ),
+    ] {
+        let (requests, shown) = done(line, vec![answer(200, body)]);
+        assert_eq!(shown, expected);
+        assert_eq!(requests, [format!("POST {path} HTTP/1.1")]);
+    }
+}
+
+#[test]
+fn devices_are_shown_in_each_format() {
+    let (requests, shown) = done(&["devices", "example.com/gpu"], vec![chunked(DEVICES, 7)]);
+    assert_eq!(
+        requests,
+        ["GET /v1/devices?name=example.com%2Fgpu HTTP/1.1"]
+    );
+    let table = "RESOURCE         DEVICE  HEALTH     NUMA    SOCKET\n\
+                 example.com/gpu  gpu-0   Healthy    1       /r/gpu\n\
+                 example.com/gpu  gpu-1   Unhealthy  <none>  /r/gpu\n";
+    assert_eq!(shown, table);
+    let line = ["devices", "--no-headers", "-o", "table"];
+    let (requests, shown) = done(&line, vec![answer(200, DEVICES)]);
+    assert_eq!(requests, ["GET /v1/devices HTTP/1.1"]);
+    let rows = "example.com/gpu  gpu-0  Healthy    1       /r/gpu\n\
+                example.com/gpu  gpu-1  Unhealthy  <none>  /r/gpu\n";
+    assert_eq!(shown, rows);
+    let (_, shown) = done(&["devices", "-ojson"], vec![answer(200, DEVICES)]);
+    let [shown, sent]: [Value; 2] = [&*shown, DEVICES].map(|it| serde_json::from_str(it).unwrap());
+    assert_eq!(shown, sent);
+    let (_, shown) = done(&["devices", "-ojsonl"], vec![answer(200, DEVICES)]);
+    let lines: Vec<Value> = shown
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    assert_eq!(Some(&lines), sent["items"].as_array());
+}
+
+#[test]
+fn an_empty_list_is_not_a_failure() {
+    for (line, body, remark) in [
+        (&["list"][..], &*list(&[]), "No plugins.\n"),
+        (
+            &["list", "CSIPlugin", "-oname"],
+            &list(&[]),
+            "No plugins.\n",
+        ),
+        (&["devices"], NO_DEVICES, "No devices.\n"),
+        (&["devices", "a/b", "-ojsonl"], NO_DEVICES, "No devices.\n"),
+        (&["events"], "", "No events.\n"),
+        (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
+        (&["events", "-ojson"], "", "No events.\n"),
+    ] {
+        let output = ask(&Canned::start([answer(200, body)]), line);
+        assert_eq!(output.status.code(), Some(0));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((&*output.stdout, &*errors), (&b""[..], remark), "{line:?}");
+    }
+    let (_, shown) = done(&["list", "-ojson"], vec![answer(200, &list(&[]))]);
+    assert!(shown.contains("\"items\": []"), "{shown}");
+}
+
+#[test]
+fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
+    let half = format!("{CHUNKED}20\r\n{{\"kind\"");
+    let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}";
+    let refused = "{\"error\":\"only root may\\n do this\"}";
+    for (play, words) in [
+        (raw("SSH-2.0-OpenSSH_9.9\r\n"), "not HTTP"),
+        (raw([0_u8, 0, 18, 4, 0, 0, 0, 0, 0]), "not HTTP"),
+        (raw(""), "closed without a response"),
+        (raw("HTTP/1.1 200 OK\r\nA:"), "closed within the response"),
+        (raw(half), "closed within the response"),
+        (raw(short), "closed within the response"),
+        (raw(format!("{CHUNKED}nonsense\r\n")), "framing"),
+        (
+            flood("HTTP/1.1 200 OK\r\n", "A: bcdefgh\r\n"),
+            "longer than 16 KiB",
+        ),
+        (
+            flood("HTTP/1.1 200 OK\r\nA:", "bcdefgh"),
+            "longer than 16 KiB",
+        ),
+        (answer(200, "<html>"), "not JSON"),
+        (answer(200, "[1]"), "not a list of plugins"),
+        (
+            answer(403, refused),
+            "the daemon returned 403: only root may\\n do this\n",
+        ),
+        (answer(404, ""), "the daemon returned 404\n"),
+        (
+            answer(404, "plain\u{1b}[2J\n"),
+            "the daemon returned 404: plain\\u{1b}[2J\n",
+        ),
+        (
+            answer(500, "{\"error\":7}"),
+            "the daemon returned 500: {\"error\":7}\n",
+        ),
+        (
+            answer(503, "{\"error\":\"too many\"}"),
+            "the daemon returned 503: too many\n",
+        ),
+    ] {
+        assert_fails(&Canned::start([play]), &["list"], 1, words);
+    }
+    for (body, words) in [
+        ("[1]", "not a list of devices"),
+        ("{}", "not a list of devices"),
+    ] {
+        let daemon = Canned::start([answer(200, body)]);
+        assert_fails(&daemon, &["devices"], 1, words);
+    }
+    let problems = "{\"error\":\"/a.conf:1: unknown key x\\n/a.conf:2: a\\u001bb\"}";
+    let output = ask(&Canned::start([answer(422, problems)]), &["reload"]);
+    let shown = "plugind: /a.conf:1: unknown key x\n\
+                 plugind: /a.conf:2: a\\u{1b}b\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), shown);
+    assert_eq!(output.status.code(), Some(78));
+    let bare = Canned::start([answer(422, "")]);
+    assert_fails(&bare, &["reload"], 78, "the daemon returned 422\n");
+    let older = || answer(404, "{\"error\":\"no such path\"}");
+    assert_fails(
+        &Canned::start([older()]),
+        &["devices"],
+        1,
+        "404: no such path\n",
+    );
+    let line = flood("HTTP/1.1 200 OK\r\n\r\n", "{{{{{{{{{{{{{{{{{{{{{{");
+    assert_fails(&Canned::start([line]), &["watch"], 1, "too long");
+    let expired = Canned::start([answer(200, EXPIRED), answer(200, EXPIRED)]);
+    assert_fails(&expired, &["watch"], 1, "nothing but EXPIRED");
+}
+
+#[test]
+fn without_a_daemon_the_status_is_3() {
+    let closed = Canned::start([]);
+    let missing = Canned::missing();
+    for line in [
+        &["list"][..],
+        &["devices"],
+        &["describe", "A/b"],
+        &["watch"],
+        &["events"],
+        &["status"],
+        &["metrics"],
+        &["retry"],
+        &["forget", "A/b"],
+        &["rescan"],
+        &["log", "info"],
+    ] {
+        assert_fails(&missing, line, 3, "does not exist; start plugind run");
+    }
+    // The thread of this socket ends at once, and closes it.
+    let refused = || ask(&closed, &["list"]).status.code();
+    assert!((0..1000).map(|_| refused()).any(|code| code == Some(3)));
+    for line in [&["watch"][..], &["events", "-w"]] {
+        let ended = Canned::start([chunked("", 1)]);
+        let code = ask(&ended, line).status.code();
+        assert_eq!(code, Some(3), "{line:?}");
+    }
+}
+
+#[test]
+fn a_followed_daemon_that_is_killed_is_status_3() {
+    let line = format!("{:x}\r\n{BOOKMARK}\r\n", BOOKMARK.len());
+    for body in ["", "5", "5\r\n{", &line] {
+        for command in [&["watch"][..], &["list", "-w"], &["events", "-w"]] {
+            let killed = Canned::start([raw(format!("{CHUNKED}{body}"))]);
+            assert_fails(&killed, command, 3, "plugind: the daemon has stopped\n");
+        }
+    }
+}
+
+#[test]
+fn a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5() {
+    let none = || answer(404, "{\"error\":\"no such plugin\"}");
+    for line in [
+        &["retry", "CSIPlugin/a"][..],
+        &["retry", "/r/b"],
+        &["forget", "CSIPlugin/a"],
+    ] {
+        assert_fails(&Canned::start([none()]), line, 4, "404: no such plugin\n");
+    }
+    let missing = answer(404, "{\"error\":\"no such resource\"}");
+    assert_fails(
+        &Canned::start([missing]),
+        &["devices", "a/b"],
+        4,
+        "404: no such resource\n",
+    );
+    let all = || answer(200, &list(&[record("a", "Backoff")]));
+    for line in [
+        &["list", "CSIPlugin/b"][..],
+        &["list", "CSIPlugin/b", "--state=Backoff"],
+        &["describe", "CSIPlugin/b"],
+        &["describe", "/r/b"],
+    ] {
+        let expected = [line[1], " does not exist\n"].concat();
+        assert_fails(&Canned::start([all()]), line, 4, &expected);
+    }
+    let registered = ["list", "CSIPlugin/a", "--state", "Registered"];
+    assert_fails(
+        &Canned::start([all()]),
+        &registered,
+        5,
+        "not in state Registered\n",
+    );
+    let (_, shown) = done(&["list", "CSIPlugin/a", "-oname"], vec![all()]);
+    assert_eq!(shown, "CSIPlugin/a\n");
+    let conflict = answer(409, "{\"error\":\"it is not down\"}");
+    assert_fails(
+        &Canned::start([conflict]),
+        &["forget", "CSIPlugin/a"],
+        1,
+        "409: it is not down",
+    );
+}
+
+#[test]
+fn wrong_usage_is_status_2() {
+    let daemon = Canned::missing();
+    for line in [
+        &["list", "-o", "yaml"][..],
+        &["devices", "-o", "name"],
+        &["devices", "a/b", "c/d"],
+        &["describe"],
+        &["wait", "A/b"],
+        &["rescan", "x"],
+    ] {
+        assert_fails(&daemon, line, 2, "see plugind ");
+    }
+}
+
+#[test]
+fn an_option_names_the_socket_before_the_environment() {
+    let daemon = Canned::start([answer(200, "{\"pid\":1}")]);
+    let socket = daemon.socket();
+    let line = ["status", "-ojson", "--socket", socket.to_str().unwrap()];
+    let output = ask(&Canned::missing(), &line);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn the_variable_that_programs_get_is_not_read() {
+    let daemon = Canned::start([answer(200, "{\"pid\":1}")]);
+    let mut command = Process::command();
+    command.args(["status", "-ojson"]);
+    command.env("PLUGIND_SOCKET", Canned::missing().socket());
+    command.env("PLUGIND_API_SOCKET", daemon.socket());
+    assert_eq!(command.status().unwrap().code(), Some(0));
+}
+
+/// Returns what a daemon sends about its only plugin, which then has this state.
+fn listed(state: &str) -> String {
+    event("ADDED", &record("a", state)) + BOOKMARK
+}
+
+/// Returns what a daemon sends about a plugin that is registered a little later.
+fn registered_later() -> Play {
+    let before = event("ADDED", &record("b", "Registered")) + &listed("Connecting");
+    let later =
+        event("MODIFIED", &record("b", "Down")) + &event("MODIFIED", &record("a", "Registered"));
+    endless(&(before + &later))
+}
+
+#[test]
+fn waiting_ends_when_the_plugin_is_registered() {
+    let line = ["wait", "--for=registered", "CSIPlugin/a"];
+    let (requests, shown) = done(&line, vec![endless(&listed("Registered"))]);
+    assert_eq!(shown, "CSIPlugin/a registered\n");
+    assert_eq!(requests, ["GET /v1/watch HTTP/1.1"]);
+    let (_, shown) = done(&line, vec![registered_later()]);
+    assert_eq!(shown, "CSIPlugin/a registered\n");
+}
+
+#[test]
+fn waiting_ends_when_the_plugin_is_deregistered() {
+    let line = ["wait", "--for=deregistered", "CSIPlugin/a"];
+    let (_, shown) = done(&line, vec![endless(BOOKMARK)]);
+    assert_eq!(shown, "CSIPlugin/a deregistered\n");
+    let gone = event("DELETED", &json!({"socket": "/r/a"}));
+    let (_, shown) = done(&line, vec![endless(&(listed("Registered") + &gone))]);
+    assert_eq!(shown, "CSIPlugin/a deregistered\n");
+}
+
+#[test]
+fn waiting_continues_over_expired_watches_busy_daemons_and_restarts() {
+    let line = ["wait", "--for=registered", "CSIPlugin/a"];
+    let plays = vec![
+        chunked(&(listed("Connecting") + EXPIRED), 5),
+        answer(503, "{\"error\":\"too many clients\"}"),
+        raw(""),
+        chunked(&listed("Connecting"), 1),
+        raw("HTTP/1.1 200 OK\r\nContent-"),
+        raw(format!("{CHUNKED}5\r\n{{")),
+        registered_later(),
+    ];
+    let (requests, shown) = done(&line, plays);
+    assert_eq!(shown, "CSIPlugin/a registered\n");
+    assert_eq!(requests, ["GET /v1/watch HTTP/1.1"; 7]);
+}
+
+#[test]
+fn a_daemon_that_starts_later_is_waited_for() {
+    let mut daemon = Canned::missing();
+    let mut command = Process::command();
+    command
+        .args(["wait", "--for=ready"])
+        .env("PLUGIND_API_SOCKET", daemon.socket());
+    command.stdout(Stdio::piped());
+    let process = Process::start(&mut command, |child| child.stdout.take());
+    daemon.appear([answer(503, "not yet\n"), answer(200, "ok\n")]);
+    process.until_line("plugind ready");
+    assert!(process.end().0.success());
+    assert_eq!(daemon.requests(), ["GET /readyz HTTP/1.1"; 2]);
+}
+
+#[test]
+fn when_the_time_is_up_the_status_is_124_and_the_reason_is_named() {
+    let registered = ["wait", "--for=registered", "CSIPlugin/a", "--timeout=0s"];
+    let missing = Canned::missing();
+    assert_fails(
+        &missing,
+        &registered,
+        124,
+        "not registered within 0s: no daemon at /",
+    );
+    assert_fails(
+        &missing,
+        &["wait", "--for=ready", "--timeout=50ms"],
+        124,
+        "not ready within 50ms: no daemon at /",
+    );
+    let mut stuck = record("a", "Backoff");
+    stuck["lastError"] = "GetInfo\nfailed".into();
+    let before = event("ADDED", &stuck) + BOOKMARK;
+    for timeout in ["--timeout=0s", "--timeout=300ms"] {
+        let line = ["wait", "--for=registered", "CSIPlugin/a", timeout];
+        let daemon = Canned::start([endless(&before)]);
+        assert_fails(
+            &daemon,
+            &line,
+            124,
+            "CSIPlugin/a is in state Backoff: GetInfo\\nfailed\n",
+        );
+    }
+    let daemon = Canned::start([endless(BOOKMARK)]);
+    assert_fails(
+        &daemon,
+        &registered,
+        124,
+        "within 0s: CSIPlugin/a does not exist\n",
+    );
+    let daemon = Canned::start([answer(403, "{\"error\":\"no\"}")]);
+    assert_fails(&daemon, &registered, 1, "returned 403: no\n");
+}
+
+#[test]
+fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
+    let before = event("ADDED", &record("a", "Registered")) + BOOKMARK;
+    for line in [&["watch"][..], &["list", "-w"], &["events", "-w"]] {
+        let body = if line[0] == "events" {
+            AN_EVENT
+        } else {
+            &before
+        };
+        let daemon = Canned::start([endless(body)]);
+        let (reader, writer) = pipe();
+        let mut command = Process::command();
+        command
+            .args(line)
+            .env("PLUGIND_API_SOCKET", daemon.socket());
+        command.stdout(writer).stderr(Stdio::piped());
+        let process = Process::start(&mut command, |child| child.stderr.take());
+        drop(command);
+        let mut shown = String::new();
+        let mut byte = [0];
+        while !shown.contains("CSIPlugin") {
+            assert_eq!((&reader).read(&mut byte).unwrap(), 1, "{line:?}: {shown}");
+            shown.push(byte[0].into());
+        }
+        drop(reader);
+        let lines = process.lines.iter().collect::<Vec<_>>();
+        let (status, _) = process.end();
+        assert_eq!(
+            (status.code(), lines),
+            (Some(0), Vec::<String>::new()),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
+    let list = || answer(200, &list(&[record("a", "Registered")]));
+    let daemon = Canned::start([list(), list()]);
+    let run = |output: File| {
+        let mut command = Process::command();
+        command
+            .arg("list")
+            .env("PLUGIND_API_SOCKET", daemon.socket());
+        command.stdout(output).stderr(Stdio::piped());
+        command.spawn().unwrap().wait_with_output().unwrap()
+    };
+    let (reader, writer) = pipe();
+    drop(reader);
+    let output = run(writer);
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+    let output = run(File::options().write(true).open("/dev/full").unwrap());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.starts_with("plugind: cannot write to standard output: No space left"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_terminal_gets_colours_unless_the_environment_turns_them_off() {
+    for (variable, is_coloured) in [
+        (None, true),
+        (Some(("NO_COLOR", "")), true),
+        (Some(("NO_COLOR", "1")), false),
+        (Some(("TERM", "dumb")), false),
+    ] {
+        let daemon = Canned::start([answer(200, &list(&[record("a\u{1b}", "Registered")]))]);
+        let terminal = openpty(None, None).unwrap();
+        let mut command = Process::command();
+        command
+            .args(["list", "--no-headers"])
+            .env("PLUGIND_API_SOCKET", daemon.socket());
+        command.env_remove("NO_COLOR").env("TERM", "xterm");
+        command.envs(variable).stdout(terminal.slave);
+        let status = command.status().unwrap();
+        drop(command);
+        let mut shown = Vec::new();
+        // Reading from a terminal that has no other end fails when all was read.
+        let _ = File::from(terminal.master).read_to_end(&mut shown);
+        let shown = String::from_utf8(shown).unwrap();
+        assert_eq!(status.code(), Some(0));
+        let coloured = "CSIPlugin  a\\u{1b}  \x1b[32mRegistered\x1b[0m  <unknown>  /p\r\n";
+        let plain = coloured.replace("\x1b[32m", "").replace("\x1b[0m", "");
+        let expected = if is_coloured { coloured } else { &plain };
+        assert_eq!(shown, expected, "{variable:?}");
+    }
+}

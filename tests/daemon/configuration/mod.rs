@@ -1,0 +1,191 @@
+//! The configuration of the built binary: its file, its environment, and what it prints of them.
+
+mod reload;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tempfile::TempDir;
+
+use crate::support::daemon::Daemon;
+use crate::support::process::Process;
+
+/// A directory with a configuration file.
+struct Place(TempDir);
+
+impl Place {
+    /// Creates a directory with a configuration of this content, in which `DIR` is the directory.
+    fn with(content: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        place.write(content);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.path("a.conf")
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, content: &str) {
+        let content = content.replace("DIR", &self.text(""));
+        fs::write(self.file(), content.replace("//", "/")).unwrap();
+    }
+
+    /// Runs the binary to its end.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let arguments = arguments.iter().map(|it| it.replace("DIR", &self.text("")));
+        let mut command = Process::command();
+        command.args(arguments).env("PLUGIND_CONFIG", self.file());
+        command.output().unwrap()
+    }
+
+    /// Starts a daemon with this configuration.
+    fn start(&self, options: &[&str]) -> Daemon {
+        let mut command = Process::command();
+        command.args(["run", "--config"]).arg(self.file());
+        command.env_remove("PLUGIND_API_SOCKET");
+        command.args(options).stderr(Stdio::piped());
+        Daemon::start_command(&mut command)
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_daemon_has_the_options_of_its_file() {
+    let place = Place::with(
+        "plugins-dir DIR/a\nplugins-dir=DIR/b\nrun-dir DIR/run\nsocket none\n\
+         on-down=deregister\n",
+    );
+    let daemon = place.start(&["--type=X", "--plugins-dir", &place.text("c")]);
+    let first = daemon.seen_with("starting");
+    assert!(first[0].contains(" types=X "), "{first:?}");
+    assert!(first[0].contains(" on-down=deregister=30s "), "{first:?}");
+    let file = format!(" config={} ", place.file().display());
+    assert!(first[0].contains(&file), "{first:?}");
+    let watched = daemon.seen_with("watching plugins directory");
+    assert_eq!(watched.len(), 1, "{watched:?}");
+    assert!(watched[0].ends_with(&place.text("c")), "{watched:?}");
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}
+
+#[test]
+fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem_and_status_78() {
+    let place = Place::with("observ\non-down\r\n\nplugins-dir DIR/a\n");
+    let file = place.file();
+    let file = file.display();
+    let expected = format!(
+        "plugind: {file}:1: unknown key observ (did you mean observe?)\n\
+         plugind: {file}:2: missing value for on-down, \
+         expected keep, deregister or deregister=DURATION such as deregister=30s\n"
+    );
+    for command in [
+        &["run"][..],
+        &["check-config"],
+        &["check-config", "DIR/a.conf"],
+    ] {
+        let output = place.run(command);
+        assert_eq!(text(&output.stderr), expected, "{command:?}");
+        assert_eq!(output.status.code(), Some(78));
+        assert!(output.stdout.is_empty());
+    }
+    assert!(!place.path("a").exists());
+    assert_eq!(place.run(&["run", "--observ"]).status.code(), Some(2));
+    assert_eq!(
+        place.run(&["check-config", "a", "b"]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_one_line_and_status_78() {
+    let place = Place::with("");
+    mkfifo(&place.path("fifo"), Mode::from_bits_truncate(0o600)).unwrap();
+    symlink("missing", place.path("dangling")).unwrap();
+    fs::write(place.path("huge"), vec![b'\n'; 64 * 1024 + 1]).unwrap();
+    for (name, problem) in [
+        ("", "it is not a regular file"),
+        ("fifo", "it is not a regular file"),
+        (
+            "dangling",
+            "it is a symbolic link to a file that does not exist",
+        ),
+        ("huge", "it is larger than 64 KiB"),
+        ("missing", "No such file or directory (os error 2)"),
+    ] {
+        let path = place.path(name);
+        let path = path.to_str().unwrap();
+        let shown = Path::new(path).display();
+        let expected = format!("plugind: cannot read the configuration {shown}: {problem}\n");
+        for command in [["run", "--config"].as_slice(), &["check-config"]] {
+            let output = place.run(&[command, &[path]].concat());
+            assert_eq!(text(&output.stderr), expected);
+            assert_eq!(output.status.code(), Some(78));
+        }
+    }
+    fs::write(place.path("binary"), b"type a\ntype \xff\n").unwrap();
+    let output = place.run(&["check-config", "DIR/binary"]);
+    assert!(text(&output.stderr).ends_with("binary:2: the line is not UTF-8\n"));
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_that_prints_the_same() {
+    let place = Place::with("root-dir DIR\r\ndevice-plugins\r\nexec X=DIR/a b # c\r\nverbose");
+    let printed = place.run(&["check-config"]);
+    assert_eq!(text(&printed.stderr), "");
+    assert!(printed.status.success());
+    let expected = format!(
+        "exec X={}/a b  # {}:3\n",
+        place.0.path().display(),
+        place.file().display()
+    );
+    assert!(text(&printed.stdout).contains(&expected), "{printed:?}");
+    let meaning = |output: &Output| {
+        let lines = text(&output.stdout).lines();
+        let lines = lines.map(|line| line.split("  # ").next().unwrap().to_owned());
+        lines.collect::<BTreeSet<_>>()
+    };
+    fs::write(place.path("again"), &printed.stdout).unwrap();
+    let again = place.run(&["check-config", "DIR/again"]);
+    assert_eq!(meaning(&again), meaning(&printed));
+    let none = place.run(&["check-config", "none"]);
+    let default = "\nplugins-dir /var/lib/kubelet/plugins_registry  # default\n";
+    assert!(text(&none.stdout).contains(default), "{none:?}");
+}
+
+#[test]
+fn the_environment_is_over_the_file_and_names_a_variable_with_its_problem() {
+    let place = Place::with("state-file DIR/a\nunknown-types accept\n");
+    let output = |value: &OsStr| {
+        let mut command = Process::command();
+        command.arg("check-config").arg(place.file());
+        command.env("PLUGIND_STATE_FILE", value).output().unwrap()
+    };
+    let printed = output("/s".as_ref());
+    assert!(text(&printed.stdout).contains("state-file /s  # environment\n"));
+    assert!(text(&printed.stdout).contains("\nsocket none  # environment\n"));
+    let printed = output("/s #b".as_ref());
+    assert!(text(&printed.stdout).contains("\n#state-file /s #b  # environment\n"));
+    let mut command = Process::command();
+    command.arg("check-config").arg(place.file());
+    let output = command.env("PLUGIND_MEMORY_BUDGET", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    let begin = "plugind: PLUGIND_MEMORY_BUDGET: invalid value \"1\" for memory-budget";
+    assert!(text(&output.stderr).starts_with(begin), "{output:?}");
+}

@@ -1,0 +1,84 @@
+//! The built binary with a low limit on descriptors.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::Signal;
+
+use crate::support::binary::binary;
+use crate::support::plugin::Plugin;
+use crate::support::process::Process;
+use crate::support::skip::programs_can_be_trusted_or_skip;
+
+/// Starts a daemon on `dir` from a shell that has run `before`.
+fn start(before: &str, dir: &Path, options: &[&str]) -> Process {
+    let mut command = Command::new("sh");
+    command
+        .arg("-c")
+        .arg(format!("{before} && exec \"$0\" \"$@\""))
+        .arg(binary())
+        .arg("run")
+        .args(options)
+        .arg("--plugins-dir")
+        .arg(dir)
+        .env_remove("RUST_LOG")
+        .env("PLUGIND_API_SOCKET", "none")
+        .stderr(Stdio::piped());
+    let process = Process::start(&mut command, |child| child.stderr.take());
+    process.until_line("watching ");
+    process
+}
+
+#[test]
+fn more_plugins_register_than_there_are_descriptors_and_each_new_one_still_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let daemon = start("ulimit -n 64", dir.path(), &[]);
+    let plugins: Vec<Plugin> = (0..80)
+        .map(|n| {
+            let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &format!("p-{n}"));
+            assert!(plugin.until_notified().plugin_registered);
+            plugin
+        })
+        .collect();
+    let open = fs::read_dir(format!("/proc/{}/fd", daemon.id())).unwrap();
+    let open = open.count();
+    assert!(open < 64, "{open}");
+    daemon.signal(Signal::SIGUSR1);
+    let status = daemon.until_line("status sockets=");
+    assert!(status.contains("registered=80 down=0 failed=0"), "{status}");
+    daemon.signal(Signal::SIGTERM);
+    let (status, _) = daemon.end();
+    assert!(status.success(), "{status}");
+    for plugin in plugins {
+        plugin.leave();
+    }
+}
+
+#[test]
+fn the_daemon_raises_its_limit_and_programs_get_the_old_one_back() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (hook, seen) = (dir.path().join("hook"), dir.path().join("seen"));
+    let script = format!("#!/bin/sh\n(ulimit -Sn; ulimit -Hn) > {}\n", seen.display());
+    fs::write(&hook, script).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let registry = dir.path().join("registry");
+    let exec = format!("--exec=Hooked={}", hook.display());
+    let daemon = start("ulimit -Sn 256 && ulimit -Hn 512", &registry, &[&exec]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
+    let limit = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"));
+    let limit: Vec<&str> = limit.unwrap().split_whitespace().collect();
+    assert_eq!(limit, ["512", "512", "files"]);
+    let plugin = Plugin::serve_type(&registry.join("reg.sock"), "Hooked", "sample");
+    assert!(plugin.until_notified().plugin_registered);
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "256\n512\n");
+    daemon.signal(Signal::SIGTERM);
+    let (status, _) = daemon.end();
+    assert!(status.success(), "{status}");
+}

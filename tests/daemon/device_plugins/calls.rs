@@ -1,0 +1,300 @@
+//! Calls of Register one by one, with kubelet's registration server and with the built binary: the
+//! statuses and the devices have to be those that kubelet's own tests expect.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use plugind::grpc::{CallError, Code};
+use plugind::proto::v1beta1::{RegisterRequest, device_plugin, registration};
+
+use super::{StartManager, managers};
+use crate::device_plugins::manager::{Manager, Plugind};
+use crate::device_plugins::peer::RESOURCE;
+use crate::device_plugins::scripted::{MESSAGE, Script, Scripted};
+use crate::support::caller::Caller;
+
+#[test]
+fn rs3_the_start_removes_all_sockets_and_nothing_else_and_then_listens() {
+    for start in managers() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("device-plugins");
+        let outside = root.path().join("outside.sock");
+        let bound = bind(&outside);
+        fs::create_dir(&dir).unwrap();
+        for socket in ["kubelet.sock", "old.sock", ".hidden"] {
+            bind(&dir.join(socket));
+        }
+        symlink(&outside, dir.join("link.sock")).unwrap();
+        symlink(root.path().join("missing"), dir.join("dangling.sock")).unwrap();
+        fs::write(dir.join("kubelet_internal_checkpoint"), "{}").unwrap();
+        fs::create_dir(dir.join("sub")).unwrap();
+        bind(&dir.join("sub/inner.sock"));
+
+        let manager = start(root.path());
+        assert_eq!(
+            names(&manager.dir()),
+            [
+                "dangling.sock",
+                "kubelet.sock",
+                "kubelet_internal_checkpoint",
+                "sub"
+            ]
+        );
+        assert_eq!(names(&dir.join("sub")), ["inner.sock"]);
+        assert!(outside.exists());
+        drop(bound);
+        Caller::connect(&dir.join("kubelet.sock"));
+    }
+}
+
+#[test]
+fn a_missing_directory_is_created_without_rights_for_others_and_the_socket_with_the_usual_ones() {
+    for start in managers() {
+        let root = tempfile::tempdir().unwrap();
+        let usual = root.path().join("usual.sock");
+        bind(&usual);
+        let manager = start(root.path());
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&manager.dir()) & 0o027, 0);
+        assert_eq!(mode(&manager.dir().join("kubelet.sock")), mode(&usual));
+    }
+}
+
+#[test]
+fn rs4_a_resource_that_registers_again_by_other_sockets_has_the_devices_of_the_last() {
+    with_each(|manager| {
+        let mut plugins = Vec::new();
+        for (socket, devices) in [
+            ("x", &["one", "two"][..]),
+            ("x.new", &["one", "two"]),
+            ("x.third", &["three"]),
+        ] {
+            plugins.push(Scripted::listing(&manager.dir().join(socket), devices));
+            assert_eq!(register(&manager.dir(), socket), Ok(()));
+            let devices: Vec<_> = devices.iter().map(|id| (*id, true)).collect();
+            manager.until_devices(&devices);
+            manager.check_one_plugin();
+        }
+    });
+}
+
+#[test]
+fn rs5_another_version_is_refused_in_kubelet_s_words() {
+    with_each(|manager| {
+        for version in ["", "v1", "v1beta2"] {
+            let request = RegisterRequest {
+                version: version.to_owned(),
+                ..request("x")
+            };
+            let expected = format!(
+                "requested API version {version:?} is not supported by kubelet. Supported version \
+                 is [\"v1beta1\"]"
+            );
+            assert_eq!(call(&manager.dir(), &request), refused(&expected));
+        }
+    });
+}
+
+#[test]
+fn rs6_a_name_that_is_no_extended_resource_is_refused_in_kubelet_s_words() {
+    with_each(|manager| {
+        for name in ["", "gpu", "kubernetes.io/gpu", "requests.a.example/gpu"] {
+            let request = RegisterRequest {
+                resource_name: name.to_owned(),
+                ..request("x")
+            };
+            let expected = format!("the ResourceName {name:?} is invalid");
+            assert_eq!(call(&manager.dir(), &request), refused(&expected));
+        }
+    });
+}
+
+#[test]
+fn rs7_an_endpoint_on_which_nothing_listens_is_refused_in_kubelet_s_words() {
+    with_each(|manager| {
+        let expected = "failed to dial device plugin: context deadline exceeded";
+        assert_eq!(register(&manager.dir(), "missing.sock"), refused(expected));
+        manager.until_devices(&[]);
+    });
+}
+
+#[test]
+fn rs8_a_plugin_that_does_not_report_its_options_is_refused_and_not_used() {
+    with_each(|manager| {
+        let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
+        let script = Script {
+            fails: Some(method),
+            ..Script::default()
+        };
+        let plugin = Scripted::serve(&manager.dir().join("x"), script);
+        let expected = format!(
+            "failed to get device plugin options: rpc error: code = Internal desc = {MESSAGE}"
+        );
+        assert_eq!(register(&manager.dir(), "x"), refused(&expected));
+        assert_eq!(plugin.calls(), [method]);
+        manager.until_devices(&[]);
+    });
+}
+
+#[test]
+fn rs9_a_plugin_whose_list_fails_at_once_is_registered_and_not_asked_again() {
+    with_each(|manager| {
+        let script = Script {
+            fails: Some(device_plugin::LIST_AND_WATCH),
+            ..Script::default()
+        };
+        let plugin = Scripted::serve(&manager.dir().join("x"), script);
+        for _ in 0..2 {
+            assert_eq!(register(&manager.dir(), "x"), Ok(()));
+            for method in [
+                device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+                device_plugin::LIST_AND_WATCH,
+            ] {
+                assert_eq!(plugin.until_called(), method);
+            }
+        }
+        assert_eq!(plugin.calls(), [""; 0]);
+        manager.until_devices(&[]);
+        manager.check_one_plugin();
+    });
+}
+
+#[test]
+fn rs10_a_plugin_whose_list_fails_later_has_unhealthy_devices() {
+    with_each(|manager| {
+        let plugin = Scripted::listing(&manager.dir().join("x"), &["one", "two"]);
+        assert_eq!(register(&manager.dir(), "x"), Ok(()));
+        manager.until_devices(&[("one", true), ("two", true)]);
+        plugin.fail(device_plugin::LIST_AND_WATCH);
+        manager.until_devices(&[("one", false), ("two", false)]);
+        assert_eq!(plugin.calls().len(), 2);
+        manager.check_one_plugin();
+    });
+}
+
+#[test]
+fn rs11_a_plugin_that_is_stopped_has_unhealthy_devices() {
+    with_each(|manager| {
+        let plugin = Scripted::listing(&manager.dir().join("x"), &["one", "two"]);
+        assert_eq!(register(&manager.dir(), "x"), Ok(()));
+        manager.until_devices(&[("one", true), ("two", true)]);
+        plugin.stop();
+        manager.until_devices(&[("one", false), ("two", false)]);
+        manager.check_one_plugin();
+    });
+}
+
+#[test]
+fn rs12_devices_become_unhealthy_and_healthy_again_as_they_are_listed() {
+    with_each(|manager| {
+        let plugin = Scripted::listing(&manager.dir().join("x"), &["a", "b", "c", "d"]);
+        assert_eq!(register(&manager.dir(), "x"), Ok(()));
+        manager.until_devices(&[("a", true), ("b", true), ("c", true), ("d", true)]);
+        for [b, d] in [[true, false], [true, true], [false, false], [false, true]] {
+            let devices = [("a", true), ("b", b), ("c", true), ("d", d)];
+            plugin.list(&devices);
+            manager.until_devices(&devices);
+        }
+    });
+}
+
+#[test]
+fn the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Plugind::start(dir.path());
+    let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
+    assert_eq!(register(&daemon.dir(), "older"), Ok(()));
+    daemon.until_devices(&[("one", true)]);
+    let newer = Scripted::listing(&daemon.dir().join("newer"), &["two"]);
+    assert_eq!(register(&daemon.dir(), "newer"), Ok(()));
+    daemon.until_devices(&[("two", true)]);
+    older.stop();
+    // Its end is noticed with the first of these lists, at the latest.
+    for devices in [&[("three", true), ("two", true)][..], &[("two", true)]] {
+        newer.list(devices);
+        daemon.until_devices(devices);
+    }
+    daemon.check_one_plugin();
+}
+
+#[test]
+fn the_end_of_a_plugin_is_noticed_after_a_registration_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Plugind::start(dir.path());
+    let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
+    assert_eq!(register(&daemon.dir(), "older"), Ok(()));
+    daemon.until_devices(&[("one", true)]);
+    let script = Script {
+        fails: Some(device_plugin::GET_DEVICE_PLUGIN_OPTIONS),
+        ..Script::default()
+    };
+    let newer = Scripted::serve(&daemon.dir().join("newer"), script);
+    assert!(register(&daemon.dir(), "newer").is_err());
+    assert_eq!(newer.calls().len(), 1);
+    daemon.until_devices(&[("one", true)]);
+    older.stop();
+    daemon.until_devices(&[("one", false)]);
+}
+
+/// Plays a scenario with each manager that this machine has, all at the same time.
+#[track_caller]
+fn with_each(play: impl Fn(&mut dyn Manager) + Sync) {
+    let managers: Vec<StartManager> = managers();
+    std::thread::scope(|scope| {
+        for start in managers {
+            let play = &play;
+            scope.spawn(move || {
+                let dir = tempfile::tempdir().unwrap();
+                play(&mut *start(dir.path()));
+            });
+        }
+    });
+}
+
+/// Registers a plugin with this socket, and returns the reason if it is refused.
+fn register(dir: &Path, socket: &str) -> Result<(), String> {
+    call(dir, &request(socket))
+}
+
+fn request(socket: &str) -> RegisterRequest {
+    RegisterRequest {
+        version: "v1beta1".to_owned(),
+        endpoint: socket.to_owned(),
+        resource_name: RESOURCE.to_owned(),
+        options: None,
+    }
+}
+
+/// Calls Register. Returns the message of the status if it is the one of a Go error.
+fn call(dir: &Path, request: &RegisterRequest) -> Result<(), String> {
+    let mut caller = Caller::connect(&dir.join("kubelet.sock"));
+    match caller.unary(registration::REGISTER, request) {
+        Ok(reply) => {
+            assert_eq!(reply, [0_u8; 0]);
+            Ok(())
+        }
+        Err(CallError::Status(status)) if status.code == Code::Unknown => Err(status.message),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+/// Binds a socket that is left behind.
+fn bind(path: &Path) -> UnixListener {
+    UnixListener::bind(path).unwrap()
+}
+
+/// Returns the names of the files in a directory, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn refused(reason: &str) -> Result<(), String> {
+    Err(reason.to_owned())
+}

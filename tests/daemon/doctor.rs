@@ -1,0 +1,527 @@
+//! `plugind doctor` on directories, sockets and limits that are prepared for it: what it finds, and
+//! that it changes nothing.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::Read as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::unistd::Uid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::binary::binary;
+use crate::support::bind::bind;
+use crate::support::daemon::Daemon;
+use crate::support::inside::inside;
+use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
+use crate::support::without::{Without, lacks};
+
+older_kernels! {
+    long: false;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+    ];
+    without_statx: Statx [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    where_a_filter_denies_what_it_does_not_know: Denied [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",
+        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+            "there is a note on birth times",
+    ];
+    without_inotify: Inotify [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+        "limits_that_are_too_low_are_named": "the limits cannot be read",
+    ];
+    without_proc: Proc [
+        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
+        "a_daemon_that_uses_the_directory_or_one_above_it_is_a_note":
+            "the holder of a lock is read from /proc",
+        "a_kubelet_with_the_same_root_is_a_warning_and_one_elsewhere_a_note":
+            "processes are found in /proc",
+        "a_socket_to_which_this_user_may_not_connect_is_a_problem": "the test reads /proc",
+        "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
+        "limits_that_are_too_low_are_named": "namespaces are made through /proc",
+        "sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none":
+            "namespaces are made through /proc",
+        "without_proc_the_rest_is_examined": "namespaces are made through /proc",
+    ];
+}
+
+#[test]
+fn a_node_without_a_problem_has_exit_status_0_and_nothing_is_created() {
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let place = Place::new();
+    let plugin = place.listen("a.sock");
+    let json = place.examine(&[]);
+    assert_eq!(json.status, 0, "{json:?}");
+    let found = json.about("sockets");
+    assert_eq!(found["level"], "ok");
+    assert_eq!(found["paths"][0], place.path("a.sock"));
+    for check in ["directory", "run-dir", "inotify", "descriptors"] {
+        assert_eq!(json.about(check)["level"], "ok", "{json:?}");
+    }
+    assert_eq!(json.about("daemon")["level"], "note");
+    assert!(!place.home.path().join("run").exists());
+
+    // The plugin sees a connection that ends at once.
+    let (mut stream, _) = plugin.accept().unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+
+    let text = place.doctor(&[]).output().unwrap();
+    assert_eq!(text.status.code(), Some(0));
+    let text = String::from_utf8(text.stdout).unwrap();
+    let line = format!(
+        "ok       sockets      {}: accepts connections\n",
+        place.path("a.sock")
+    );
+    assert!(text.contains(&line), "{text}");
+}
+
+#[test]
+fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
+    let place = Place::new();
+    let name = "a\x1b[2J\n.sock";
+    place.leave_dead(name);
+    let json = place.examine(&[]);
+    assert_eq!(json.status, 1);
+    let found = json.about("sockets");
+    assert_eq!(found["level"], "warning");
+    assert_eq!(found["message"], "nothing listens");
+    assert_eq!(found["paths"][0], place.path(name));
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
+    assert!(json.out.bytes().all(is_plain));
+    let text = place.doctor(&[]).output().unwrap();
+    assert_eq!(text.status.code(), Some(1));
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("/a\\u{1b}[2J\\n.sock: nothing listens\n"),
+        "{text}"
+    );
+    assert!(text.contains("  remedy     start the plugin, or remove the socket\n"));
+}
+
+#[test]
+fn a_socket_to_which_this_user_may_not_connect_is_a_problem() {
+    let place = Place::new();
+    let _plugin = place.listen("a.sock");
+    let socket = place.dir.join("a.sock");
+    let mut command = place.doctor(&["-ojson"]);
+    if Uid::effective().is_root() {
+        // Root may connect to every socket, so another user has to try.
+        if fs::read_to_string("/proc/self/uid_map").unwrap().trim() != WHOLE_MAP {
+            return skip("this user namespace has no other user");
+        }
+        let copy = place.home.path().join("plugind");
+        // Another program copies it: this one may start a process meanwhile, which would keep the
+        // copy open for writing.
+        let copied = Command::new("cp").arg(binary()).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        fs::set_permissions(place.home.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&socket, Permissions::from_mode(0o700)).unwrap();
+        command = place.doctor_of(copy.as_os_str(), &["-ojson"]);
+        command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    } else {
+        fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
+    }
+    let json = Examined::by(&mut command);
+    assert_eq!(json.status, 1);
+    let found = json.about("sockets");
+    assert_eq!(found["level"], "problem", "{json:?}");
+    assert_eq!(found["message"], "this user may not connect");
+}
+
+#[test]
+fn a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported() {
+    let place = Place::new();
+    fs::set_permissions(&place.dir, Permissions::from_mode(0o777)).unwrap();
+    let file = place.home.path().join("file");
+    fs::write(&file, "").unwrap();
+    let missing = place.home.path().join("a/b");
+    let [file, missing] = [&file, &missing].map(|dir| format!("--plugins-dir={}", dir.display()));
+    let json = place.examine(&[&file, &missing]);
+    let found: Vec<_> = json.all_about("directory").collect();
+    let levels = found.iter().map(|it| it["level"].as_str().unwrap());
+    assert_eq!(
+        levels.collect::<Vec<_>>(),
+        ["warning", "problem", "note"],
+        "{json:?}"
+    );
+    let remedy = format!("run chmod go-w {}", place.dir.display());
+    assert_eq!(found[0]["remedy"], remedy);
+    assert_eq!(found[1]["message"], "it is not a directory");
+    assert!(!place.home.path().join("a").exists());
+}
+
+#[test]
+fn sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none() {
+    let name =
+        "doctor::sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none";
+    let prepare = "mount -t tmpfs -o mode=755 none /var/lib";
+    inside(name, prepare, || {
+        let k0s = Path::new("/var/lib/k0s/kubelet/plugins_registry");
+        fs::create_dir_all(k0s).unwrap();
+        let _plugin = UnixListener::bind(k0s.join("a.sock")).unwrap();
+        let place = Place::new();
+        let json = place.examine(&[]);
+        assert_eq!(json.status, 1);
+        let found = json.about("root-dir");
+        assert_eq!(found["level"], "warning");
+        assert_eq!(found["remedy"], "use --root-dir /var/lib/k0s/kubelet");
+
+        let json = place.examine(&["--root-dir=/var/lib/k0s/kubelet"]);
+        assert_eq!(json.all_about("root-dir").count(), 0, "{json:?}");
+    });
+}
+
+#[test]
+fn limits_that_are_too_low_are_named() {
+    let name = "doctor::limits_that_are_too_low_are_named";
+    let prepare = "echo 0 > /proc/sys/user/max_inotify_instances";
+    inside(name, prepare, || {
+        let place = Place::new();
+        let json = place.examine(&[]);
+        let found = json.about("inotify");
+        assert_eq!(found["level"], "warning");
+        let raise = "raise the sysctl fs.inotify.max_user_instances";
+        assert_eq!(found["remedy"], raise);
+        assert_eq!(json.status, 1);
+    });
+}
+
+#[test]
+fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""]);
+    let doctor = place.doctor(&["-ojson"]);
+    command.arg(doctor.get_program()).args(doctor.get_args());
+    let json = Examined::by(&mut command);
+    let found = json.about("descriptors");
+    assert_eq!(found["level"], "warning");
+    assert_eq!(found["message"], "a daemon may need 112: hard_limit=64");
+}
+
+#[test]
+fn a_kubelet_with_the_same_root_is_a_warning_and_one_elsewhere_a_note() {
+    let place = Place::new();
+    let root = place.home.path().join("root");
+    fs::create_dir_all(root.join("plugins_registry")).unwrap();
+    // The name of a process is that of the file that was executed.
+    let program = place.home.path().join("kubelet");
+    symlink("/bin/sh", &program).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["-c", "read line", "kubelet"]);
+    command.arg(format!("--root-dir={}", root.display()));
+    let mut kubelet = command.stdin(Stdio::piped()).spawn().unwrap();
+    // The kernel wakes the parent before it sets the name.
+    let comm = format!("/proc/{}/comm", kubelet.id());
+    let end = Instant::now() + Duration::from_secs(20);
+    while fs::read_to_string(&comm).unwrap() != "kubelet\n" {
+        assert!(Instant::now() < end, "the process has another name");
+        thread::yield_now();
+    }
+    let pid = format!("process=/proc/{}", kubelet.id());
+    let is_it = |it: &&Value| it["message"].as_str().unwrap().ends_with(&pid);
+    let elsewhere = place.examine(&[]);
+    let found = elsewhere.all_about("kubelet").find(is_it).unwrap();
+    assert_eq!(found["level"], "note");
+    assert_eq!(found["paths"][0], root.to_str().unwrap());
+    // Another path to the same directory.
+    let link = place.home.path().join("link");
+    symlink(&root, &link).unwrap();
+    let here = place.examine(&[&format!("--root-dir={}", link.display())]);
+    let found = here.all_about("kubelet").find(is_it).unwrap();
+    assert_eq!(found["level"], "warning");
+    assert_eq!(here.status, 1);
+    drop(kubelet.stdin.take());
+    kubelet.wait().unwrap();
+}
+
+#[test]
+fn the_socket_of_a_daemon_listens_is_dead_or_is_missing() {
+    let place = Place::new();
+    let socket = place.home.path().join("plugind.sock");
+    let option = format!("--socket={}", socket.display());
+    let level = |options: &[&str]| place.examine(options).about("daemon").clone();
+    assert_eq!(level(&[])["level"], "note");
+    assert_eq!(level(&[&option])["level"], "warning");
+    let listener = UnixListener::bind(&socket).unwrap();
+    assert_eq!(level(&[&option])["level"], "ok");
+    let mut command = place.doctor(&["-ojson"]);
+    command.env("PLUGIND_API_SOCKET", &socket);
+    assert_eq!(Examined::by(&mut command).about("daemon")["level"], "ok");
+    drop(listener);
+    fs::remove_file(&socket).unwrap();
+    drop(bind(&socket));
+    let found = level(&[&option]);
+    assert_eq!(found["message"], "nothing listens on the socket");
+    assert_eq!(found["level"], "warning");
+}
+
+#[test]
+fn a_daemon_that_uses_the_directory_or_one_above_it_is_a_note() {
+    let place = Place::new();
+    let run_dir = place.home.path().join("run");
+    let options = ["--run-dir".as_ref(), run_dir.as_os_str()];
+    let root: [&OsStr; 2] = ["--plugins-dir".as_ref(), place.dir.as_os_str()];
+    let _daemon = Daemon::start_with(&[options, root].concat());
+    let below = place.dir.join("below");
+    fs::create_dir(&below).unwrap();
+    for dir in [&place.dir, &below] {
+        let mut command = Command::new(binary());
+        command.args(["doctor", "-ojson", "--plugins-dir"]).arg(dir);
+        let json = Examined::by(command.args(options));
+        let found = json.about("daemon");
+        assert_eq!(found["level"], "note");
+        let message = found["message"].as_str().unwrap();
+        assert!(
+            message.contains("uses it, a directory inside it or one above it: pid="),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_used_is_a_problem_with_a_remedy() {
+    let place = Place::new();
+    let run_dir = place.home.path().join("run");
+    fs::create_dir(&run_dir).unwrap();
+    fs::set_permissions(&run_dir, Permissions::from_mode(0o777)).unwrap();
+    let json = place.examine(&[]);
+    let found = json.about("run-dir");
+    assert_eq!(found["level"], "problem");
+    let message = "its mode, 0777, gives other users access";
+    assert_eq!(found["message"], message);
+    fs::set_permissions(&run_dir, Permissions::from_mode(0o755)).unwrap();
+    fs::write(run_dir.join("locks"), "").unwrap();
+    assert_eq!(place.examine(&[]).about("run-dir")["level"], "problem");
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_is_not_entered() {
+    let name = "doctor::a_file_system_that_does_not_answer_is_not_entered";
+    if !fuse_can_be_opened_or_skip() {
+        return;
+    }
+    // The mount returns errors once its last descriptor is closed, so the test keeps it open.
+    let options = "fd=3,rootmode=40000,user_id=0,group_id=0";
+    let prepare = format!(
+        "exec 3<>/dev/fuse && mount -t tmpfs -o mode=755 none /mnt && mkdir /mnt/stalled && \
+         mount -i -t fuse -o {options} stalled /mnt/stalled"
+    );
+    inside(name, &prepare, || {
+        let place = Place::new();
+        for (option, level) in [
+            ("--plugins-dir=/mnt/stalled", "warning"),
+            ("--plugins-dir=/mnt/stalled/a/b", "warning"),
+            ("--plugins-dir=/mnt", "warning"),
+            ("--run-dir=/mnt/stalled/run", "problem"),
+            ("--socket=/mnt/stalled/plugind.sock", "warning"),
+        ] {
+            let json = place.examine(&[option]);
+            let mut findings = json.findings.iter();
+            let is_it = |it: &&Value| it["message"].as_str().unwrap().contains("may not answer");
+            let found = findings.find(is_it);
+            let found = found.unwrap_or_else(|| panic!("{option}: {json:?}"));
+            assert_eq!(found["level"], level, "{option}");
+        }
+    });
+}
+
+#[test]
+fn without_proc_the_rest_is_examined() {
+    let name = "doctor::without_proc_the_rest_is_examined";
+    inside(name, "mount -t tmpfs none /proc", || {
+        let place = Place::new();
+        place.leave_dead("a.sock");
+        let json = place.examine(&[]);
+        let found = json.about("kernel");
+        assert_eq!(found["level"], "warning");
+        assert_eq!(found["remedy"], "mount /proc");
+        assert_eq!(json.about("sockets")["message"], "nothing listens");
+    });
+}
+
+#[test]
+fn what_the_kernel_lacks_is_named_with_what_is_lost() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let kernel = json.all_about("kernel").map(|it| &it["message"]);
+    let named: Vec<_> = kernel.map(|it| it.as_str().unwrap()).collect();
+    let pidfd_open = "pidfd_open (Linux 5.3) is missing: plugind run does not start with --exec";
+    let peer_pidfd = "SO_PEERPIDFD (Linux 6.5) is missing: connections to plugins stay open";
+    let openat2 = "openat2 (Linux 5.6) is missing: beside a mount that may not answer, symbolic links are not followed";
+    let proc = "/proc is not mounted: mounts and kubelets are not known, and sockets with long \
+                paths cannot be dialed";
+    let expected: &[_] = match () {
+        () if lacks(Without::Denied) => &[pidfd_open, peer_pidfd, openat2],
+        () if lacks(Without::PidfdOpen) => &[pidfd_open],
+        () if lacks(Without::PeerPidfd) => &[peer_pidfd],
+        () if lacks(Without::Openat2) => &[openat2],
+        () if lacks(Without::Proc) => &[proc],
+        // The kernel of this machine may lack some of them.
+        () => return assert!(!named.is_empty()),
+    };
+    assert_eq!(named, expected);
+}
+
+#[test]
+fn birth_times_that_are_not_known_are_a_note() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let mut notes = json.all_about("directory");
+    let noted = notes.any(|it| it["message"].as_str().unwrap().contains("birth times"));
+    let lacking = [Without::BirthTimes, Without::Statx, Without::Denied];
+    if lacking.into_iter().any(lacks) {
+        assert!(noted, "{json:?}");
+    } else {
+        let created = fs::metadata(&place.dir).unwrap().created();
+        assert_eq!(noted, created.is_err(), "{json:?}");
+    }
+}
+
+#[test]
+fn inotify_is_described_by_what_is_known_of_it() {
+    let place = Place::new();
+    let json = place.examine(&[]);
+    let found = json.about("inotify");
+    let message = found["message"].as_str().unwrap();
+    if lacks(Without::Inotify) {
+        assert_eq!(found["level"], "warning");
+        assert!(
+            message.ends_with("scanned every 1s: Function not implemented"),
+            "{message}"
+        );
+    } else {
+        let is_limit_known = message.contains("max_user_watches=");
+        assert_eq!(is_limit_known, !lacks(Without::Proc), "{message}");
+        assert!(!message.contains(&usize::MAX.to_string()), "{message}");
+    }
+}
+
+#[test]
+fn wrong_usage_of_doctor_is_exit_status_2() {
+    let output = Command::new(binary()).args(["doctor", "--fix"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected = "plugind: unknown option --fix; see plugind doctor --help\n";
+    assert_eq!(said, expected);
+}
+
+/// A plugins directory.
+struct Place {
+    home: TempDir,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("plugins");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        Self { home, dir }
+    }
+
+    /// Returns the path of a socket, as text.
+    fn path(&self, name: &str) -> String {
+        self.dir.join(name).to_str().unwrap().to_owned()
+    }
+
+    fn listen(&self, name: &str) -> UnixListener {
+        let socket = self.dir.join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
+        listener
+    }
+
+    /// Creates a socket on which nothing listens.
+    fn leave_dead(&self, name: &str) {
+        let socket = self.dir.join(name);
+        drop(bind(&socket));
+        fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Returns a command that examines the directory, with further options, which come last.
+    fn doctor(&self, options: &[&str]) -> Command {
+        self.doctor_of(&binary(), options)
+    }
+
+    fn doctor_of(&self, binary: &OsStr, options: &[&str]) -> Command {
+        let mut command = Command::new(binary);
+        command.env_remove("PLUGIND_API_SOCKET");
+        command.args(["doctor", "--plugins-dir"]).arg(&self.dir);
+        command.arg("--run-dir").arg(self.home.path().join("run"));
+        command.args(options);
+        command
+    }
+
+    /// Examines the directory with further options.
+    fn examine(&self, options: &[&str]) -> Examined {
+        Examined::by(&mut self.doctor(&[&["-ojson"], options].concat()))
+    }
+}
+
+/// The findings of an examination.
+#[derive(Debug)]
+struct Examined {
+    status: i32,
+    out: String,
+    findings: Vec<Value>,
+}
+
+impl Examined {
+    #[track_caller]
+    fn by(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, "");
+        let json: Value = serde_json::from_str(&out).unwrap();
+        let findings = json["findings"].as_array().unwrap().clone();
+        let status = output.status.code().unwrap();
+        Self {
+            status,
+            out,
+            findings,
+        }
+    }
+
+    /// Returns the findings of a check.
+    fn all_about(&self, check: &str) -> impl Iterator<Item = &Value> {
+        self.findings.iter().filter(move |it| it["check"] == check)
+    }
+
+    /// Returns the first finding of a check.
+    #[track_caller]
+    fn about(&self, check: &str) -> &Value {
+        let found = self.all_about(check).next();
+        found.unwrap_or_else(|| panic!("no {check}: {self:?}"))
+    }
+}
+
+/// The ID of a user without any rights.
+const UNPRIVILEGED: u32 = 65_534;
+
+/// The content of `/proc/self/uid_map`, trimmed, outside of user namespaces.
+const WHOLE_MAP: &str = "0          0 4294967295";

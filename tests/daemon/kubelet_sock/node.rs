@@ -1,0 +1,149 @@
+//! A daemon that registers device plugins which call it, in a directory of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use plugind::grpc::CallError;
+use plugind::proto::v1beta1::{RegisterRequest, registration};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::caller::Caller;
+use crate::support::client::ask;
+use crate::support::daemon::Daemon;
+use crate::support::exposition::Exposition;
+
+/// A daemon and its directories.
+pub(crate) struct Node {
+    pub(crate) dir: TempDir,
+    pub(crate) daemon: Daemon,
+}
+
+impl Node {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a daemon with these options.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), options)
+    }
+
+    /// Starts a daemon whose directories are below `dir`.
+    pub(crate) fn start_in(dir: TempDir, options: &[&str]) -> Self {
+        let daemon = Daemon::start_with(&as_refs(&line(dir.path(), options)));
+        Self { dir, daemon }
+    }
+
+    /// Returns the directory of the device plugins.
+    pub(crate) fn plugins(&self) -> PathBuf {
+        self.dir.path().join(PLUGINS)
+    }
+
+    /// Returns the path of a file in that directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.plugins().join(name)
+    }
+
+    /// Returns the path of `kubelet.sock`.
+    pub(crate) fn kubelet(&self) -> PathBuf {
+        self.path("kubelet.sock")
+    }
+
+    /// Registers a plugin with that endpoint, as the plugin would. Returns the status if it is
+    /// rejected.
+    pub(crate) fn register(&self, endpoint: &str, name: &str) -> Result<(), CallError> {
+        register(&self.kubelet(), endpoint, name)
+    }
+
+    /// Waits until a plugin with that name is registered.
+    #[track_caller]
+    pub(crate) fn until_registered(&mut self, name: &str) -> String {
+        self.daemon
+            .until_logged(&format!(": registered DevicePlugin {name}"))
+    }
+
+    /// Returns the path of the API socket.
+    pub(crate) fn api(&self) -> PathBuf {
+        self.dir.path().join("run/plugind.sock")
+    }
+
+    /// Returns the registered plugins: their names and their endpoints.
+    pub(crate) fn registered(&self) -> Vec<(String, String)> {
+        let list = ask(&self.api(), "GET", "/v1/plugins").json();
+        let items = list["items"].as_array().unwrap().iter();
+        let registered = items.filter(|item| item["state"] == "Registered");
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut found: Vec<_> = registered
+            .map(|item| (text(&item["name"]), text(&item["endpoint"])))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Returns the metrics.
+    pub(crate) fn metrics(&self) -> Exposition {
+        let response = ask(&self.api(), "GET", "/metrics");
+        assert_eq!(response.status, 200);
+        Exposition::parse(response.body.as_bytes())
+    }
+
+    /// Returns how many turns the loop has taken, this request's included.
+    pub(crate) fn turns(&self) -> u64 {
+        let turns = self.metrics().get("plugind_loop_turns_total", &[]);
+        turns.expect("the loop is counted")
+    }
+}
+
+/// Returns the arguments of `run` for a daemon whose directories are below `dir`.
+pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
+    let run = dir.join("run");
+    std::fs::create_dir_all(&run).unwrap();
+    let mut socket = OsString::from("--socket=");
+    socket.push(run.join("plugind.sock"));
+    let mut line: Vec<OsString> = vec!["--plugins-dir".into(), dir.join("registry").into()];
+    line.extend(["--run-dir".into(), run.into(), socket]);
+    let names_dir = options.iter().any(|it| it.starts_with("--device-plugins"));
+    if !names_dir {
+        line.extend(["--device-plugins-dir".into(), dir.join(PLUGINS).into()]);
+    }
+    line.extend(options.iter().map(Into::into));
+    line
+}
+
+pub(crate) fn as_refs(line: &[OsString]) -> Vec<&OsStr> {
+    line.iter().map(AsRef::as_ref).collect()
+}
+
+/// Calls `Register` on a connection of its own.
+pub(crate) fn register(kubelet: &Path, endpoint: &str, name: &str) -> Result<(), CallError> {
+    call(&mut Caller::connect(kubelet), &request(endpoint, name))
+}
+
+/// Calls `Register`.
+pub(crate) fn call(caller: &mut Caller, request: &RegisterRequest) -> Result<(), CallError> {
+    let reply = caller.unary(registration::REGISTER, request);
+    reply.map(|reply| assert!(reply.is_empty(), "the reply has no fields"))
+}
+
+/// Returns the request of a plugin.
+pub(crate) fn request(endpoint: &str, name: &str) -> RegisterRequest {
+    RegisterRequest {
+        version: "v1beta1".to_owned(),
+        endpoint: endpoint.to_owned(),
+        resource_name: name.to_owned(),
+        options: None,
+    }
+}
+
+/// Returns the code and the message of a rejected call.
+#[track_caller]
+pub(crate) fn rejection(result: Result<(), CallError>) -> String {
+    match result {
+        Err(CallError::Status(status)) => format!("{:?}: {}", status.code, status.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The name of the directory of the device plugins.
+const PLUGINS: &str = "device-plugins";

@@ -1,0 +1,296 @@
+//! What the daemon does in the directory when it starts, and when it refuses to start.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use tempfile::TempDir;
+
+use crate::kubelet_sock::node::{Node, as_refs, line, register};
+use crate::kubelet_sock::plugin::DevicePlugin;
+use crate::support::bind::bind;
+use crate::support::daemon::Daemon;
+use crate::support::process::Process;
+use crate::support::without::{Without, lacks};
+
+/// Runs a daemon that cannot start.
+fn run(dir: &Path, options: &[&str]) -> Output {
+    let mut command = Process::command();
+    command.arg("run").args(line(dir, options));
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a daemon that cannot start, and returns why it cannot serve device plugins.
+#[track_caller]
+fn refusal(dir: &Path, options: &[&str]) -> String {
+    let output = run(dir, options);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let last = said.lines().last().expect("a line about the error");
+    let start = "plugind: cannot serve device plugins in ";
+    let rest = last.strip_prefix(start);
+    let (_, why) = rest.and_then(|it| it.split_once(": ")).expect(&said);
+    why.to_owned()
+}
+
+/// Returns a directory, and the directory of device plugins in it.
+fn prepared() -> (TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let plugins = dir.path().join("device-plugins");
+    fs::create_dir(&plugins).unwrap();
+    (dir, plugins)
+}
+
+#[test]
+fn a_missing_directory_is_created_and_a_path_may_be_longer_than_an_address() {
+    for name in ["a/b/device-plugins".to_owned(), "long/".repeat(40)] {
+        let dir = tempfile::tempdir().unwrap();
+        let plugins = dir.path().join(name);
+        let option = format!("--device-plugins-dir={}", plugins.display());
+        let mut node = Node::start_in(dir, &[&option]);
+        let mode = fs::metadata(&plugins).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o750);
+        // The test itself needs a path that is short enough.
+        let short = tempfile::tempdir().unwrap();
+        let link = short.path().join("d");
+        symlink(&plugins, &link).unwrap();
+        let _plugin = DevicePlugin::serve(&link.join("gpu.sock"));
+        let registered = register(&link.join("kubelet.sock"), "gpu.sock", "example.com/gpu");
+        assert_eq!(registered, Ok(()));
+        node.until_registered("example.com/gpu");
+        assert!(node.daemon.end_with(nix::sys::signal::SIGTERM).0.success());
+        assert!(!plugins.join("kubelet.sock").exists());
+    }
+}
+
+#[test]
+fn sockets_and_links_to_sockets_are_removed_and_nothing_else() {
+    let (dir, plugins) = prepared();
+    let at = |name: &str| plugins.join(name);
+    let outside = dir.path().join("outside.sock");
+    let _outside = UnixListener::bind(&outside).unwrap();
+    let _living = UnixListener::bind(at("living.sock")).unwrap();
+    drop(bind(&at(".hidden")));
+    drop(bind(&at("kubelet.sock")));
+    symlink(&outside, at("link")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    fs::create_dir(at("directory")).unwrap();
+    drop(bind(&at("directory/kept.sock")));
+    symlink("directory", at("link to a directory")).unwrap();
+    fs::write(at("kubelet_internal_checkpoint"), "{}").unwrap();
+    mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
+    let _node = Node::start_in(dir, &[]);
+    let mut left: Vec<_> = fs::read_dir(&plugins)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    let expected = [
+        "dangling",
+        "directory",
+        "fifo",
+        "kubelet.sock",
+        "kubelet_internal_checkpoint",
+        "link to a directory",
+    ];
+    assert_eq!(left, expected);
+    assert!(at("directory/kept.sock").exists() && outside.exists());
+    let mode = fs::metadata(at("kubelet.sock")).unwrap();
+    assert!(mode.file_type().is_socket());
+}
+
+#[test]
+fn a_kubelet_sock_in_use_prevents_the_start_and_nothing_is_removed() {
+    let (dir, plugins) = prepared();
+    let kubelet = UnixListener::bind(plugins.join("kubelet.sock")).unwrap();
+    let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
+    let pid = std::process::id();
+    assert_eq!(
+        refusal(dir.path(), &[]),
+        format!(
+            "process {pid} listens on kubelet.sock there; stop that process first: it is \
+             probably a kubelet"
+        )
+    );
+    assert!(plugins.join("gpu.sock").exists());
+    assert!(UnixStream::connect(plugins.join("kubelet.sock")).is_ok());
+    drop(kubelet);
+    let _node = Node::start_in(dir, &[]);
+    assert!(!plugins.join("gpu.sock").exists());
+}
+
+#[test]
+fn a_kubelet_sock_that_is_not_a_socket_prevents_the_start_and_nothing_is_removed() {
+    for prepare in [
+        |path: &Path| fs::write(path, "data").unwrap(),
+        |path: &Path| fs::create_dir(path).unwrap(),
+        |path: &Path| mkfifo(path, Mode::S_IRWXU).unwrap(),
+        |path: &Path| symlink("/dev/null", path).unwrap(),
+    ] {
+        let (dir, plugins) = prepared();
+        let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
+        prepare(&plugins.join("kubelet.sock"));
+        assert_eq!(
+            refusal(dir.path(), &[]),
+            "kubelet.sock is not a socket; remove kubelet.sock"
+        );
+        assert!(plugins.join("gpu.sock").exists());
+        assert!(fs::symlink_metadata(plugins.join("kubelet.sock")).is_ok());
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_prevents_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("device-plugins"), "data").unwrap();
+    let remedy = "; name a directory that can be written to";
+    assert_eq!(
+        refusal(dir.path(), &[]),
+        format!("File exists (os error 17){remedy}")
+    );
+    if lacks(Without::Proc) {
+        return;
+    }
+    // Nothing can be created there, not even by root.
+    for dir_name in ["/proc/self/task", "/proc/missing"] {
+        let option = format!("--device-plugins-dir={dir_name}");
+        let why = refusal(dir.path(), &[&option]);
+        assert!(why.ends_with(remedy), "{why}");
+    }
+}
+
+#[test]
+fn a_directory_that_overlaps_with_a_plugins_directory_prevents_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    fs::create_dir_all(registry.join("inside")).unwrap();
+    symlink(&registry, dir.path().join("link")).unwrap();
+    let shown = registry.display();
+    let expected = format!(
+        "the plugins directory {shown} is the same, inside it or above it; name another directory \
+         with --device-plugins-dir"
+    );
+    for name in [
+        "registry",
+        "registry/inside",
+        "registry/new",
+        "link",
+        "link/new",
+        "",
+    ] {
+        let option = format!("--device-plugins-dir={}", dir.path().join(name).display());
+        assert_eq!(refusal(dir.path(), &[&option]), expected, "{name:?}");
+    }
+    assert!(!registry.join("kubelet.sock").exists());
+}
+
+#[test]
+fn two_daemons_cannot_have_one_directory() {
+    let node = Node::start();
+    let other = tempfile::tempdir().unwrap();
+    let kubelet = fs::metadata(node.kubelet()).unwrap().ino();
+    // With one run directory, the lock tells; with another one, the socket.
+    let plugins = format!("--device-plugins-dir={}", node.plugins().display());
+    let registry = format!("--plugins-dir={}", other.path().join("other").display());
+    let run_dir = format!("--run-dir={}", node.dir.path().join("run").display());
+    let output = run(
+        other.path(),
+        &[&plugins, &registry, &run_dir, "--socket=none"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("device-plugins"), "{said}");
+    let why = refusal(other.path(), &[&plugins]);
+    assert!(why.contains(" listens on kubelet.sock there"), "{why}");
+    assert_eq!(fs::metadata(node.kubelet()).unwrap().ino(), kubelet);
+}
+
+#[test]
+fn a_dry_run_does_not_listen_and_removes_nothing() {
+    let (dir, plugins) = prepared();
+    let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
+    drop(bind(&plugins.join("kubelet.sock")));
+    let node = Node::start_in(dir, &["--observe"]);
+    let said = node
+        .daemon
+        .seen_with("dry run: device plugins cannot register in ");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(plugins.join("gpu.sock").exists());
+    let error = UnixStream::connect(plugins.join("kubelet.sock")).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn the_directory_of_kubelet_is_in_its_root_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = format!("--root-dir={}", dir.path().join("root").display());
+    let node = Node::start_in(dir, &["--device-plugins", &root]);
+    let kubelet = node.dir.path().join("root/device-plugins/kubelet.sock");
+    assert!(UnixStream::connect(&kubelet).is_ok());
+}
+
+#[test]
+fn without_a_root_directory_it_is_that_of_kubelet() {
+    let name = "kubelet_sock::start::without_a_root_directory_it_is_that_of_kubelet";
+    crate::support::inside::inside(name, "mount -t tmpfs none /var/lib", || {
+        let node = Node::start_with(&["--device-plugins"]);
+        let kubelet = Path::new("/var/lib/kubelet/device-plugins/kubelet.sock");
+        assert!(UnixStream::connect(kubelet).is_ok());
+        drop(node);
+    });
+}
+
+#[test]
+fn a_daemon_that_only_watches_makes_no_kubelet_sock() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut arguments = line(dir.path(), &["--device-plugins-dir=unused"]);
+    arguments.retain(|it| *it != "--device-plugins-dir=unused");
+    let _daemon = Daemon::start_with(&as_refs(&arguments));
+    assert!(!dir.path().join("device-plugins").exists());
+}
+
+#[test]
+fn a_plugin_that_removes_its_socket_meanwhile_does_not_prevent_the_start() {
+    let (dir, plugins) = prepared();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let churned = plugins.clone();
+    let churn = thread::spawn(move || {
+        let paths: Vec<_> = (0..200)
+            .map(|n| churned.join(format!("{n}.sock")))
+            .collect();
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            for path in &paths {
+                drop(UnixListener::bind(path));
+            }
+            for path in paths.iter().rev() {
+                let _ = fs::remove_file(path);
+            }
+        }
+    });
+    for _ in 0..20 {
+        let mut command = Process::command();
+        command.arg("run").args(line(dir.path(), &[]));
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut log = child.stderr.take().unwrap();
+        let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = log.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            if String::from_utf8_lossy(&said).contains("watching ") {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("watching "), "{said}");
+    }
+    drop(stop);
+    churn.join().unwrap();
+}

@@ -1,0 +1,88 @@
+//! How a plugin that has announced itself is shown, and what it costs while nothing happens.
+
+use std::fs;
+use std::time::Duration;
+
+use plugind::config::READY_TIME;
+
+use crate::kubelet_sock::node::Node;
+use crate::support::process::Process;
+use crate::support::simulated::Simulated;
+use crate::support::until::until;
+
+/// Runs a command that asks the daemon.
+#[track_caller]
+fn ask(node: &Node, command: &[&str]) -> String {
+    let mut process = Process::command();
+    let output = process
+        .args(command)
+        .arg("--socket")
+        .arg(node.api())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_plugin_is_shown_in_lists_links_and_metrics() {
+    let mut node = Node::start();
+    let plugin = Simulated::start(
+        &node.plugins(),
+        "DevicePlugin",
+        "example.com/gpu",
+        &["--legacy"],
+    );
+    node.until_registered("example.com/gpu");
+    node.daemon.until_logged("received a device list devices=2");
+    let list = ask(&node, &["list"]);
+    assert!(
+        list.contains("example.com/gpu") && list.contains("Registered"),
+        "{list}"
+    );
+    let described = ask(&node, &["describe", "DevicePlugin/example.com/gpu"]);
+    let socket = plugin.socket().display().to_string();
+    assert!(described.contains(&socket), "{described}");
+
+    let link = until("the link by name", || {
+        let links = fs::read_dir(node.dir.path().join("run/by-name/DevicePlugin")).ok()?;
+        links.map(|link| link.unwrap().path()).next()
+    });
+    assert_eq!(fs::read_link(&link).unwrap(), plugin.socket());
+
+    let metrics = node.metrics();
+    let labels = [("type", "DevicePlugin")];
+    assert_eq!(metrics.sum("plugind_plugins", &labels), 1);
+
+    plugin.kill();
+    plugin.until_ended();
+    node.daemon.until_logged(" is down");
+    let list = ask(&node, &["list"]);
+    assert!(list.contains("Down"), "{list}");
+}
+
+#[test]
+fn nothing_happens_while_a_plugin_is_registered_and_does_nothing() {
+    let mut node = Node::start();
+    let plugin = Simulated::start(
+        &node.plugins(),
+        "DevicePlugin",
+        "example.com/gpu",
+        &["--legacy"],
+    );
+    node.until_registered("example.com/gpu");
+    plugin.until_said("example.com/gpu: registered");
+    node.daemon.until_logged("received a device list devices=2");
+    // Links to plugins from before are compared once.
+    assert!(node.daemon.is_silent_for(READY_TIME));
+    let mut wakeups = node.daemon.wakeups();
+    until("the daemon is not woken for a while", || {
+        assert!(node.daemon.is_silent_for(Duration::from_millis(300)));
+        let before = std::mem::replace(&mut wakeups, node.daemon.wakeups());
+        (before == wakeups).then_some(())
+    });
+    assert!(node.daemon.is_silent_for(Duration::from_secs(2)));
+    assert_eq!(node.daemon.wakeups() - wakeups, 0);
+    drop(plugin);
+}

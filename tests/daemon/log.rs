@@ -1,0 +1,193 @@
+//! The log of the built binary: the daemon never waits for its reader, and plugins cannot fill it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::binary::binary;
+use crate::support::bind::bind;
+use crate::support::daemon::{Daemon, status};
+use crate::support::pipe::{FILLER, full_pipe, pipe};
+use crate::support::plugin::Plugin;
+use crate::support::timed::assert_faster;
+
+/// A daemon whose log goes where the test chooses, and which does not outlive the test.
+struct Running(Child);
+
+impl Running {
+    fn start(dir: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Self {
+        let mut command = Command::new(binary());
+        command
+            .env_remove("RUST_LOG")
+            .env("PLUGIND_API_SOCKET", "none")
+            .arg("run")
+            .args(options)
+            .arg("--plugins-dir")
+            .arg(dir)
+            .stderr(stderr);
+        Self(command.spawn().unwrap())
+    }
+
+    fn end(mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        (self.0.wait().unwrap(), start.elapsed())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a socket pair whose writing end is full.
+fn full_socket() -> (UnixStream, UnixStream) {
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    while writer.write(FILLER.as_bytes()).is_ok() {}
+    writer.set_nonblocking(false).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_log_that_is_not_read_keeps_no_plugin_waiting_and_no_signal() {
+    let (pipe_reader, pipe) = full_pipe();
+    let (socket_reader, socket) = full_socket();
+    let ends: [(OwnedFd, OwnedFd); 2] = [
+        (pipe_reader.into(), pipe.into()),
+        (socket_reader.into(), socket.into()),
+    ];
+    for (_unread, stderr) in ends {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Running::start(dir.path(), &[], stderr);
+        let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+        assert!(plugin.until_notified().plugin_registered);
+        let (status, took) = daemon.end();
+        assert!(status.success(), "{status}");
+        assert_faster(took, Duration::from_secs(2));
+        plugin.leave();
+    }
+}
+
+#[test]
+fn a_start_that_fails_does_not_wait_for_the_reader_of_its_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_unread, stderr) = full_pipe();
+    let options = ["--state-file", "/proc/no/such/file"];
+    let mut daemon = Running::start(dir.path(), &options, stderr);
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_log_that_is_read_late_has_the_first_lines_and_says_how_many_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, stderr) = full_pipe();
+    let daemon = Running::start(dir.path(), &["-vv"], stderr);
+    // Several sockets, because each has a share of the log: together, more than the buffer holds.
+    for n in 0..60 {
+        let socket = dir.path().join(n.to_string()).join("reg.sock");
+        fs::create_dir(socket.parent().unwrap()).unwrap();
+        let plugin = Plugin::serve(&socket, &"long".repeat(50));
+        assert!(plugin.until_notified().plugin_registered);
+        for _ in 0..20 {
+            let other = socket.with_file_name("other.sock");
+            drop(bind(&other));
+            fs::remove_file(other).unwrap();
+        }
+        plugin.stop();
+    }
+    let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+    let filler = FILLER.trim_end();
+    let first = lines.by_ref().find(|line| line != filler).unwrap();
+    assert!(first.contains(" starting pid="), "{first}");
+    let rest = lines.by_ref();
+    assert!(rest.any(|line| line.contains("WARN  log: ")
+        && line.contains(" lines dropped, because standard error could not be written count=")));
+    let (status, _) = daemon.end();
+    assert!(status.success(), "{status}");
+    assert!(rest.any(|line| line.contains("received SIGTERM, stopping")));
+    assert!(rest.any(|line| line.ends_with(" stopped")));
+}
+
+#[test]
+fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (reader, stderr) = pipe();
+    let daemon = Running::start(dir.path(), &[], stderr);
+    let mut lines = BufReader::new(reader).lines();
+    while !lines.next().unwrap().unwrap().contains("watching ") {}
+    drop(lines);
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    assert!(plugin.until_notified().plugin_registered);
+    let process = daemon.0.id().to_string();
+    let wakeups = || status(&process, "voluntary_ctxt_switches:");
+    until_quiet(wakeups);
+    let (status, _) = daemon.end();
+    assert!(status.success(), "{status}");
+}
+
+/// Waits until the daemon is not woken for a second.
+#[track_caller]
+fn until_quiet(wakeups: impl Fn() -> u64) {
+    let (_quiet, nothing) = mpsc::channel::<()>();
+    for _ in 0..20 {
+        let before = wakeups();
+        assert!(nothing.recv_timeout(Duration::from_secs(1)).is_err());
+        if wakeups() == before {
+            return;
+        }
+    }
+    panic!("the daemon is never idle");
+}
+
+#[test]
+fn a_socket_that_is_renewed_for_ever_is_logged_a_while_and_then_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options: [&OsStr; 3] = ["-v".as_ref(), "--plugins-dir".as_ref(), dir.path().as_ref()];
+    let mut daemon = Daemon::start_with(&options);
+    let socket = dir.path().join("evil.sock");
+    let (attack, over) = mpsc::channel::<()>();
+    let attacker = thread::spawn(move || {
+        while over.try_recv() == Err(TryRecvError::Empty) {
+            drop(bind(&socket));
+            fs::remove_file(&socket).unwrap();
+        }
+    });
+    let mut lines = daemon.lines_until("evil.sock: ");
+    let first = lines.last().unwrap();
+    assert!(!first.contains("suppressed"), "{first}");
+    // Until its share is used up and the interval after which suppressed lines are reported has
+    // passed.
+    let report = loop {
+        let last = lines.last().unwrap();
+        if last.contains(": lines suppressed, because they exceed the rate limit count=") {
+            break last;
+        }
+        lines.extend(daemon.lines_until("evil.sock: "));
+        let bytes: usize = lines.iter().map(String::len).sum();
+        assert!(bytes < 64 * 1024, "{bytes}");
+    };
+    assert!(report.contains("WARN  "), "{report}");
+    drop(attack);
+    attacker.join().unwrap();
+    daemon.signal(Signal::SIGUSR1);
+    daemon.until_logged("INFO  status sockets=");
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    daemon.until_logged(": registered CSIPlugin sample");
+    assert!(plugin.until_notified().plugin_registered);
+    let (status, _) = daemon.end_with(Signal::SIGTERM);
+    assert!(status.success(), "{status}");
+}

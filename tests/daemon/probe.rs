@@ -1,0 +1,647 @@
+//! `plugind probe` with a real socket of each kind: its output, and its exit code.
+
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use plugind::proto::pluginregistration::{PluginInfo, registration};
+use prost::Message as _;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::binary::binary;
+use crate::support::bind::bind;
+use crate::support::grpc::{self, Service, Status, UNIMPLEMENTED};
+use crate::support::timed::assert_faster;
+
+#[test]
+fn a_plugin_that_would_be_registered_is_shown_rung_by_rung() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 0);
+    for step in [
+        "file        socket, owner ",
+        "connect     OK, peer process ",
+        "HTTP/2      OK, streams ",
+        "GetInfo     OK",
+        "  type      \"CSIPlugin\"",
+        "  name      \"hostpath.csi.example\"",
+        "  endpoint  this socket",
+        "  version   \"1.0.0\"",
+        "verdict     accepted",
+        "unchecked   NodeGetInfo was not called",
+        "outcome     the plugin would be registered",
+    ] {
+        assert!(probed.out.contains(step), "no {step:?} in\n{}", probed.out);
+    }
+}
+
+#[test]
+fn json_has_what_the_ladder_has() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "would_register");
+    assert_eq!(json["exit_status"], 0);
+    assert_eq!(json["file"]["kind"], "socket");
+    assert_eq!(json["connect"]["pid"], std::process::id());
+    assert!(json["http2"]["max_frame_size"].is_u64());
+    assert_eq!(json["get_info"]["name"], "hostpath.csi.example");
+    assert_eq!(json["get_info"]["supported_versions"][0], "1.0.0");
+    assert_eq!(json["verdict"]["accepted"], true);
+    assert_eq!(json["verdict"]["decided"], true);
+}
+
+#[test]
+fn the_plugin_is_asked_once_who_it_is_and_is_told_nothing() {
+    let place = Place::new();
+    let calls = place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    place.probe(&[]);
+    assert_eq!(
+        calls.try_iter().collect::<Vec<_>>(),
+        [registration::GET_INFO]
+    );
+}
+
+#[test]
+fn a_plugin_of_an_unknown_type_would_be_refused_in_kubelet_s_words() {
+    let place = Place::new();
+    place.plugin(info("Toaster", "toast.example"));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 5);
+    let told = format!(
+        "RegisterPlugin error -- no handler registered for plugin type: Toaster at socket {}",
+        place.socket().display()
+    );
+    assert_eq!(json["verdict"]["told"], told);
+    assert_eq!(place.probe(&["--type", "Toaster"]).status, 0);
+}
+
+#[test]
+fn a_plugin_without_a_name_would_be_refused() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", ""));
+    assert_eq!(place.probe(&[]).status, 5);
+}
+
+#[test]
+fn what_a_plugin_says_cannot_move_a_cursor() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin\x1b[2J", "a\nb\u{202e}\u{9b}31m"));
+    let shown = place.probe(&[]);
+    assert_eq!(shown.status, 5);
+    assert!(
+        shown.out.contains("\"CSIPlugin\\u{1b}[2J\""),
+        "{}",
+        shown.out
+    );
+    assert!(
+        shown.out.contains("\"a\\nb\\u{202e}\\u{9b}31m\""),
+        "{}",
+        shown.out
+    );
+    let json = place.probe(&["-o", "json"]);
+    assert!(
+        json.out
+            .bytes()
+            .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
+    );
+    assert_eq!(json.json()["get_info"]["name"], "a\nb\u{202e}\u{9b}31m");
+}
+
+#[test]
+fn a_service_without_registration_is_no_registration_service() {
+    let place = Place::new();
+    place.service(|_| Err(Status(UNIMPLEMENTED.0, "unknown service")));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(
+        probed.out.contains("GetInfo     FAILED: "),
+        "{}",
+        probed.out
+    );
+    assert!(probed.out.contains("unknown service"), "{}", probed.out);
+}
+
+#[test]
+fn an_answer_that_is_no_plugin_info_is_none_of_a_registration_service() {
+    let place = Place::new();
+    place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(
+        probed.out.contains("cannot decode the GetInfo reply"),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn a_plugin_that_is_unavailable_may_answer_later() {
+    let place = Place::new();
+    place.service(|_| Err(Status(14, "not%20yet")));
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 7);
+    assert!(probed.out.contains("not yet"), "{}", probed.out);
+}
+
+#[test]
+fn a_peer_that_speaks_http_1_is_no_registration_service() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(
+        probed.out.contains("HTTP/2      FAILED: "),
+        "{}",
+        probed.out
+    );
+    assert!(probed.out.contains("400"), "{}", probed.out);
+}
+
+#[test]
+fn a_peer_that_speaks_garbage_is_no_registration_service() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        stream
+            .write_all(b"\x1b[2J-MariaDB-5.5\x00\x00\x00")
+            .unwrap();
+        let _ = stream.read(&mut [0; 1024]);
+    });
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(!probed.out.contains('\x1b'));
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_given_up_when_the_daemon_would() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    let took = Duration::from_micros(json["http2"]["took_us"].as_u64().unwrap());
+    assert!(took >= Duration::from_millis(9900), "{took:?}");
+    assert_faster(took, Duration::from_secs(14));
+}
+
+#[test]
+fn a_probe_that_is_stopped_and_continued_goes_on_waiting() {
+    let place = Place::new();
+    let listener = place.listen();
+    let probing = plugind().arg(place.socket()).stdout(Stdio::piped()).spawn();
+    let probing = probing.unwrap();
+    let pid = i32::try_from(probing.id()).expect("it is a pid_t");
+    let pid = Pid::from_raw(pid);
+    let (stream, _) = listener.accept().unwrap();
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert!(matches!(stopped, WaitStatus::Stopped(..)));
+    kill(pid, Signal::SIGCONT).unwrap();
+    let continued = waitpid(pid, Some(WaitPidFlag::WCONTINUED)).unwrap();
+    assert!(matches!(continued, WaitStatus::Continued(_)));
+    drop(stream);
+    let status = probing.wait_with_output().unwrap().status;
+    assert_eq!(status.code(), Some(8));
+}
+
+#[test]
+fn a_peer_that_closes_at_once_may_require_tls() {
+    let place = Place::new();
+    place.peer(drop);
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 8);
+    let failed = "HTTP/2      FAILED: the connection was accepted and closed before any data was \
+                  received; a server that requires TLS does this\n";
+    assert!(probed.out.contains(failed), "{}", probed.out);
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "closed_at_once");
+    assert_eq!(json["exit_status"], 8);
+}
+
+#[test]
+fn a_plugin_whose_endpoint_does_not_exist_would_be_refused() {
+    let place = Place::new();
+    for (kind, version) in [("CSIPlugin", "1.0.0"), ("DevicePlugin", "v1beta1")] {
+        let endpoint = place.home.path().join("none.sock");
+        let _calls = place.plugin(info_with_endpoint(kind, version, &endpoint));
+        let probed = place.probe(&[]);
+        assert_eq!(probed.status, 5, "{}", probed.out);
+        let failed = format!(
+            "endpoint    FAILED: its endpoint {} does not answer: cannot connect: ",
+            endpoint.display()
+        );
+        assert!(probed.out.contains(&failed), "{}", probed.out);
+        let json = place.probe(&["-o", "json"]).json();
+        assert_eq!(json["outcome"], "would_refuse");
+        assert_eq!(json["endpoint"]["path"], endpoint.to_str().unwrap());
+        assert!(json["endpoint"]["error"].is_string());
+        fs::remove_file(place.socket()).unwrap();
+    }
+}
+
+#[test]
+fn a_dra_plugin_whose_endpoint_does_not_exist_would_be_registered_but_not_usable() {
+    let place = Place::new();
+    let endpoint = place.home.path().join("none.sock");
+    place.plugin(info_with_endpoint("DRAPlugin", "v1.DRAPlugin", &endpoint));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["outcome"], "endpoint_unavailable");
+    assert_eq!(json["exit_status"], 9);
+}
+
+#[test]
+fn an_endpoint_is_connected_to_where_it_is_mapped_to_and_nothing_is_called_there() {
+    let place = Place::new();
+    let service = Place::at(place.home.path().join("plugins/service"));
+    let calls = service.service(|_| Err(Status(UNIMPLEMENTED.0, "not to be called")));
+    let endpoint = Path::new("/nowhere/a-reg.sock");
+    place.plugin(info_with_endpoint("CSIPlugin", "1.0.0", endpoint));
+    assert_eq!(place.probe(&[]).status, 5);
+
+    let map = format!("--map-path=/nowhere={}", service.dir.display());
+    let probed = place.probe(&[&map]);
+    assert_eq!(probed.status, 0, "{}", probed.out);
+    let answers = format!("endpoint    OK, HTTP/2 at {}\n", service.socket().display());
+    assert!(probed.out.contains(&answers), "{}", probed.out);
+    assert_eq!(calls.try_iter().count(), 0);
+}
+
+#[test]
+fn an_abstract_endpoint_is_connected_to() {
+    let place = Place::new();
+    let name = place.home.path().join("service").display().to_string();
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    let endpoint = format!("@{name}");
+    place.plugin(info_with_endpoint(
+        "CSIPlugin",
+        "1.0.0",
+        Path::new(&endpoint),
+    ));
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&settings).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let probed = place.probe(&[]);
+    let answers = format!("endpoint    OK, HTTP/2 at {endpoint}\n");
+    assert!(probed.out.contains(&answers), "{}", probed.out);
+}
+
+#[test]
+fn an_endpoint_that_no_handler_uses_is_named_as_not_checked() {
+    let place = Place::new();
+    let endpoint = Path::new("/nowhere/a.sock");
+    place.plugin(info_with_endpoint("Toaster", "1.0.0", endpoint));
+    let options = ["--unknown-types=accept", "-o", "json"];
+    let json = place.probe(&options).json();
+    assert_eq!(json["exit_status"], 0);
+    assert_eq!(
+        json["not_checked"][0],
+        "no connection to the endpoint was made"
+    );
+    assert!(json["endpoint"].is_null());
+}
+
+#[test]
+fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
+    let place = Place::new();
+    place.plugin(info("Toaster", "toast.example"));
+    let trace = place.home.path().join("trace");
+    let program = place.home.path().join("hook");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let exec = format!("--exec=Toaster={}", program.display());
+    let probed = place.probe(&[&exec]);
+    assert_eq!(probed.status, 0);
+    let unchecked = "unchecked   the program was not run\n";
+    assert!(probed.out.contains(unchecked), "{}", probed.out);
+    assert!(!trace.exists());
+
+    fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
+    let output = plugind().arg(&exec).arg(place.socket()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("run chmod go-w"), "{said}");
+}
+
+#[test]
+fn a_probe_takes_no_longer_than_the_user_allows() {
+    let place = Place::new();
+    place.peer(|mut stream| {
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let json = place.probe(&["--timeout=200ms", "-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    let took = Duration::from_micros(json["http2"]["took_us"].as_u64().unwrap());
+    assert!(took >= Duration::from_millis(150), "{took:?}");
+    assert_faster(took, Duration::from_secs(4));
+}
+
+#[test]
+fn each_step_is_printed_as_it_ends() {
+    let place = Place::new();
+    let (close, may_close) = mpsc::channel::<()>();
+    let may_close = Mutex::new(may_close);
+    place.peer(move |stream| {
+        let _ = may_close.lock().unwrap().recv();
+        drop(stream);
+    });
+    let mut command = plugind();
+    command.arg(place.socket()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for expected in ["plugind ", "file", "connect"] {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(expected), "{line}");
+    }
+    // Only now can the next step end.
+    close.send(()).unwrap();
+    let line = lines.next().unwrap().unwrap();
+    assert!(line.contains("HTTP/2"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(8));
+}
+
+#[test]
+fn every_socket_in_a_directory_is_probed_as_the_daemon_finds_them() {
+    let good = Place::new();
+    good.plugin(info("CSIPlugin", "good.example"));
+    let below = Place::at(good.dir.join("below/deeper"));
+    below.plugin(info("Toaster", "toast.example"));
+    let hidden = Place::at(good.dir.join(".hidden"));
+    drop(hidden.listen());
+    fs::write(good.dir.join("file"), "").unwrap();
+    symlink(good.socket(), good.dir.join("link.sock")).unwrap();
+    symlink(&below.dir, good.dir.join("elsewhere")).unwrap();
+
+    let probed = probe(&good.dir, &[]);
+    assert_eq!(probed.status, 5, "{}", probed.out);
+    let summary = format!(
+        "\n3 sockets in {}\n          2  the plugin would be registered\n          \
+         1  the plugin would be refused\n",
+        good.dir.display()
+    );
+    assert!(probed.out.ends_with(&summary), "{}", probed.out);
+
+    let json = probe(&good.dir, &["-o", "json"]).json();
+    let sockets: Vec<_> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["socket"].as_str().unwrap())
+        .collect();
+    let expected = [good.socket(), below.socket(), good.dir.join("link.sock")];
+    assert_eq!(sockets, expected.each_ref().map(|it| it.to_str().unwrap()));
+}
+
+#[test]
+fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().to_str().unwrap();
+    let place = Place::at(home.path().join("plugins_registry"));
+    let empty = plugind().args(["--root-dir", root, "-ojson"]).output();
+    assert_eq!(empty.unwrap().stdout, b"[\n]\n");
+    place.plugin(info("CSIPlugin", "good.example"));
+    let output = plugind().args(["--root-dir", root]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.contains("1 socket in "), "{out}");
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
+    let place = Place::new();
+    drop(bind(&place.socket()));
+    let json = place.probe(&["-o", "json"]).json();
+    assert_eq!(json["exit_status"], 7);
+    assert_eq!(json["connect"]["error"], "nothing listens on the socket");
+    let took = Duration::from_micros(json["connect"]["took_us"].as_u64().unwrap());
+    assert_faster(took, Duration::from_millis(900));
+}
+
+#[test]
+fn a_path_with_nothing_there_is_unreachable() {
+    let probed = Place::new().probe(&[]);
+    assert_eq!(probed.status, 7);
+    assert!(
+        probed.out.contains("file        FAILED: "),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn what_is_no_socket_is_no_registration_service() {
+    let place = Place::new();
+    fs::write(place.socket(), "hello").unwrap();
+    let probed = place.probe(&[]);
+    assert_eq!(probed.status, 6);
+    assert!(probed.out.contains("regular file"), "{}", probed.out);
+}
+
+#[test]
+fn a_path_may_be_longer_than_an_address_of_a_socket() {
+    let place = Place::below(&"d".repeat(200));
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    assert_eq!(place.probe(&[]).status, 0);
+}
+
+#[test]
+fn a_symbolic_link_leads_to_its_socket() {
+    let place = Place::new();
+    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let link = place.home.path().join("link.sock");
+    symlink(place.socket(), &link).unwrap();
+    let probed = probe(&link, &[]);
+    assert_eq!(probed.status, 0);
+    assert!(
+        probed.out.contains("through a symbolic link"),
+        "{}",
+        probed.out
+    );
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_status_2() {
+    for arguments in [
+        &[][..],
+        &["a", "b"],
+        &["a", "-o", "yaml"],
+        &["a", "--frobnicate"],
+    ] {
+        let output = plugind().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+    }
+}
+
+/// The place of a socket that exists, or does not.
+struct Place {
+    home: TempDir,
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self::below("plugins")
+    }
+
+    /// Returns a place in a directory with this name.
+    fn below(name: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join(name);
+        fs::create_dir(&dir).unwrap();
+        Self { home, dir }
+    }
+
+    /// Creates the directory, and returns a place in it.
+    fn at(dir: PathBuf) -> Self {
+        fs::create_dir_all(&dir).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        Self { home, dir }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.join("a-reg.sock")
+    }
+
+    /// Listens on the socket through a descriptor: its path may be too long for an address.
+    fn listen(&self) -> UnixListener {
+        let dir = File::open(&self.dir).unwrap();
+        let address = format!("/proc/self/fd/{}/a-reg.sock", dir.as_raw_fd());
+        UnixListener::bind(address).unwrap()
+    }
+
+    /// Accepts connections and passes each to `behave`, for as long as the test runs.
+    fn peer(&self, behave: impl Fn(UnixStream) + Send + 'static) {
+        let listener = self.listen();
+        thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(behave));
+    }
+
+    /// Answers every call with `answer`, which is given its path. Returns the paths of the calls.
+    fn service(
+        &self,
+        answer: impl Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
+    ) -> Receiver<String> {
+        let (calls, called) = mpsc::channel();
+        let service = Arc::new(Calls {
+            calls: Mutex::new(calls),
+            answer,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        self.peer(move |stream| {
+            stream.set_nonblocking(true).unwrap();
+            runtime.block_on(async {
+                let stream = tokio::net::UnixStream::from_std(stream).unwrap();
+                grpc::serve(Arc::clone(&service), stream).await;
+            });
+        });
+        called
+    }
+
+    /// Serves a plugin that reports this info. Returns the paths of the calls.
+    fn plugin(&self, info: PluginInfo) -> Receiver<String> {
+        self.service(move |path| {
+            assert_eq!(path, registration::GET_INFO);
+            Ok(info.encode_to_vec())
+        })
+    }
+
+    fn probe(&self, options: &[&str]) -> Probed {
+        probe(&self.socket(), options)
+    }
+}
+
+/// A service that records the paths of its calls.
+struct Calls<F> {
+    calls: Mutex<Sender<String>>,
+    answer: F,
+}
+
+impl<F> Service for Calls<F>
+where
+    F: Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
+{
+    fn call(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
+        let _ = self.calls.lock().unwrap().send(path.to_owned());
+        (self.answer)(path)
+    }
+}
+
+/// Returns the info that a plugin with this type and name reports.
+fn info(kind: &str, name: &str) -> PluginInfo {
+    PluginInfo {
+        r#type: kind.to_owned(),
+        name: name.to_owned(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
+/// Returns the info of a plugin whose service has a socket of its own.
+fn info_with_endpoint(kind: &str, version: &str, endpoint: &Path) -> PluginInfo {
+    PluginInfo {
+        endpoint: endpoint.to_str().unwrap().to_owned(),
+        supported_versions: vec![version.to_owned()],
+        ..info(kind, "disk.example/disk")
+    }
+}
+
+/// The output of a probe, and its exit code.
+struct Probed {
+    status: i32,
+    out: String,
+}
+
+impl Probed {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap()
+    }
+}
+
+/// Runs the probe.
+fn probe(socket: &Path, options: &[&str]) -> Probed {
+    let output = plugind().args(options).arg(socket).output().unwrap();
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Probed {
+        status: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+    }
+}
+
+/// Returns a command that runs the probe of the built binary.
+fn plugind() -> Command {
+    let mut command = Command::new(binary());
+    command.arg("probe");
+    command
+}

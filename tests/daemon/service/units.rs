@@ -1,0 +1,166 @@
+//! The unit files and the alert rules, examined by the tools of those that read them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use plugind::config::MEMORY_BUDGET;
+
+use crate::support::binary::binary;
+use crate::support::skip::skip;
+
+/// Returns the path of a file that packages carry.
+fn dist(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/dist")
+        .join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(dist(name)).unwrap()
+}
+
+/// Returns the values of a key of the service.
+fn values(key: &str) -> Vec<String> {
+    let unit = read("plugind.service");
+    let values = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    values.map(str::to_owned).collect()
+}
+
+/// Runs a program of the machine. Reports the test as skipped if it is not installed.
+fn run(program: &str, arguments: &[&str], dir: &Path) -> Option<Output> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .output();
+    if output.is_err() {
+        skip(&format!("{program} is not installed"));
+    }
+    output.ok()
+}
+
+fn said(output: &Output) -> String {
+    let said = [&*output.stdout, &output.stderr].concat();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Returns a directory with the units, in which the service runs the built binary. Before systemd
+/// 253 its type is what its first lines say. Without systemd, the test is skipped.
+fn units() -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().unwrap();
+    let version = said(&run("systemd-analyze", &["--version"], dir.path())?);
+    let version = version
+        .split_whitespace()
+        .nth(1)
+        .and_then(|it| it.parse().ok());
+    let service = read("plugind.service");
+    assert!(service.contains("\nExecStart=plugind run\n"), "{service}");
+    let binary = binary().into_string().unwrap();
+    let mut service = service.replace("ExecStart=plugind", &format!("ExecStart={binary}"));
+    if version < Some(253) {
+        service = service.replace("Type=notify-reload", "Type=notify");
+    }
+    fs::write(dir.path().join("plugind.service"), service).unwrap();
+    for name in ["plugind.socket", "plugind-metrics.socket", "example.path"] {
+        fs::copy(dist(name), dir.path().join(name)).unwrap();
+    }
+    let started = "[Service]\nExecStart=/bin/true\n";
+    fs::write(dir.path().join("my-volumes.service"), started).unwrap();
+    Some(dir)
+}
+
+/// Asserts that the exposure of the service is at most this many tenths.
+#[track_caller]
+fn check_exposure(dir: &Path, tenths: &str) {
+    let threshold = format!("--threshold={tenths}");
+    let unit = "./plugind.service";
+    let line = ["security", "--offline=true", "--no-pager", &threshold, unit];
+    let Some(output) = run("systemd-analyze", &line, dir) else {
+        return;
+    };
+    let said = said(&output);
+    if said.contains("unrecognized option") {
+        return skip("systemd-analyze that knows --offline is not installed");
+    }
+    assert!(said.contains("Overall exposure level for"), "{said}");
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn systemd_finds_nothing_to_improve_in_the_units() {
+    let Some(dir) = units() else { return };
+    let line = [
+        "verify",
+        "./plugind.service",
+        "./plugind.socket",
+        "./plugind-metrics.socket",
+        "./example.path",
+    ];
+    let output = run("systemd-analyze", &line, dir.path()).unwrap();
+    let said = said(&output);
+    // What is wrong with units of the machine is told, too.
+    let about_ours = said.lines().filter(|line| {
+        let mut names = ["plugind", "example.path", "my-volumes"].iter();
+        names.any(|name| line.contains(name))
+    });
+    assert_eq!(about_ours.collect::<Vec<_>>(), [""; 0], "{said}");
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn the_exposure_of_the_service_is_low_and_lower_with_the_strict_drop_in() {
+    let Some(dir) = units() else { return };
+    check_exposure(dir.path(), "13");
+    let drop_ins = dir.path().join("plugind.service.d");
+    fs::create_dir(&drop_ins).unwrap();
+    fs::copy(
+        dist("plugind.service.d/strict.conf"),
+        drop_ins.join("strict.conf"),
+    )
+    .unwrap();
+    check_exposure(dir.path(), "9");
+}
+
+#[test]
+fn the_service_has_no_capability_and_more_memory_than_the_budget_and_a_long_list() {
+    assert_eq!(values("CapabilityBoundingSet"), [""]);
+    let [most] = &values("MemoryMax")[..] else {
+        panic!("it is not given once");
+    };
+    let most: usize = most.strip_suffix('M').unwrap().parse().unwrap();
+    assert!(most << 20 >= 2 * MEMORY_BUDGET + (16 << 20), "{most}");
+}
+
+#[test]
+fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for line in [
+        &["check", "rules", "src/dist/plugind.rules.yml"][..],
+        &["test", "rules", "tests/daemon/service/rules.yml"],
+    ] {
+        let Some(output) = run("promtool", line, dir) else {
+            return;
+        };
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+#[test]
+fn the_rules_name_metrics_that_exist_and_commands_too() {
+    let guide = include_str!("../../../src/guide/metrics.rs");
+    let rules = read("plugind.rules.yml");
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = rules.split(|c| !is_name(c));
+    let metrics: Vec<&str> = words.filter(|word| word.starts_with("plugind_")).collect();
+    assert!(metrics.len() >= 9, "{metrics:?}");
+    for metric in metrics {
+        assert!(guide.contains(&format!("`{metric}`")), "{metric}");
+    }
+    let readme = include_str!("../../../README.md");
+    for command in ["list", "devices", "events", "status", "doctor"] {
+        assert!(rules.contains(&format!("plugind {command}")), "{command}");
+        assert!(readme.contains(&format!("`plugind {command}")), "{command}");
+    }
+}

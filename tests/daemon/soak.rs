@@ -1,0 +1,156 @@
+//! Plugins for a long time: many that register and end, and many that do nothing.
+//!
+//! Short in `cargo test`; with `make soak`, as long as it takes to be sure.
+
+use std::env;
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use plugind::config::READY_TIME;
+
+use crate::support::daemon::{Daemon, status};
+use crate::support::node::Node;
+use crate::support::plugin::Plugin;
+use crate::support::process::PATIENCE;
+
+/// Waits for other tests to end: what belongs to the whole process is measured by one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns `short` in `cargo test`, and `long` in `make soak`: the latter begins to measure once as
+/// many paths are remembered as ever are.
+fn short_or_long<T>(short: T, long: T) -> T {
+    if env::var_os("PLUGIND_SOAK").is_some() {
+        long
+    } else {
+        short
+    }
+}
+
+#[test]
+fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
+    let _alone = alone();
+    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
+    let mut node = Node::start();
+    // Each plugin has its own socket: a socket that is renewed again and again is examined less
+    // often.
+    let cycle = |node: &mut Node, n: usize| {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&node.path(&format!("{n}.sock")), &name);
+        node.until_registered(&plugin);
+        plugin.stop();
+        node.until_handler_is_told(&format!("deregister {name}"));
+    };
+    (0..warm_up).for_each(|n| cycle(&mut node, n));
+    // The last descriptors may be closed a moment later.
+    node.until_quiet();
+    let before = (descriptors(), resident());
+    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut node, n));
+    node.until_quiet();
+    let after = (descriptors(), resident());
+    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    assert_eq!(after.0, before.0, "descriptors");
+    assert!(
+        after.1 <= before.1 + SLACK,
+        "resident KiB: {before:?} -> {after:?}"
+    );
+}
+
+#[test]
+fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
+    let _alone = alone();
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
+    let dir = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(dir.path());
+    let cycle = |daemon: &mut Daemon, n: usize| {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&dir.path().join(format!("{n}.sock")), &name);
+        assert!(plugin.until_notified().plugin_registered);
+        plugin.stop();
+        // The log of one socket is limited, but a status is always logged.
+        let end = Instant::now() + PATIENCE;
+        loop {
+            daemon.signal(Signal::SIGUSR1);
+            let status = daemon.until_logged("status ");
+            if status.contains("registered=0 ") {
+                break;
+            }
+            assert!(Instant::now() < end, "{name} stays registered: {status}");
+        }
+    };
+    // Suppressed lines may be reported.
+    let used = |daemon: &Daemon| {
+        daemon.until_silent_for(Duration::from_secs(1));
+        (daemon.descriptors(), daemon.resident())
+    };
+    (0..warm_up).for_each(|n| cycle(&mut daemon, n));
+    let before = used(&daemon);
+    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut daemon, n));
+    let after = used(&daemon);
+    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    assert_eq!(after.0, before.0, "descriptors");
+    assert!(
+        after.1 <= before.1 + SLACK,
+        "resident KiB: {before:?} -> {after:?}"
+    );
+}
+
+#[test]
+fn a_hundred_registered_plugins_wake_nobody() {
+    let _alone = alone();
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let quiet = Duration::from_secs(short_or_long(3, 60));
+    // Changes beside the watched directory do not concern the daemon, but they wake it.
+    let dir = tempfile::tempdir().unwrap();
+    let registry = dir.path().join("registry");
+    let mut daemon = Daemon::start(&registry);
+    let plugins: Vec<_> = (0..REGISTERED)
+        .map(|n| Plugin::serve(&registry.join(format!("{n}.sock")), &format!("plugin-{n}")))
+        .collect();
+    for plugin in &plugins {
+        assert!(plugin.until_notified().plugin_registered);
+    }
+    for _ in &plugins {
+        daemon.until_logged(": registered ");
+    }
+    // Links to plugins from before are compared once, and the last connection is closed a moment
+    // after the last line is written.
+    assert!(daemon.is_silent_for(READY_TIME));
+    let mut wakeups = daemon.wakeups();
+    let end = Instant::now() + PATIENCE;
+    while daemon.is_silent_for(Duration::from_millis(300)) && daemon.wakeups() != wakeups {
+        assert!(Instant::now() < end, "the daemon wakes up again and again");
+        wakeups = daemon.wakeups();
+    }
+    assert!(daemon.is_silent_for(quiet));
+    let woken = daemon.wakeups() - wakeups;
+    println!("{REGISTERED} plugins, {quiet:?}: {woken} wakeups");
+    assert_eq!(woken, 0);
+}
+
+/// Returns the number of descriptors that this process has open.
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Returns the resident memory of this process (KiB).
+fn resident() -> u64 {
+    status("self", "VmRSS:")
+}
+
+/// The limit on the growth of memory meanwhile (KiB): what an allocator keeps now and then, and
+/// well below what a hundred octets per cycle would add up to.
+const SLACK: u64 = 512;
+
+/// The number of plugins that are registered and do nothing: more than a node has.
+const REGISTERED: usize = 100;

@@ -1,0 +1,167 @@
+//! A plugin that never stops sending, in a loop with others, which it does not delay.
+
+use std::future::poll_fn;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::server::SendResponse;
+use http::Response;
+use plugind::config::MAX_EVENTS_AT_ONCE;
+use plugind::daemon::PluginManager;
+use plugind::handler::{
+    AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
+    Stream,
+};
+
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+use crate::support::server::{Server, accept_h2};
+
+/// The size of each message, with HTTP/2's overhead (octets).
+const MESSAGE: usize = 16_384;
+
+/// The number of messages in one frame: several times what is handled at once, and few enough to be
+/// read in one piece.
+const MESSAGES: usize = 5 * MAX_EVENTS_AT_ONCE;
+
+/// The amount that is received meanwhile, enough for a flood (octets).
+const ENOUGH: usize = 8 << 20;
+
+/// The most that is received in one turn (octets). A server that never stops sending is read for a
+/// limited time; without that limit a turn would never end.
+const MOST_IN_A_TURN: usize = ENOUGH / 4;
+
+#[test]
+fn a_plugin_that_never_stops_talking_is_heard_for_a_part_of_each_turn_and_holds_up_no_other() {
+    let flood = Server::run(async |listener| {
+        let mut connection = accept_h2(&listener).await;
+        while let Some(Ok((_, respond))) = connection.accept().await {
+            tokio::spawn(talk(respond));
+        }
+    });
+    let (mut node, counter) = listening_to(&flood);
+    let heard = || counter.load(Ordering::Relaxed);
+    let talker = Plugin::serve_type(&node.path("talker.sock"), "DevicePlugin", "talker");
+    node.until_registered(&talker);
+    node.until("the talk has begun", |_| (heard() > MESSAGE).then_some(()));
+
+    let other = Plugin::serve(&node.path("other.sock"), "other");
+    let begin = heard();
+    let mut notified = None;
+    node.until("the other plugin is notified", |node| {
+        let before = heard();
+        node.plugins.turn(Some(Duration::ZERO)).expect("a turn");
+        let turn = heard() - before;
+        assert!(turn <= MOST_IN_A_TURN, "{turn} octets in one turn");
+        notified = notified.take().or_else(|| other.try_notified());
+        (notified.is_some() && heard() > begin + ENOUGH).then_some(())
+    });
+    assert!(notified.is_some_and(|notified| notified.plugin_registered));
+}
+
+#[test]
+fn messages_of_one_frame_are_all_heard_although_nothing_follows_them() {
+    let server = Server::run(async |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let mut streams = Vec::new();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let head = Response::builder().header("content-type", "application/grpc");
+            let head = head.body(()).expect("valid headers");
+            let mut stream = respond.send_response(head, false).expect("a stream");
+            let frame = [&[0, 0, 0, 0, 1][..], &[7]].concat().repeat(MESSAGES);
+            stream
+                .send_data(frame.into(), false)
+                .expect("the stream is open");
+            streams.push(stream);
+        }
+    });
+    let (mut node, counter) = listening_to(&server);
+    let plugin = Plugin::serve_type(&node.path("plugin.sock"), "DevicePlugin", "plugin");
+    node.until_registered(&plugin);
+    node.until("all is heard", |_| {
+        (counter.load(Ordering::Relaxed) == MESSAGES).then_some(())
+    });
+    node.until_quiet();
+}
+
+/// Returns a plugin manager that subscribes to a stream of `server` once a device plugin has
+/// registered, and the number of messages it has received.
+fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let listener = Listener {
+        endpoint: server.socket().into(),
+        heard: heard.clone(),
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let accept = AcceptHandler::default();
+    let record = accept.record();
+    let mut handlers = HandlerTable::new();
+    handlers.add(["CSIPlugin"], accept);
+    handlers.add(["DevicePlugin"], listener);
+    let config = watching(dir.path());
+    let plugins = PluginManager::new(&config, handlers).expect("a directory that can be watched");
+    let node = Node {
+        dir,
+        plugins,
+        record,
+    };
+    (node, heard)
+}
+
+/// Sends messages for as long as the client accepts them.
+async fn talk(mut respond: SendResponse<Bytes>) {
+    let head = Response::builder().header("content-type", "application/grpc");
+    let head = head.body(()).expect("valid headers");
+    let mut stream: SendStream<Bytes> = respond.send_response(head, false).expect("a stream");
+    let length = u32::try_from(MESSAGE - 5).expect("a short message");
+    let message = [&[0][..], &length.to_be_bytes(), &[7; MESSAGE - 5]].concat();
+    let message = Bytes::from(message);
+    loop {
+        stream.reserve_capacity(MESSAGE);
+        while stream.capacity() < MESSAGE {
+            let Some(Ok(_)) = poll_fn(|context| stream.poll_capacity(context)).await else {
+                return;
+            };
+        }
+        if stream.send_data(message.clone(), false).is_err() {
+            return;
+        }
+    }
+}
+
+/// Subscribes to a stream of messages, whichever plugin registers.
+#[derive(Debug)]
+struct Listener {
+    endpoint: Arc<Path>,
+    heard: Arc<AtomicUsize>,
+}
+
+impl PluginHandler for Listener {
+    fn validate(&mut self, _: &Arc<Registered>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, _: &Arc<Registered>, context: &mut Context<'_>) -> Answer {
+        context.stream(Stream {
+            endpoint: self.endpoint.clone(),
+            method: "/a.B/Talk",
+            request: Vec::new(),
+            dial_timeout: Duration::from_secs(10),
+        });
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Arc<Registered>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn handle_event(&mut self, event: Event, _: &mut Context<'_>) {
+        if let Event::StreamMessage { message, .. } = event {
+            self.heard.fetch_add(message.len(), Ordering::Relaxed);
+        }
+    }
+}

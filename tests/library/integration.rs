@@ -1,0 +1,474 @@
+//! The plugin manager in a loop of its own, with real directories, sockets and plugins.
+//!
+//! Rows PM1 and PM19 to PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
+//! kernel. Nothing sleeps: each wait is for an event, with a bound.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
+use plugind::daemon::{Event, PluginManager, SetupError, handlers};
+use plugind::handler::HandlerTable;
+use plugind::proto::pluginregistration::{InfoRequest, registration};
+
+use crate::support::caller::Caller;
+use crate::support::exposition::Exposition;
+use crate::support::node::{Node, describe, watching};
+use crate::support::plugin::{Flaw, Plugin, SERVICE};
+use crate::support::without::{Without, lacks};
+
+older_kernels! {
+    long: false;
+    without_so_peerpidfd: PeerPidfd [];
+    without_birth_times: BirthTimes [];
+    without_openat2: Openat2 [];
+    without_pidfd_open: PidfdOpen [
+        "an_embedder_has_the_handlers_that_the_daemon_has": "programs need pidfd_open",
+    ];
+    without_statx: Statx [];
+    where_a_filter_denies_what_it_does_not_know: Denied [
+        "an_embedder_has_the_handlers_that_the_daemon_has": "programs need pidfd_open",
+    ];
+    without_inotify: Inotify [
+        "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
+            "the directory is not watched",
+    ];
+    without_proc: Proc [
+        "a_path_that_fits_no_socket_address_is_connected_to_all_the_same":
+            "such a path is dialled through /proc",
+        "a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start":
+            "the state file is not used without a boot ID",
+        "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
+            "those of the process are read from /proc",
+    ];
+}
+
+#[test]
+fn pm1_a_plugin_at_any_depth_is_validated_registered_and_deregistered_exactly_once() {
+    for below in ["", "sub", "sub/sub"] {
+        let mut node = Node::start();
+        let dir = node.path(below);
+        fs::create_dir_all(&dir).unwrap();
+        let plugin = Plugin::serve(&dir.join("reg.sock"), "one");
+        node.until_registered(&plugin);
+        assert_eq!(
+            node.until_handler_is_told("register one"),
+            ["validate one", "register one"]
+        );
+        plugin.stop();
+        assert_eq!(
+            node.until_handler_is_told("deregister one"),
+            ["deregister one"]
+        );
+    }
+}
+
+#[test]
+fn an_embedder_reads_what_has_happened_since_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "one");
+    let mut node = Node::start_on(dir);
+    node.until_registered(&plugin);
+    let mut reasons = Vec::new();
+    let mut until_read = |node: &mut Node, last| {
+        node.until(last, |node| {
+            while let Some(event) = node.plugins.poll_event() {
+                if let Event::Plugin(event) = event {
+                    reasons.push(event.reason());
+                }
+            }
+            reasons.contains(&last).then_some(())
+        });
+    };
+    until_read(&mut node, "Registered"); // The plugin's reply is read after it was notified.
+    plugin.stop();
+    until_read(&mut node, "Deregistered");
+    let expected = ["SocketFound", "Registered", "SocketLost", "Deregistered"];
+    assert_eq!(reasons, expected);
+    assert_eq!(node.plugins.dropped_events(), 0);
+}
+
+#[test]
+fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+    node.until_registered(&plugin);
+    let scraped = node.until("the registration is counted", |node| {
+        let scraped = Exposition::parse(&node.plugins.metrics(None));
+        let count = scraped.get("plugind_registration_duration_seconds_count", &[]);
+        (count == Some(1)).then_some(scraped)
+    });
+    let single = |name| scraped.get(name, &[]).expect(name);
+    assert!(single("plugind_loop_turns_total") > 0);
+    let took = scraped.seconds("plugind_registration_duration_seconds_sum", &[]);
+    assert!(took.is_some_and(|took| !took.is_zero()));
+    let socket = node.path("reg.sock");
+    let labels = [
+        ("socket_path", socket.to_str().unwrap()),
+        ("state", "actual_state_of_world"),
+    ];
+    let actual = scraped.get("plugin_manager_total_plugins", &labels);
+    assert_eq!(actual, Some(1));
+    let dir = node.plugins.directories()[0].to_str().unwrap();
+    let watched = scraped.get("plugind_directory_watched", &[("path", dir)]);
+    assert_eq!(watched, Some(1));
+    assert!(single("process_open_fds") > 0);
+    assert!(single("process_open_fds") <= single("process_max_fds"));
+    assert!(single("process_resident_memory_bytes") > 0);
+    assert!(scraped.seconds("process_cpu_seconds_total", &[]).is_some());
+}
+
+#[test]
+fn pm19_a_plugin_that_comes_and_goes_ten_times_is_desired_each_time_and_never_after() {
+    let mut node = Node::start();
+    for _ in 0..10 {
+        let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+        node.until_registered(&plugin);
+        node.until_desired(1);
+        plugin.stop();
+        node.until_desired(0);
+    }
+    node.until("all are deregistered", |node| {
+        (node.registered() == 0).then_some(())
+    });
+}
+
+#[test]
+fn pm20_ten_sockets_with_one_plugin_name_are_ten_desired_sockets() {
+    let mut node = Node::start();
+    let socket = |n: usize| format!("reg-{n}.sock");
+    let plugins: Vec<Plugin> = (0..10)
+        .map(|n| Plugin::serve(&node.path(&socket(n)), "one"))
+        .collect();
+    node.until_desired(10);
+    for plugin in &plugins {
+        node.until_registered(plugin);
+    }
+    for plugin in plugins {
+        plugin.stop();
+    }
+    node.until_desired(0);
+}
+
+#[test]
+fn pm21_a_path_that_is_created_again_with_another_plugin_stays_one_socket_each_newer() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let mut last = None;
+    for n in 0..10 {
+        let name = format!("plugin-{n}");
+        let plugin = Plugin::serve(&socket, &name);
+        node.until_registered(&plugin);
+        node.until_handler_is_told(&format!("register {name}"));
+
+        let desired: Vec<_> = node.plugins.manager().desired().collect();
+        let [(path, found)] = desired[..] else {
+            panic!("one socket, not {}", desired.len());
+        };
+        assert_eq!(**path, *socket);
+        let btime = Some(found.identity.btime);
+        assert!(btime >= last, "{btime:?} after {last:?}");
+        last = btime;
+        plugin.stop();
+    }
+}
+
+#[test]
+fn pm22_sockets_that_were_there_before_the_start_are_all_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = |n: usize| dir.path().join(format!("reg-{n}.sock"));
+    let plugins: Vec<Plugin> = (0..10)
+        .map(|n| Plugin::serve(&socket(n), &format!("plugin-{n}")))
+        .collect();
+    let mut node = Node::start_on(dir);
+    node.until_desired(10);
+    for plugin in &plugins {
+        node.until_registered(plugin);
+    }
+    assert_eq!(node.registered(), 10);
+}
+
+// --- End to end: kubelet's own rows --------------------------------------------------------------
+
+#[test]
+fn a_plugin_is_registered_again_after_our_restart() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
+    node.until_registered(&plugin);
+    let Node { dir, plugins, .. } = node;
+    drop(plugins);
+    let mut node = Node::start_on(dir);
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register patient"),
+        ["validate patient", "register patient"]
+    );
+}
+
+#[test]
+fn a_plugin_is_registered_again_after_its_restart() {
+    let mut node = Node::start();
+    let socket = node.path("reg.sock");
+    let plugin = Plugin::serve(&socket, "one");
+    node.until_registered(&plugin);
+    plugin.stop();
+    let plugin = Plugin::serve(&socket, "one");
+    node.until_registered(&plugin);
+    let notified = node.until_handler_is_told("register one");
+    assert_eq!(notified.last().map(String::as_str), Some("register one"));
+    assert_eq!(node.registered(), 1);
+}
+
+#[test]
+fn a_plugin_is_registered_after_its_get_info_failed() {
+    let mut node = Node::start();
+    let flaw = Flaw::Refuses(registration::GET_INFO);
+    let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "late", flaw);
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register late"),
+        ["validate late", "register late"]
+    );
+}
+
+#[test]
+fn a_plugin_is_deregistered_and_registered_again_after_it_could_not_be_notified() {
+    let mut node = Node::start();
+    let flaw = Flaw::Refuses(registration::NOTIFY_REGISTRATION_STATUS);
+    let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "deaf", flaw);
+    node.until_registered(&plugin);
+    let notified: Vec<_> = node.record.take().iter().map(describe).collect();
+    assert_eq!(
+        notified,
+        [
+            "validate deaf",
+            "register deaf",
+            "deregister deaf",
+            "validate deaf",
+            "register deaf"
+        ]
+    );
+}
+
+#[test]
+fn registration_and_service_may_have_one_common_socket() {
+    let mut node = Node::start();
+    let socket = node.path("driver.sock");
+    let plugin = Plugin::serve(&socket, "both");
+    node.until_registered(&plugin);
+    let known = node.plugins.manager().socket(&socket);
+    let registered = known.and_then(|it| it.registered());
+    let registered = registered.expect("it is registered");
+    assert_eq!(*registered.plugin.endpoint, *socket);
+    let mut service = Caller::connect(&registered.plugin.endpoint);
+    assert_eq!(service.unary(SERVICE, &InfoRequest {}), Ok(Vec::new()));
+}
+
+// --- What concerns the kernel; the rest of it is in tests/kernel ---------------------------------
+
+#[test]
+fn a_registered_plugin_costs_no_wakeups() {
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
+    node.until_registered(&plugin);
+    if lacks(Without::Inotify) {
+        // The directory is scanned each second instead.
+        node.until("the registration is over", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        let next = node.plugins.poll_timeout();
+        assert!(
+            next.is_some_and(|next| next <= Duration::from_secs(1)),
+            "{next:?}"
+        );
+        return;
+    }
+    node.until_quiet();
+}
+
+#[test]
+fn a_path_that_fits_no_socket_address_is_connected_to_all_the_same() {
+    let mut node = Node::start();
+    let dir = node.path(&"long".repeat(40));
+    fs::create_dir(&dir).unwrap();
+    // The path is too long for the plugin's own address as well, which goes through a descriptor,
+    // too.
+    let held = File::open(&dir).unwrap();
+    let through = format!("/proc/self/fd/{}/reg.sock", held.as_raw_fd());
+    let plugin = Plugin::serve(Path::new(&through), "far-away");
+    node.until_registered(&plugin);
+    assert_eq!(
+        node.until_handler_is_told("register far-away"),
+        ["validate far-away", "register far-away"]
+    );
+}
+
+#[test]
+fn a_link_to_a_socket_counts_under_its_own_path() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let socket = elsewhere.path().join("hidden.sock");
+    let plugin = Plugin::serve(&socket, "linked");
+    let mut node = Node::start();
+    let link = node.path("reg.sock");
+    symlink(&socket, &link).unwrap();
+    node.until_registered(&plugin);
+    assert!(
+        node.plugins
+            .manager()
+            .desired()
+            .all(|(path, _)| **path == *link)
+    );
+    fs::remove_file(&link).unwrap();
+    node.until_handler_is_told("deregister linked");
+}
+
+#[test]
+fn what_is_no_socket_or_has_a_dot_is_left_alone() {
+    let mut node = Node::start();
+    File::create(node.path("file.sock")).unwrap();
+    let hidden = Plugin::serve(&node.path(".reg.sock"), "hidden");
+    let plugin = Plugin::serve(&node.path("reg.sock"), "seen");
+    node.until_registered(&plugin);
+    node.until_desired(1);
+    assert_eq!(hidden.try_notified(), None);
+}
+
+#[test]
+fn a_directory_that_is_moved_takes_its_plugins_along() {
+    let mut node = Node::start();
+    fs::create_dir(node.path("old")).unwrap();
+    let plugin = Plugin::serve(&node.path("old/reg.sock"), "mover");
+    node.until_registered(&plugin);
+    node.until_handler_is_told("register mover");
+
+    fs::rename(node.path("old"), node.path("new")).unwrap();
+    node.until_handler_is_told("register mover");
+    node.until("the old path is given up", |node| {
+        (node.registered() == 1).then_some(())
+    });
+    let mut registered = node.plugins.manager().registered();
+    let moved = node.path("new/reg.sock");
+    assert!(registered.all(|it| *it.plugin.socket == *moved));
+}
+
+#[test]
+fn a_directory_that_is_removed_is_made_again_and_watched_again() {
+    let mut node = Node::start();
+    let dir = node.dir.path().to_owned();
+    fs::remove_dir(&dir).unwrap();
+    node.until("the directory is there again", |_| {
+        dir.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
+    node.until_registered(&plugin);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_a_typed_error_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    File::create(&file).unwrap();
+    let start = |path: &Path| PluginManager::new(&watching(path), HandlerTable::new());
+    for bad in [file.clone(), file.join("below")] {
+        let Err(SetupError::Directory { dir, problem }) = start(&bad) else {
+            panic!("{bad:?} was taken");
+        };
+        assert_eq!(*dir, *bad);
+        assert!(!problem.to_string().is_empty() && !problem.remedy().is_empty());
+    }
+}
+
+#[test]
+fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
+    let memory = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config {
+        state_file: Some(memory.path().join("state.json")),
+        ..watching(dir.path())
+    };
+    let mut node = Node::start_with(dir, &config);
+    let gone = Plugin::serve(&node.path("gone.sock"), "gone");
+    let stays = Plugin::serve(&node.path("stays.sock"), "stays");
+    node.until_registered(&gone);
+    node.until_registered(&stays);
+    node.until("both are registered", |node| {
+        (node.registered() == 2 && node.plugins.manager().is_idle()).then_some(())
+    });
+    node.plugins.save();
+    let Node { dir, plugins, .. } = node;
+    drop(plugins);
+    gone.stop();
+
+    let mut node = Node::start_with(dir, &config);
+    node.until_registered(&stays);
+    let notified: Vec<_> = node.record.take().iter().map(describe).collect();
+    assert!(
+        notified.contains(&"deregister gone".to_owned()),
+        "{notified:?}"
+    );
+    assert!(
+        !notified.contains(&"deregister stays".to_owned()),
+        "{notified:?}"
+    );
+    let left: Vec<_> = fs::read_dir(memory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing but the file is left: {left:?}");
+}
+
+#[test]
+fn a_state_file_that_is_torn_or_that_others_may_write_never_stops_the_start() {
+    let memory = tempfile::tempdir().unwrap();
+    let file = memory.path().join("state.json");
+    for (content, mode) in [("{\"format\":", 0o600), ("{}", 0o666)] {
+        fs::write(&file, content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            state_file: Some(file.clone()),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let plugin = Plugin::serve(&node.path("a.sock"), "a");
+        node.until_registered(&plugin);
+        plugin.stop();
+    }
+}
+
+#[test]
+fn an_embedder_has_the_handlers_that_the_daemon_has() {
+    let config = HandlerConfig {
+        types: vec!["Toaster".to_owned()],
+        unknown_types: UnknownTypes::Ignore,
+        exec: vec![Exec {
+            kind: "Kettle".to_owned(),
+            program: "/bin/true".into(),
+        }],
+    };
+    let (handlers, inventory) = handlers(&config).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut plugins = PluginManager::new(&watching(dir.path()), handlers).unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let ignored = Plugin::serve_type(&at("a.sock"), "Juicer", "a");
+    let [built_in, program] = ["Toaster", "Kettle"].map(|kind| {
+        let name = kind.to_lowercase();
+        Plugin::serve_type(&at(&format!("{name}.sock")), kind, &name)
+    });
+    let end = Instant::now() + Duration::from_secs(20);
+    for plugin in [&built_in, &program] {
+        let notified = loop {
+            assert!(Instant::now() < end, "the plugin is not notified");
+            plugins.turn(Some(Duration::from_millis(5))).unwrap();
+            if let Some(notified) = plugin.try_notified() {
+                break notified;
+            }
+        };
+        assert!(notified.plugin_registered, "{notified:?}");
+    }
+    assert_eq!(inventory.others.names(), ["toaster"]);
+    assert_eq!(ignored.try_notified(), None);
+}

@@ -1,0 +1,415 @@
+//! Directories that are added and removed at run time.
+
+use std::fs::{self, File};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use plugind::config::Config;
+use plugind::daemon::{DevicePluginsProblem, PluginManager, SetupError};
+use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler, Ticket};
+use plugind::proto::pluginregistration::registration;
+use plugind::watch::Problem;
+
+use crate::support::inside::inside;
+use crate::support::node::{Node, describe, watching};
+use crate::support::plugin::{Flaw, Plugin};
+
+/// Returns a node on the directory `first` in a directory of its own, with a run directory in it.
+fn node() -> Node {
+    let above = tempfile::tempdir().unwrap();
+    let config = Config {
+        run_dir: Some(above.path().join("run")),
+        state_file: Some(above.path().join("state")),
+        ..watching(&above.path().join("first"))
+    };
+    Node::start_with(above, &config)
+}
+
+/// Tries to start another plugin manager on a directory.
+fn start_another(node: &Node, dir: &Path) -> Result<PluginManager, SetupError> {
+    let config = Config {
+        run_dir: Some(node.path("run")),
+        ..watching(dir)
+    };
+    PluginManager::new(&config, HandlerTable::new())
+}
+
+/// Returns whether the loop has something to do.
+fn is_ready(node: &Node) -> bool {
+    let mut polled = [PollFd::new(node.plugins.as_fd(), PollFlags::POLLIN)];
+    let is_readable = poll(&mut polled, PollTimeout::ZERO).unwrap() > 0;
+    is_readable || node.plugins.poll_timeout() == Some(Duration::ZERO)
+}
+
+/// Returns what the handler was asked since the last call.
+fn notified(node: &Node) -> Vec<String> {
+    node.record.take().iter().map(describe).collect()
+}
+
+fn until_released(node: &mut Node, dir: &Path) {
+    node.until("another plugin manager can use it", |node| {
+        start_another(node, dir).ok()
+    });
+}
+
+#[test]
+fn a_directory_is_added_and_removed_with_its_plugins_and_another_one_notices_nothing() {
+    let mut node = node();
+    let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
+    node.until_registered(&stays);
+    let second = node.path("apart/second");
+    for name in ["once", "again"] {
+        assert!(node.plugins.add_directory(&second).unwrap());
+        assert!(!node.plugins.add_directory(&second).unwrap());
+        fs::create_dir_all(second.join("sub")).unwrap();
+        let plugin = Plugin::serve(&second.join("sub/reg.sock"), name);
+        node.until_registered(&plugin);
+        node.until("its registration is over", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        notified(&node);
+
+        assert!(node.plugins.remove_directory(&second));
+        assert!(!node.plugins.remove_directory(&second));
+        let deregister = format!("deregister {name}");
+        assert_eq!(node.until_handler_is_told(&deregister), [deregister]);
+        node.until("nothing is left to do", |node| {
+            (!is_ready(node)).then_some(())
+        });
+        // Neither the directory nor the one above it is watched by now.
+        File::create(second.join("sub/file")).unwrap();
+        File::create(second.join(name)).unwrap();
+        File::create(node.path("apart").join(name)).unwrap();
+        assert!(!is_ready(&node));
+        File::create(node.path("first").join(name)).unwrap();
+        assert!(is_ready(&node));
+        plugin.stop();
+    }
+    assert_eq!(node.plugins.directories(), [node.path("first")]);
+    assert!(node.is_registered(&node.path("first/reg.sock")));
+    node.plugins.save();
+    let state = fs::read_to_string(node.path("state")).unwrap();
+    assert!(
+        state.contains("stays") && !state.contains("again"),
+        "{state}"
+    );
+    let mode = fs::metadata(&second).unwrap().permissions().mode();
+    assert_eq!(mode & 0o007, 0, "{mode:o}");
+}
+
+#[test]
+fn a_registration_under_way_is_cancelled_when_its_directory_is_removed() {
+    let mut node = node();
+    let second = node.path("second");
+    node.plugins.add_directory(&second).unwrap();
+    let flaw = Flaw::Ignores(registration::GET_INFO);
+    let silent = Plugin::serve_flawed(&second.join("silent.sock"), "silent", flaw);
+    let flaw = Flaw::Ignores(registration::NOTIFY_REGISTRATION_STATUS);
+    let deaf = Plugin::serve_flawed(&second.join("deaf.sock"), "deaf", flaw);
+    node.until_handler_is_told("register deaf");
+    node.until("GetInfo is called", |_| silent.try_asked());
+    node.plugins.remove_directory(&second);
+    node.until_handler_is_told("deregister deaf");
+    node.until_quiet();
+    assert_eq!(node.plugins.manager().sockets().count(), 0);
+    assert!(node.plugins.manager().is_idle());
+    silent.leave();
+    deaf.leave();
+}
+
+#[test]
+fn the_lock_of_a_directory_is_taken_and_released_when_its_plugins_are_deregistered() {
+    let mut node = node();
+    let second = node.path("second");
+    let theirs = start_another(&node, &second).unwrap();
+    let Err(SetupError::Taken { dir, holder, .. }) = node.plugins.add_directory(&second) else {
+        panic!("two plugin managers use one directory");
+    };
+    assert_eq!((dir, holder), (second.clone(), Some(std::process::id())));
+    assert_eq!(node.plugins.directories(), [node.path("first")]);
+    drop(theirs);
+
+    let plugin = Plugin::serve(&second.join("reg.sock"), "mine");
+    assert!(node.plugins.add_directory(&second).unwrap());
+    assert!(start_another(&node, &second).is_err());
+    node.until_registered(&plugin);
+    node.plugins.remove_directory(&second);
+    // Its plugin is still registered.
+    assert!(start_another(&node, &second).is_err());
+    until_released(&mut node, &second);
+    assert_eq!(node.registered(), 0);
+    assert!(start_another(&node, &node.path("first")).is_err());
+    assert!(node.plugins.add_directory(&second).unwrap());
+    node.until_registered(&plugin);
+}
+
+/// A handler that leaves each deregistration to the test.
+struct Leaving(Sender<Ticket>);
+
+impl PluginHandler for Leaving {
+    fn validate(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn register(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        Answer::YES
+    }
+
+    fn deregister(&mut self, _: &Arc<handler::Plugin>, context: &mut Context<'_>) -> Answer {
+        self.0.send(context.ticket().unwrap()).unwrap();
+        Answer::Pending
+    }
+}
+
+#[test]
+fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
+    let mut node = node();
+    let (asked, tickets) = mpsc::channel();
+    node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
+    let second = node.path("second");
+    node.plugins.add_directory(&second).unwrap();
+    let plugin = Plugin::serve(&second.join("reg.sock"), "pending");
+    node.until_registered(&plugin);
+    node.plugins.remove_directory(&second);
+    let ticket = node.until("deregister is called", |_| tickets.try_recv().ok());
+    plugin.stop();
+    assert!(start_another(&node, &second).is_err());
+    node.plugins.answer(ticket, Ok(()));
+    assert!(start_another(&node, &second).is_ok());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was() {
+    let mut node = node();
+    let file = node.path("file");
+    File::create(&file).unwrap();
+    let sub = node.path("first/sub");
+    fs::create_dir(&sub).unwrap();
+    symlink(node.path("first"), node.path("link")).unwrap();
+    let plugin = Plugin::serve(&sub.join("reg.sock"), "known");
+    node.until_registered(&plugin);
+    let locks = || {
+        fs::read_dir(node.dir.path().join("run/locks"))
+            .unwrap()
+            .count()
+    };
+    let before = locks();
+    // A link to the directory itself is the same directory; one on the way to it is refused.
+    assert!(
+        !node
+            .plugins
+            .add_directory(&node.dir.path().join("link"))
+            .unwrap()
+    );
+    for bad in [
+        file.clone(),
+        file.join("below"),
+        node.dir.path().join("link/sub"),
+    ] {
+        let Err(SetupError::Directory { dir, problem }) = node.plugins.add_directory(&bad) else {
+            panic!("{bad:?} was added");
+        };
+        assert_eq!(*dir, *bad);
+        assert_eq!(
+            problem == Problem::Nested(node.path("first").into()),
+            bad.ends_with("sub")
+        );
+        assert_eq!(locks(), before);
+    }
+    assert_eq!(node.plugins.directories(), [node.path("first")]);
+    node.until_quiet();
+    plugin.stop();
+    node.until_handler_is_told("deregister known");
+}
+
+#[test]
+fn a_directory_inside_another_one_is_refused_at_the_start_and_later() {
+    let mut node = node();
+    let first = node.path("first");
+    let inner = first.join("inner");
+    let link = first.join("link");
+    fs::create_dir(node.path("apart")).unwrap();
+    symlink(node.path("apart"), &link).unwrap();
+    let is_nested = |refused| {
+        let problem = Problem::Nested(first.as_path().into());
+        matches!(refused, Err(SetupError::Directory { problem: it, .. }) if it == problem)
+    };
+    for added in [&inner, &link, &node.dir.path().to_owned()] {
+        assert!(is_nested(node.plugins.add_directory(added).map(drop)));
+        let mut config = watching(&first);
+        config.plugins_dirs.push(added.clone());
+        assert!(is_nested(
+            PluginManager::new(&config, HandlerTable::new()).map(drop)
+        ));
+    }
+    assert_eq!(node.plugins.directories(), [first]);
+}
+
+#[test]
+fn a_removed_directory_that_is_created_again_can_be_added_again() {
+    let mut node = node();
+    let second = node.path("second");
+    node.plugins.add_directory(&second).unwrap();
+    let plugin = Plugin::serve(&second.join("reg.sock"), "before");
+    node.until_registered(&plugin);
+    node.plugins.remove_directory(&second);
+    fs::remove_dir_all(&second).unwrap();
+    // It is added again before the plugin is deregistered.
+    node.plugins.add_directory(&second).unwrap();
+    let plugin = Plugin::serve(&second.join("reg.sock"), "after");
+    node.until_registered(&plugin);
+    node.until("the first one is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+    assert!(start_another(&node, &second).is_err());
+    fs::remove_dir_all(&second).unwrap();
+    node.until_handler_is_told("deregister after");
+    node.until("it is created again", |_| second.exists().then_some(()));
+}
+
+#[test]
+fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
+    let mut node = node();
+    let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
+    node.until_registered(&stays);
+    notified(&node);
+    let second = node.path("second");
+    let sub = second.join("sub");
+    fs::create_dir_all(&sub).unwrap();
+    let plugin = Plugin::serve(&sub.join("reg.sock"), "moved");
+    for n in 0..60 {
+        assert!(node.plugins.add_directory(&second).unwrap());
+        for _ in 0..n % 4 {
+            node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        }
+        // Each change is reported by a watch that is about to go.
+        fs::rename(sub.join("reg.sock"), second.join("reg.sock")).unwrap();
+        assert!(node.plugins.remove_directory(&second));
+        for _ in 0..n % 3 {
+            node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        }
+        fs::rename(second.join("reg.sock"), sub.join("reg.sock")).unwrap();
+    }
+    node.plugins.add_directory(&second).unwrap();
+    node.until("the plugin is registered at its place", |node| {
+        let is_idle = node.plugins.manager().is_idle();
+        (is_idle && node.is_registered(&sub.join("reg.sock"))).then_some(())
+    });
+    node.until_desired(2);
+    let notified = notified(&node);
+    assert!(
+        !notified.iter().any(|it| it.contains("stays")),
+        "{notified:?}"
+    );
+    plugin.stop();
+    node.until("the plugin is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}
+
+#[test]
+fn restored_plugins_go_with_their_directory_and_not_one_waits_for_a_directory_that_is_added_later()
+{
+    let mut node = node();
+    let second = node.path("second");
+    node.plugins.add_directory(&second).unwrap();
+    let plugins = ["first", "second"].map(|name| {
+        let plugin = Plugin::serve(&node.path(name).join("reg.sock"), name);
+        node.until_registered(&plugin);
+        plugin
+    });
+    node.until("both are registered", |node| {
+        (node.registered() == 2 && node.plugins.manager().is_idle()).then_some(())
+    });
+    node.plugins.save();
+    let Node {
+        dir,
+        plugins: before,
+        ..
+    } = node;
+    drop(before);
+
+    // The next start knows only the first directory.
+    let first = dir.path().join("first");
+    let config = Config {
+        run_dir: Some(dir.path().join("run")),
+        state_file: Some(dir.path().join("state")),
+        ..watching(&first)
+    };
+    let mut node = Node::start_with(dir, &config);
+    assert_eq!(
+        node.until_handler_is_told("deregister second"),
+        ["deregister second"]
+    );
+    node.plugins.add_directory(&second).unwrap();
+    node.until_registered(&plugins[1]);
+    node.plugins.remove_directory(&first);
+    let notified = node.until_handler_is_told("deregister first");
+    assert!(
+        !notified.contains(&"deregister second".to_owned()),
+        "{notified:?}"
+    );
+}
+
+#[test]
+fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_removed() {
+    let name = "kernel::directories::a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_removed";
+    inside(name, "mount -t tmpfs none /mnt", || {
+        let mut node = node();
+        let second = Path::new("/mnt/second");
+        node.plugins.add_directory(second).unwrap();
+        let covered = Plugin::serve(&second.join("reg.sock"), "covered");
+        node.until_registered(&covered);
+        let mount = |program: &str, options: &[&str]| {
+            let status = Command::new(program).args(options).arg(second).status();
+            assert!(status.unwrap().success());
+        };
+        mount("mount", &["-t", "tmpfs", "none"]);
+        node.until_handler_is_told("deregister covered");
+        let over = Plugin::serve(&second.join("reg.sock"), "over");
+        node.until_registered(&over);
+        node.plugins.remove_directory(second);
+        node.until_handler_is_told("deregister over");
+        node.until_quiet();
+        over.leave();
+        mount("umount", &[]);
+        node.plugins.add_directory(second).unwrap();
+        node.until_registered(&covered);
+    });
+}
+
+#[test]
+fn a_directory_that_overlaps_with_that_of_device_plugins_is_not_added() {
+    let above = tempfile::tempdir().unwrap();
+    let config = Config {
+        run_dir: Some(above.path().join("run")),
+        device_plugins_dir: Some(above.path().join("node/device-plugins")),
+        ..watching(&above.path().join("first"))
+    };
+    let mut node = Node::start_with(above, &config);
+    for name in ["node", "node/device-plugins", "node/device-plugins/new"] {
+        let error = node.plugins.add_directory(&node.path(name)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                SetupError::DevicePlugins {
+                    problem: DevicePluginsProblem::Overlaps(_),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+    assert!(
+        node.plugins
+            .add_directory(&node.path("node/registry"))
+            .unwrap()
+    );
+    assert_eq!(node.plugins.directories().len(), 2);
+}

@@ -1,0 +1,153 @@
+//! Inotify at its limits.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use plugind::config::Config;
+
+use crate::support::inside::{inside, is_inside};
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+use crate::support::skip::skip;
+use crate::support::watches;
+
+/// Runs a test with limits of its own, which can only be lower than those outside.
+fn limited(test: &str, prepare: &str, body: impl FnOnce()) {
+    if is_inside(test) || watches::are_enough_or_skip() {
+        inside(test, prepare, body);
+    }
+}
+
+/// Returns whether the loop will examine something again within the tick.
+pub(crate) fn is_scanning(node: &Node) -> bool {
+    let next = node.plugins.poll_timeout();
+    next.is_some_and(|next| next <= Duration::from_secs(1))
+}
+
+#[test]
+fn without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one() {
+    let name = "kernel::limits::without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one";
+    limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
+        let mut node = Node::start();
+        assert!(is_scanning(&node));
+        fs::create_dir(node.path("sub")).unwrap();
+        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "slow");
+        node.until_registered(&plugin);
+        plugin.stop();
+        node.until_handler_is_told("deregister slow");
+        assert!(is_scanning(&node));
+
+        fs::write(MAX_INSTANCES, "16").unwrap();
+        node.until_quiet();
+        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "fast");
+        node.until_registered(&plugin);
+        node.until_quiet();
+    });
+}
+
+#[test]
+fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched() {
+    let name = "kernel::limits::what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched";
+    limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
+        let memory = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            state_file: Some(memory.path().join("state.json")),
+            ..watching(dir.path())
+        };
+        let mut node = Node::start_with(dir, &config);
+        let plugin = Plugin::serve(&node.path("reg.sock"), "gone");
+        node.until_registered(&plugin);
+        node.until("it is registered", |node| {
+            node.plugins.manager().is_idle().then_some(())
+        });
+        node.plugins.save();
+        let Node { dir, plugins, .. } = node;
+        drop(plugins);
+        plugin.stop();
+
+        let mut node = Node::start_with(dir, &config);
+        let notified = node.until_handler_is_told("deregister gone");
+        assert_eq!(notified, ["deregister gone"]);
+    });
+}
+
+#[test]
+fn a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one() {
+    // Three watches: the root, the directory above it, and one below it.
+    let name = "kernel::limits::a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one";
+    limited(name, &format!("echo 3 > {MAX_WATCHES}"), || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("first")).unwrap();
+        let watched = Plugin::serve(&node.path("first/reg.sock"), "watched");
+        node.until_registered(&watched);
+        node.until_quiet();
+
+        fs::create_dir(node.path("second")).unwrap();
+        let scanned = Plugin::serve(&node.path("second/reg.sock"), "scanned");
+        node.until_registered(&scanned);
+        assert!(is_scanning(&node));
+        scanned.stop();
+        node.until_handler_is_told("deregister scanned");
+        watched.stop();
+        node.until_handler_is_told("deregister watched");
+
+        fs::write(MAX_WATCHES, "16").unwrap();
+        node.until_quiet();
+    });
+}
+
+/// The queue is filled up to its limit; the limit is not lowered, because it applies to the whole
+/// machine.
+#[test]
+fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
+    let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    if limit > MOST_EVENTS {
+        return skip("filling the queue of inotify would take long");
+    }
+    if !watches::are_enough_or_skip() {
+        return;
+    }
+    let mut node = Node::start();
+    fs::create_dir(node.path("sub")).unwrap();
+    let stays = Plugin::serve(&node.path("stays.sock"), "stays");
+    let goes = Plugin::serve(&node.path("sub/goes.sock"), "goes");
+    node.until_registered(&stays);
+    node.until_registered(&goes);
+    // No operation may run out of time while the queue is filled.
+    node.until_quiet();
+
+    let noise = node.path("noise");
+    for _ in 0..=limit / 2 {
+        File::create(&noise).unwrap();
+        fs::remove_file(&noise).unwrap();
+    }
+    goes.stop();
+    let comes = Plugin::serve(&node.path("sub/comes.sock"), "comes");
+    node.record.take();
+    let mut notified = node.until_handler_is_told("register comes");
+    if !notified.contains(&"deregister goes".to_owned()) {
+        notified.extend(node.until_handler_is_told("deregister goes"));
+    }
+    notified.sort();
+    assert_eq!(
+        notified,
+        ["deregister goes", "register comes", "validate comes"]
+    );
+    node.until_registered(&comes);
+    assert_eq!(
+        stays.try_notified(),
+        None,
+        "the plugin was not called again"
+    );
+}
+
+/// The limit on inotify instances per user of this namespace.
+const MAX_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
+
+/// The limit on inotify watches per user of this namespace.
+const MAX_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
+
+/// The longest queue that this test fills, which takes a second.
+const MOST_EVENTS: usize = 200_000;

@@ -1,0 +1,63 @@
+//! The locks that allow only one plugin manager per directory, on an unusual system.
+
+use std::path::{Path, PathBuf};
+
+use plugind::config::{Config, Mode};
+use plugind::daemon::{PluginManager, RunDirProblem, SetupError};
+use plugind::handler::HandlerTable;
+
+use crate::support::inside::inside;
+use crate::support::node::watching;
+
+#[test]
+fn a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_is_registered() {
+    let name = "kernel::locks::a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_is_registered";
+    inside(name, "mount -t tmpfs -o ro none /run", || {
+        let dir = tempfile::tempdir().unwrap();
+        let config = watching(dir.path());
+        let start = |config: &Config| PluginManager::new(config, HandlerTable::new());
+        let error = start(&config).unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.contains("/run/plugind") && said.contains("--run-dir"),
+            "{said}"
+        );
+        let SetupError::RunDir { dir: of, problem } = error else {
+            panic!("{said}");
+        };
+        assert_eq!(of, Path::new("/run/plugind"));
+        assert!(matches!(problem, RunDirProblem::Unusable(_)), "{problem:?}");
+
+        let observing = Config {
+            mode: Mode::Observe,
+            ..config.clone()
+        };
+        assert!(start(&observing).is_ok());
+        let run_dir = dir.path().join(".run");
+        let elsewhere = Config {
+            run_dir: Some(run_dir.clone()),
+            ..config
+        };
+        let _first = start(&elsewhere).unwrap();
+        let Err(SetupError::Taken { lock, holder, .. }) = start(&elsewhere) else {
+            panic!("two managers use one directory");
+        };
+        assert!(lock.starts_with(run_dir.join("locks")));
+        assert_eq!(holder, Some(std::process::id()));
+    });
+}
+
+#[test]
+fn a_lock_directory_that_was_removed_keeps_no_daemon_from_starting() {
+    let dir = tempfile::tempdir().unwrap();
+    let run_dir: PathBuf = dir.path().join(".run");
+    let config = Config {
+        run_dir: Some(run_dir.clone()),
+        ..watching(dir.path())
+    };
+    let start = || PluginManager::new(&config, HandlerTable::new());
+    let first = start().unwrap();
+    std::fs::remove_dir_all(&run_dir).unwrap();
+    drop(first);
+    assert!(start().is_ok());
+}

@@ -1,0 +1,129 @@
+//! Mounts that appear and disappear above a root, at it and below it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::inside::inside;
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+
+/// Runs `mount` or `umount`.
+fn run(program: &str, options: &[&str], dir: &Path) {
+    let status = Command::new(program).args(options).arg(dir).status();
+    assert!(status.unwrap().success());
+}
+
+/// Mounts an empty file system on `dir`.
+fn cover(dir: &Path) {
+    run("mount", &["-t", "tmpfs", "none"], dir);
+}
+
+/// Returns a node whose root, prepared by `prepare`, lies in a directory of its own.
+fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
+    let above = tempfile::tempdir().unwrap();
+    let root = above.path().join("node/registry");
+    fs::create_dir_all(&root).unwrap();
+    prepare(&root);
+    let config = watching(&root);
+    (Node::start_with(above, &config), root)
+}
+
+#[test]
+fn a_root_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system() {
+    let name =
+        "kernel::mounts::a_root_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system";
+    inside(name, "true", || {
+        let (mut node, root) = node_below(|_| ());
+        let covered = Plugin::serve(&root.join("reg.sock"), "covered");
+        node.until_registered(&covered);
+        cover(&root);
+        node.until_handler_is_told("deregister covered");
+        let plugin = Plugin::serve(&root.join("reg.sock"), "above");
+        node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn a_root_whose_file_system_is_unmounted_lazily_shows_the_plugins_below_it() {
+    let name =
+        "kernel::mounts::a_root_whose_file_system_is_unmounted_lazily_shows_the_plugins_below_it";
+    inside(name, "true", || {
+        let (mut node, root) = node_below(cover);
+        let covering = Plugin::serve(&root.join("reg.sock"), "covering");
+        node.until_registered(&covering);
+        run("umount", &["--lazy"], &root);
+        node.until_handler_is_told("deregister covering");
+        let plugin = Plugin::serve(&root.join("reg.sock"), "below");
+        node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn a_root_above_which_a_file_system_is_mounted_is_created_in_it_and_shown_again_without_it() {
+    let name = "kernel::mounts::a_root_above_which_a_file_system_is_mounted_is_created_in_it_and_shown_again_without_it";
+    inside(name, "true", || {
+        let (mut node, root) = node_below(|_| ());
+        let plugin = Plugin::serve(&root.join("reg.sock"), "hidden");
+        node.until_registered(&plugin);
+        let above = root.parent().unwrap();
+        cover(above);
+        node.until_handler_is_told("deregister hidden");
+        node.until("the root is created", |_| root.exists().then_some(()));
+        run("umount", &["--lazy"], above);
+        node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn a_sub_directory_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system() {
+    let name = "kernel::mounts::a_sub_directory_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system";
+    inside(name, "true", || {
+        let (mut node, root) = node_below(|root| fs::create_dir(root.join("sub")).unwrap());
+        let sub = root.join("sub");
+        let covered = Plugin::serve(&sub.join("reg.sock"), "covered");
+        node.until_registered(&covered);
+        cover(&sub);
+        node.until_handler_is_told("deregister covered");
+        let plugin = Plugin::serve(&sub.join("reg.sock"), "above");
+        node.until_registered(&plugin);
+    });
+}
+
+#[test]
+fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
+    let name = "kernel::mounts::mounts_elsewhere_wake_the_loop_at_most_twice_a_second";
+    inside(name, "mount -t tmpfs none /mnt", || {
+        let (mut node, _) = node_below(|_| ());
+        node.until_quiet();
+        let start = Instant::now();
+        let (mut turns, mut mounted) = (0_u32, 0_u32);
+        while start.elapsed() < Duration::from_millis(2500) {
+            run("mount", &["-t", "tmpfs", "none"], Path::new("/mnt"));
+            run("umount", &["--lazy"], Path::new("/mnt"));
+            mounted += 2;
+            let next = node.plugins.poll_timeout();
+            let is_due = next.is_some_and(|next| next.is_zero());
+            if is_due || is_readable(&node) {
+                node.plugins.turn(Some(Duration::ZERO)).unwrap();
+                turns += 1;
+            }
+        }
+        assert!(mounted > 20, "only {mounted} mounts");
+        // Up to two turns, for an event and for a read: at once, after one second and after two.
+        assert!(
+            (2..=6).contains(&turns),
+            "{turns} turns for {mounted} mounts"
+        );
+    });
+}
+
+/// Returns whether the descriptor of the loop is readable.
+fn is_readable(node: &Node) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use std::os::fd::AsFd as _;
+
+    let mut polled = [PollFd::new(node.plugins.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).unwrap() > 0
+}

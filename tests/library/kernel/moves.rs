@@ -1,0 +1,129 @@
+//! Sockets and directories that are moved in, out and within.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::support::bind::bind;
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+
+#[test]
+fn a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("reg.sock");
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&outside, "mover");
+    fs::rename(&outside, node.path("reg.sock")).unwrap();
+    node.until_registered(&plugin);
+    node.until_handler_is_told("register mover");
+    fs::rename(node.path("reg.sock"), &outside).unwrap();
+    assert_eq!(
+        node.until_handler_is_told("deregister mover"),
+        ["deregister mover"]
+    );
+    node.until_desired(0);
+}
+
+#[test]
+fn a_socket_that_is_renamed_is_registered_under_its_new_path() {
+    let mut node = Node::start();
+    let plugin = Plugin::serve(&node.path("old.sock"), "mover");
+    node.until_registered(&plugin);
+    node.until_handler_is_told("register mover");
+    fs::rename(node.path("old.sock"), node.path("new.sock")).unwrap();
+    node.until_registered(&plugin);
+    node.until("the old path is given up", |node| {
+        let new = node.path("new.sock");
+        (node.registered() == 1 && node.is_registered(&new)).then_some(())
+    });
+}
+
+#[test]
+fn a_socket_that_is_renamed_onto_another_takes_its_place() {
+    let mut node = Node::start();
+    let old = Plugin::serve(&node.path("reg.sock"), "old");
+    node.until_registered(&old);
+    node.until_handler_is_told("register old");
+    let new = Plugin::serve(&node.path(".reg.sock"), "new");
+    fs::rename(node.path(".reg.sock"), node.path("reg.sock")).unwrap();
+    node.until_registered(&new);
+    assert_eq!(
+        node.until_handler_is_told("register new"),
+        ["deregister old", "validate new", "register new"]
+    );
+    node.until_desired(1);
+}
+
+#[test]
+fn a_directory_that_is_moved_in_brings_its_plugins_and_takes_them_along_when_it_is_moved_out() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("driver");
+    fs::create_dir_all(outside.join("deeper")).unwrap();
+    let above = Plugin::serve(&outside.join("reg.sock"), "above");
+    let below = Plugin::serve(&outside.join("deeper/reg.sock"), "below");
+    let mut node = Node::start();
+    let within = node.path("driver");
+    fs::rename(&outside, &within).unwrap();
+    node.until_registered(&above);
+    node.until_registered(&below);
+    fs::rename(&within, &outside).unwrap();
+    node.until_desired(0);
+    node.until("both are deregistered", |node| {
+        (node.registered() == 0).then_some(())
+    });
+
+    // Changes in the moved directory do not matter now; those at its old place do.
+    let stranger = Plugin::serve(&outside.join("deeper/stranger.sock"), "stranger");
+    fs::create_dir(&within).unwrap();
+    let new = Plugin::serve(&within.join("reg.sock"), "new");
+    node.until_registered(&new);
+    assert_eq!(stranger.try_notified(), None);
+    node.until_desired(1);
+}
+
+#[test]
+fn a_directory_that_is_moved_to_another_depth_keeps_its_plugins_under_new_paths() {
+    let mut node = Node::start();
+    fs::create_dir_all(node.path("a/b")).unwrap();
+    fs::create_dir(node.path("c")).unwrap();
+    let plugin = Plugin::serve(&node.path("a/b/reg.sock"), "mover");
+    node.until_registered(&plugin);
+    for (from, to) in [("a/b", "b"), ("b", "c/b"), ("c", "a/c")] {
+        fs::rename(node.path(from), node.path(to)).unwrap();
+        node.until_registered(&plugin);
+        node.until("the old path is given up", |node| {
+            (node.registered() == 1).then_some(())
+        });
+    }
+    assert!(node.is_registered(&node.path("a/c/b/reg.sock")));
+}
+
+#[test]
+fn a_link_that_leads_to_another_socket_than_before_is_noticed_when_the_plugin_is_dialled() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let target = elsewhere.path().join("reg.sock");
+    let mut node = Node::start();
+    symlink(&target, node.path("link.sock")).unwrap();
+    let bound = bind(&target);
+    fs::rename(node.path("link.sock"), node.path("again.sock")).unwrap();
+    node.until_desired(1);
+    // The link itself does not change, so the kernel reports nothing.
+    drop(bound);
+    fs::remove_file(&target).unwrap();
+    let plugin = Plugin::serve(&target, "linked");
+    node.until_registered(&plugin);
+}
+
+#[test]
+fn a_root_that_is_a_symbolic_link_is_resolved() {
+    let real = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    symlink(real.path(), &link).unwrap();
+    let mut node = Node::start_with(dir, &watching(&link));
+    let plugin = Plugin::serve(&real.path().join("reg.sock"), "linked");
+    node.until_registered(&plugin);
+    assert!(node.is_registered(&link.join("reg.sock")));
+    plugin.stop();
+    node.until_handler_is_told("deregister linked");
+}

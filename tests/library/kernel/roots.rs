@@ -1,0 +1,154 @@
+//! Roots that are lost: removed, renamed, unmounted, covered.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use plugind::config::Config;
+
+use crate::kernel::limits::is_scanning;
+use crate::support::inside::inside;
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+
+/// Returns a node on a directory that may be removed, because the one above it stays.
+fn node_below() -> (Node, PathBuf) {
+    let above = tempfile::tempdir().unwrap();
+    let root = above.path().join("registry");
+    fs::create_dir(&root).unwrap();
+    let config = watching(&root);
+    (Node::start_with(above, &config), root)
+}
+
+#[test]
+fn a_root_that_is_removed_with_its_plugins_is_made_again_and_watched_again() {
+    let (mut node, root) = node_below();
+    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
+    node.until_registered(&plugin);
+    fs::remove_dir_all(&root).unwrap();
+    node.until_handler_is_told("deregister before");
+    node.until("the directory is there again", |_| {
+        root.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
+    node.until_registered(&plugin);
+}
+
+#[test]
+fn a_root_that_is_renamed_away_is_lost_and_its_successor_is_watched() {
+    let (mut node, root) = node_below();
+    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
+    node.until_registered(&plugin);
+    let away = node.path("away");
+    fs::rename(&root, &away).unwrap();
+    node.until_handler_is_told("deregister before");
+    let stranger = Plugin::serve(&away.join("stranger.sock"), "stranger");
+    node.until("the directory is there again", |_| {
+        root.exists().then_some(())
+    });
+    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
+    node.until_registered(&plugin);
+    assert_eq!(stranger.try_notified(), None);
+}
+
+#[test]
+fn a_root_that_is_swapped_for_another_directory_shows_that_ones_plugins() {
+    let (mut node, root) = node_below();
+    let old = Plugin::serve(&root.join("reg.sock"), "old");
+    node.until_registered(&old);
+    let next = node.path("next");
+    fs::create_dir(&next).unwrap();
+    let new = Plugin::serve(&next.join("reg.sock"), "new");
+    fs::rename(&root, node.path("last")).unwrap();
+    fs::rename(&next, &root).unwrap();
+    node.until_registered(&new);
+    node.until("the old one is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}
+
+#[test]
+fn a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched() {
+    let name = "kernel::roots::a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched";
+    inside(name, "mount -t tmpfs none /mnt", || {
+        let (mut node, root) = {
+            let above = tempfile::tempdir().unwrap();
+            let root = above.path().join("registry");
+            fs::create_dir(&root).unwrap();
+            mount(&root);
+            let config = watching(&root);
+            (Node::start_with(above, &config), root)
+        };
+        let plugin = Plugin::serve(&root.join("reg.sock"), "covered");
+        node.until_registered(&plugin);
+        plugin.leave();
+        unmount(&root);
+        node.until_handler_is_told("deregister covered");
+        let plugin = Plugin::serve(&root.join("reg.sock"), "below");
+        node.until_registered(&plugin);
+    });
+}
+
+fn mount(dir: &Path) {
+    let status = Command::new("mount")
+        .args(["-t", "tmpfs", "none"])
+        .arg(dir)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn unmount(dir: &Path) {
+    assert!(Command::new("umount").arg(dir).status().unwrap().success());
+}
+
+#[test]
+fn a_root_on_a_file_system_that_reports_no_changes_is_scanned_on_the_tick() {
+    let unused = tempfile::tempdir().unwrap();
+    let config = watching(Path::new("/proc/sys/kernel/random"));
+    let node = Node::start_with(unused, &config);
+    assert!(is_scanning(&node));
+}
+
+#[test]
+fn a_root_that_is_named_twice_and_relatively_is_watched_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    let real = dir.path().join("real");
+    symlink(&real, &link).unwrap();
+    let here = env::current_dir().unwrap();
+    let up = here.components().skip(1).map(|_| "..").collect::<PathBuf>();
+    let relative = up.join(real.strip_prefix("/").unwrap());
+    let config = Config {
+        plugins_dirs: vec![relative, link, real.clone()],
+        ..Config::default()
+    };
+    let mut node = Node::start_with(dir, &config);
+    let plugin = Plugin::serve(&real.join("reg.sock"), "once");
+    node.until_registered(&plugin);
+    node.until_desired(1);
+    let mut desired = node.plugins.manager().desired();
+    assert!(desired.all(|(path, _)| path.is_absolute()));
+}
+
+#[test]
+fn a_root_whose_symbolic_link_is_pointed_elsewhere_shows_what_is_there() {
+    let above = tempfile::tempdir().unwrap();
+    let at = |name: &str| above.path().join(name);
+    fs::create_dir(at("first")).unwrap();
+    fs::create_dir(at("second")).unwrap();
+    symlink(at("first"), at("root")).unwrap();
+    symlink(at("second"), at("next")).unwrap();
+    let old = Plugin::serve(&at("first/reg.sock"), "old");
+    let new = Plugin::serve(&at("second/reg.sock"), "new");
+    let (root, next) = (at("root"), at("next"));
+    let config = watching(&root);
+    let mut node = Node::start_with(above, &config);
+    node.until_registered(&old);
+    fs::rename(next, root).unwrap();
+    node.until_registered(&new);
+    node.until("the old one is deregistered", |node| {
+        (node.registered() == 1).then_some(())
+    });
+}

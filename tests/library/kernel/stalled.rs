@@ -1,0 +1,358 @@
+//! File systems that do not answer: FUSE mounts for which no process reads requests.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, exit};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use nix::unistd::symlinkat;
+use plugind::config::{Config, HandlerConfig};
+use plugind::daemon::{PluginManager, handlers};
+use plugind::handler::AcceptHandler;
+
+use crate::support::inside::inside;
+use crate::support::node::{Node, watching};
+use crate::support::plugin::Plugin;
+use crate::support::skip::fuse_can_be_opened_or_skip;
+
+/// Returns a node with the built-in handlers, which call plugins at their endpoints.
+fn node_that_asks_endpoints() -> Node {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, _) = handlers(&HandlerConfig::default()).unwrap();
+    let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
+    let record = AcceptHandler::default().record();
+    Node {
+        dir,
+        plugins,
+        record,
+    }
+}
+
+/// Runs a test with an unresponsive mount on `/mnt` and a descriptor for another one.
+#[track_caller]
+fn stalled(test: &str, body: impl FnOnce()) {
+    if !fuse_can_be_opened_or_skip() {
+        return;
+    }
+    // The mount returns an error once the last descriptor of its connection is closed, so the
+    // descriptor stays open in the test. The other descriptor is for a mount that the test makes.
+    let prepare = format!("exec 3<>/dev/fuse 4<>/dev/fuse && {}", mount(3, "/mnt"));
+    inside(test, &prepare, || {
+        // A system call that waits for such a mount returns only when the process ends.
+        let (ended, end) = mpsc::channel::<()>();
+        thread::spawn(move || {
+            if end.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                exit(1);
+            }
+        });
+        body();
+        drop(ended);
+    });
+}
+
+/// Returns the command that mounts the FUSE connection of a descriptor.
+fn mount(descriptor: u8, dir: &str) -> String {
+    let options = format!("fd={descriptor},rootmode=40000,user_id=0,group_id=0");
+    format!("mount -i -t fuse -o {options} stalled {dir}")
+}
+
+/// Unmounts a directory without examining it.
+fn unmount(dir: &Path) {
+    run(&format!("umount -c -i -l {}", dir.to_str().unwrap()));
+}
+
+fn run(script: &str) {
+    let status = Command::new("sh").args(["-c", script]).status();
+    assert!(status.unwrap().success(), "{script}");
+}
+
+#[test]
+fn a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin() {
+    let name = "kernel::stalled::a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("/mnt/a.sock", dir.path().join("before.sock")).unwrap();
+        let mut node = Node::start_on(dir);
+        let inner = tempfile::tempdir().unwrap();
+        let own_root = Path::new("/proc/self/root");
+        symlink("/mnt", inner.path().join("way")).unwrap();
+        for (name, target) in [
+            ("direct", Path::new("/mnt/a.sock")),
+            ("mount", Path::new("/mnt")),
+            ("up", Path::new("/tmp/../mnt/a.sock")),
+            ("magic", &own_root.join("mnt/a.sock")),
+            ("behind", &inner.path().join("way/a.sock")),
+        ] {
+            symlink(target, node.path(name)).unwrap();
+        }
+        // Links to file systems that answer are followed, whatever else is mounted.
+        let elsewhere = inner.path().join("a.sock");
+        let linked = Plugin::serve(&elsewhere, "linked");
+        symlink(&elsewhere, node.path("linked.sock")).unwrap();
+        node.until_registered(&linked);
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(2);
+    });
+}
+
+#[test]
+fn an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason() {
+    let name =
+        "kernel::stalled::an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason";
+    stalled(name, || {
+        let mut node = node_that_asks_endpoints();
+        symlink("/mnt", node.path("way")).unwrap();
+        let own_root = Path::new("/proc/self/root");
+        for (name, endpoint, reason) in [
+            (
+                "direct",
+                Path::new("/mnt/csi.sock"),
+                "may not answer: file_system=fuse",
+            ),
+            (
+                "link",
+                &node.path("way/csi.sock"),
+                "may not answer: file_system=fuse",
+            ),
+            (
+                "magic",
+                &own_root.join("mnt/csi.sock"),
+                "through a symbolic link on /proc",
+            ),
+        ] {
+            let socket = node.path(&format!("{name}.sock"));
+            let plugin = Plugin::serve_elsewhere(&socket, name, endpoint);
+            let notified = node.until("the plugin is told", |_| plugin.try_notified());
+            assert!(!notified.plugin_registered, "{name}");
+            assert!(
+                notified.error.contains(reason),
+                "{name}: {}",
+                notified.error
+            );
+        }
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+    });
+}
+
+#[test]
+fn a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into() {
+    let name =
+        "kernel::stalled::a_sub_directory_on_a_mount_that_does_not_answer_is_not_looked_into";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("sub");
+        fs::create_dir(&sub).unwrap();
+        run(&mount(4, sub.to_str().unwrap()));
+        let config = watching(dir.path());
+        let mut node = Node::start_with(dir, &config);
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(&sub);
+    });
+}
+
+/// Exchanges the directory `a` and a symbolic link to the mount.
+fn exchange(dir: &Path) {
+    let [a, away, link] = ["a", ".away", ".link"].map(|name| dir.join(name));
+    symlink("/mnt", &link).unwrap();
+    fs::rename(&a, &away).unwrap();
+    fs::rename(&link, &a).unwrap();
+}
+
+#[test]
+fn a_socket_whose_directory_becomes_a_link_to_a_dead_mount_delays_nothing() {
+    let name =
+        "kernel::stalled::a_socket_whose_directory_becomes_a_link_to_a_dead_mount_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("a")).unwrap();
+        let socket = node.path("a/s.sock");
+        let replaced = Plugin::serve(&socket, "replaced");
+        node.until_registered(&replaced);
+        node.until_quiet();
+        fs::remove_file(&socket).unwrap();
+        exchange(node.dir.path());
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(1);
+    });
+}
+
+#[test]
+fn a_directory_below_one_that_becomes_a_link_to_a_dead_mount_delays_nothing() {
+    let name =
+        "kernel::stalled::a_directory_below_one_that_becomes_a_link_to_a_dead_mount_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        fs::create_dir(node.path("a")).unwrap();
+        let before = Plugin::serve(&node.path("a/before.sock"), "before");
+        node.until_registered(&before);
+        node.until_quiet();
+        fs::create_dir(node.path("a/b")).unwrap();
+        exchange(node.dir.path());
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        node.until_desired(1);
+    });
+}
+
+#[test]
+fn sub_directories_are_watched_and_listed_while_a_mount_does_not_answer() {
+    let name =
+        "kernel::stalled::sub_directories_are_watched_and_listed_while_a_mount_does_not_answer";
+    stalled(name, || {
+        let dir = tempfile::tempdir().unwrap();
+        let sub = dir.path().join("sub/deeper");
+        fs::create_dir_all(&sub).unwrap();
+        let listed = Plugin::serve(&sub.join("listed.sock"), "listed");
+        let linked = Plugin::serve(&sub.join(".hidden.sock"), "linked");
+        symlink(".hidden.sock", sub.join("link.sock")).unwrap();
+        let mut node = Node::start_on(dir);
+        node.until_registered(&listed);
+        node.until_registered(&linked);
+        let reported = Plugin::serve(&sub.join("reported.sock"), "reported");
+        node.until_registered(&reported);
+        node.until_desired(3);
+    });
+}
+
+#[test]
+fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
+    let name = "kernel::stalled::a_mount_that_does_not_answer_and_comes_later_is_noticed";
+    stalled(name, || {
+        let later = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config: Config = watching(dir.path());
+        let mut node = Node::start_with(dir, &config);
+        run(&mount(4, later.path().to_str().unwrap()));
+        let seen = node.plugins.poll_timeout();
+        node.plugins.turn(Some(Duration::ZERO)).unwrap();
+        assert_ne!(node.plugins.poll_timeout(), seen, "the change is noticed");
+        node.until_quiet();
+        symlink(later.path().join("a.sock"), node.path("link.sock")).unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(later.path());
+    });
+}
+
+/// Makes an unresponsive mount that a node started just now does not know yet: the node reads the
+/// mount table again after a second.
+fn young_mount(dir: &Path) {
+    run(&mount(4, dir.to_str().unwrap()));
+}
+
+#[test]
+fn a_link_to_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name = "kernel::stalled::a_link_to_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let young = tempfile::tempdir().unwrap();
+        let mut node = Node::start();
+        young_mount(young.path());
+        symlink(young.path().join("a.sock"), node.path("link.sock")).unwrap();
+        symlink(young.path(), node.path("way")).unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(young.path());
+    });
+}
+
+#[test]
+fn an_endpoint_on_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name =
+        "kernel::stalled::an_endpoint_on_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let young = tempfile::tempdir().unwrap();
+        let mut node = node_that_asks_endpoints();
+        let endpoint = young.path().join("csi.sock");
+        let dead = Plugin::serve_elsewhere(&node.path("dead.sock"), "dead", &endpoint);
+        young_mount(young.path());
+        let notified = node.until("the plugin is told", |_| dead.try_notified());
+        assert!(!notified.plugin_registered);
+        assert!(
+            notified.error.contains("may not answer"),
+            "{}",
+            notified.error
+        );
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(young.path());
+    });
+}
+
+#[test]
+fn a_name_below_a_dead_mount_that_was_made_a_moment_ago_delays_nothing() {
+    let name =
+        "kernel::stalled::a_name_below_a_dead_mount_that_was_made_a_moment_ago_delays_nothing";
+    stalled(name, || {
+        let mut node = Node::start();
+        let sub = node.path("sub");
+        fs::create_dir(&sub).unwrap();
+        let within = Plugin::serve(&sub.join("within.sock"), "within");
+        node.until_registered(&within);
+        // A mount hides the names in a directory, but not changes that are made through a
+        // descriptor.
+        let below = fs::File::open(&sub).unwrap();
+        young_mount(&sub);
+        symlinkat("within.sock", &below, "link.sock").unwrap();
+        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
+        node.until_registered(&honest);
+        unmount(&sub);
+    });
+}
+
+#[test]
+fn thousands_of_links_that_take_many_steps_make_no_turn_long() {
+    let name = "kernel::stalled::thousands_of_links_that_take_many_steps_make_no_turn_long";
+    stalled(name, || {
+        let mut node = Node::start();
+        let crowd = node.path(".crowd");
+        fs::create_dir(&crowd).unwrap();
+        let deep = "d/".repeat(235);
+        fs::create_dir_all(node.path(".deep").join(&deep)).unwrap();
+        for n in 0..500 {
+            let way = &deep[..if n % 2 == 0 { 100 } else { deep.len() }];
+            symlink(format!("../.deep/{way}a.sock"), crowd.join(n.to_string())).unwrap();
+        }
+        node.until_quiet();
+        fs::rename(&crowd, node.path("crowd")).unwrap();
+        let within = Plugin::serve(&node.path("crowd/within.sock"), "within");
+        let (mut longest, mut is_registered) = (Duration::ZERO, false);
+        let is_busy = |node: &Node| {
+            let next = node.plugins.poll_timeout();
+            next.is_some_and(|next| next <= Duration::from_secs(60))
+        };
+        while !is_registered || is_busy(&node) {
+            let before = processor_time();
+            node.plugins.turn(Some(LOOK_AGAIN)).unwrap();
+            longest = longest.max(processor_time().saturating_sub(before));
+            let notified = within.try_notified();
+            is_registered |= notified.is_some_and(|it| it.plugin_registered);
+        }
+        assert!(longest < LONG, "{longest:?}");
+    });
+}
+
+/// Returns the processor time that this thread has used: on a busy machine, a turn may have to wait
+/// for its processor.
+fn processor_time() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+    let used = usage.user_time() + usage.system_time();
+    Duration::from_micros(u64::try_from(used.num_microseconds()).unwrap())
+}
+
+/// The longest wait in a turn: the plugin's thread notices its registration without an event.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The limit for a turn on any machine, many times what one takes.
+const LONG: Duration = Duration::from_millis(100);
+
+/// The limit for a test, many times what one takes.
+const PATIENCE: Duration = Duration::from_secs(30);

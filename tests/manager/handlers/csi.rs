@@ -1,0 +1,365 @@
+//! CSI drivers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
+use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
+use prost::Message as _;
+
+use crate::handlers::node::{Node, seconds};
+use crate::script::{Answer, Script};
+
+const REG: &str = "/r/disk-reg.sock";
+const CSI: &str = "/p/disk.sock";
+const FAILED: &str = "plugin registration failed with err: ";
+
+/// Returns a service whose `NodeGetInfo` replies with this node ID.
+pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
+    let info = NodeGetInfoResponse {
+        node_id: node_id.into(),
+        ..NodeGetInfoResponse::default()
+    };
+    (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec()))
+}
+
+/// Returns a registrar that reports these versions of a driver whose service is at [`CSI`].
+fn registrar(versions: &[&str]) -> Script {
+    let mut script = Script::good("CSIPlugin", "disk.example");
+    script.info.endpoint = CSI.into();
+    script.info.supported_versions = versions.iter().map(|&it| it.to_owned()).collect();
+    script
+}
+
+/// Returns a node on which the registrar of a driver with these services has just appeared.
+fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
+    let mut node = Node::new();
+    node.world.create(CSI, Script::serving(services));
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    node
+}
+
+#[test]
+fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
+    let zone = Segment {
+        key: "topology.example/zone".into(),
+        value: "a".into(),
+    };
+    let info = NodeGetInfoResponse {
+        node_id: "node-1".into(),
+        max_volumes_per_node: 16,
+        accessible_topology: Some(Topology {
+            segments: vec![zone],
+        }),
+    };
+    let info = Answer::Octets(info.encode_to_vec());
+    let mut node = with_driver([(node::NODE_GET_INFO, info)]);
+    assert_eq!(node.notified(REG), Ok(()));
+    let driver = node
+        .knows
+        .csi_drivers
+        .get("disk.example")
+        .expect("a driver");
+    assert_eq!(*driver.plugin.endpoint, *Path::new(CSI));
+    assert_eq!(driver.version.to_string(), "1.0.0");
+    assert_eq!(driver.node_id, "node-1");
+    assert_eq!(driver.max_volumes, Some(16));
+    let zone = ("topology.example/zone".to_owned(), "a".to_owned());
+    assert_eq!(driver.topology, [zone]);
+    let called = &node.world.plugin(CSI).called;
+    assert_eq!(*called, [node::NODE_GET_INFO], "kubelet calls nothing else");
+    node.world.vanish(REG);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    assert_eq!(node.world.open_to(CSI), 0);
+}
+
+#[test]
+fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
+    let empty = Answer::Octets(Vec::new());
+    let large = Answer::Octets(vec![0; MAX_CSI_REPLY + 1]);
+    for (answer, why) in [
+        (
+            empty,
+            "error adding CSI driver node info: driverNodeID must not be empty",
+        ),
+        (
+            Answer::Status(14, "not yet"),
+            "rpc error: code = Unavailable desc = not yet",
+        ),
+        (
+            Answer::Octets(vec![0xff]),
+            "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: ",
+        ),
+        (
+            large,
+            "rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (16385 vs. 16384)",
+        ),
+        (
+            Answer::Announce(u32::MAX),
+            "rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (4294967295 vs. 4194304)",
+        ),
+        (
+            Answer::Close,
+            "rpc error: code = Unavailable desc = error reading from server: EOF",
+        ),
+    ] {
+        let mut node = with_driver([(node::NODE_GET_INFO, answer)]);
+        node.world.advance(READY_GRACE);
+        let notified = node.notified(REG).unwrap_err();
+        let notified = notified.strip_prefix(FAILED).expect("kubelet's words");
+        assert!(notified.starts_with(why), "{notified:?} is not {why:?}");
+        assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    }
+}
+
+#[test]
+fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    node.world.advance(READY_GRACE);
+    let words = "rpc error: code = Unavailable desc = connection error: \
+                 desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
+                 connect: no such file or directory\"";
+    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
+    node.world
+        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.advance(seconds(1));
+    assert_eq!(node.notified(REG), Ok(()));
+}
+
+/// Returns the states of a driver's service before it is ready, by name.
+fn unready() -> [(&'static str, Option<Script>); 3] {
+    let unavailable = Answer::Status(14, "not yet");
+    let early = Script::serving([(node::NODE_GET_INFO, unavailable)]);
+    [
+        ("absent", None),
+        ("bound", None),
+        ("unavailable", Some(early)),
+    ]
+}
+
+/// Returns a node with a registrar whose driver is not ready yet.
+fn with_unready_driver(how: &str, early: Option<Script>) -> Node {
+    let mut node = Node::new();
+    if how != "absent" {
+        node.world.create(CSI, early);
+    }
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    assert_eq!(node.notified(REG), Err("not notified"), "{how}");
+    node
+}
+
+#[test]
+fn a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_registered() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.has_time_for_others();
+        node.world.advance(Duration::from_millis(300));
+        assert_eq!(node.notified(REG), Err("not notified"), "{how}");
+        node.world
+            .create(CSI, Script::serving([knows_node("node-1")]));
+        node.world.advance(Duration::from_millis(300));
+        assert_eq!(node.notified(REG), Ok(()), "{how}");
+        let registrar = node.world.plugin(REG);
+        assert_eq!((registrar.asked, registrar.notified.len()), (1, 1), "{how}");
+        assert_eq!(node.world.plugin(CSI).called[0], node::NODE_GET_INFO);
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_ready_after_two_seconds_is_refused_and_told_the_last_failure() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.world.advance(Duration::from_millis(1999));
+        assert_eq!(node.notified(REG), Err("not notified"), "{how}");
+        node.world.advance(Duration::from_millis(1));
+        assert!(node.notified(REG).unwrap_err().starts_with(FAILED), "{how}");
+        // Dialed at 0, 50, 150, 350, 750 and 1550 ms, and at the end.
+        assert_eq!(node.world.dials[Path::new(CSI)], 7, "{how}");
+        node.world.advance(seconds(1));
+        assert_eq!(node.world.plugin(REG).asked, 2, "{how}");
+        assert_eq!(node.world.dials[Path::new(CSI)], 8, "{how}");
+    }
+}
+
+#[test]
+fn a_driver_that_fails_in_another_way_is_refused_at_once() {
+    let answer = Answer::Status(9, "no cloud here");
+    let node = with_driver([(node::NODE_GET_INFO, answer)]);
+    let words = "rpc error: code = FailedPrecondition desc = no cloud here";
+    assert_eq!(node.notified(REG), Err(&*format!("{FAILED}{words}")));
+}
+
+#[test]
+fn a_driver_that_goes_before_it_is_ready_is_not_called_again() {
+    for (how, early) in unready() {
+        let mut node = with_unready_driver(how, early);
+        node.world.vanish(REG);
+        let dials = node.world.dials[Path::new(CSI)];
+        node.world.advance(seconds(10));
+        assert_eq!(node.world.dials[Path::new(CSI)], dials, "{how}");
+        assert_eq!(node.world.counts(), (0, 0), "{how}");
+    }
+}
+
+#[test]
+fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
+    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
+    node.world.advance(seconds(119));
+    assert_eq!(node.notified(REG), Err("not notified"));
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    let words = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
+}
+
+#[test]
+fn a_driver_that_goes_while_it_is_asked_leaves_nothing_behind() {
+    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
+    assert_eq!(node.world.open_to(CSI), 1);
+    node.world.vanish(REG);
+    assert_eq!(node.world.open_to(CSI), 0);
+    assert_eq!(node.world.counts(), (0, 0));
+    node.world.advance(2 * CSI_NODE_INFO_TIMEOUT);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+}
+
+/// Returns the error for a driver that is not acceptable, in kubelet's words.
+fn invalid(endpoint: &str, why: &str) -> String {
+    format!(
+        "plugin validation failed with err: validation failed for CSI Driver disk.example at \
+         endpoint {endpoint}: kubernetes.io/csi: ValidatePlugin for CSI driver \"disk.example\" \
+         failed. {why}"
+    )
+}
+
+#[test]
+fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_each() {
+    const STALLED: [&str; 2] = ["/r/stalled-0", "/r/stalled-1"];
+    let mut node = Node::new();
+    for socket in STALLED {
+        let endpoint = socket.replace("/r", "/p");
+        let opened = [(node::NODE_GET_INFO, Answer::Stream(Vec::new()))];
+        node.world.create(&endpoint, Script::serving(opened));
+        let mut stalled = registrar(&["1.0.0"]);
+        stalled.info.endpoint = endpoint;
+        node.world.appear(socket, stalled);
+    }
+    node.world
+        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    node.world.advance(2 * STALLED_AFTER);
+    assert_eq!(node.notified(REG), Ok(()));
+
+    // A driver that replies after all is too late.
+    let Answer::Octets(reply) = knows_node("node-2").1 else {
+        panic!("a reply");
+    };
+    node.world.push("/p/stalled-0", &reply);
+    node.world.end_streams("/p/stalled-0", 0);
+    let notified = node.notified(STALLED[0]).expect_err("the name is taken");
+    assert!(
+        notified.starts_with(FAILED) && notified.contains("nother driver with the same name"),
+        "{notified}"
+    );
+    let driver = node.knows.csi_drivers.get("disk.example");
+    assert_eq!(driver.expect("it is there").node_id, "node-1");
+}
+
+#[test]
+fn csi2_a_driver_without_a_version_1_is_refused_and_told_why() {
+    for (versions, why) in [
+        (
+            &[][..],
+            "Plugin returned an empty list for supported versions",
+        ),
+        (
+            &["0.3.0"],
+            "None of the versions specified [\"0.3.0\"] are supported. \
+             err=highest supported version reported by driver is 0.3.0, must be v1.x",
+        ),
+        (
+            &["2.0.1", "boo"],
+            "None of the versions specified [\"2.0.1\" \"boo\"] are supported. \
+             err=could not find a highest supported version from versions ([2.0.1 boo]) reported \
+             by this driver: could not parse \"boo\" as version",
+        ),
+    ] {
+        let mut node = Node::new();
+        node.world.appear(REG, registrar(versions));
+        assert_eq!(node.notified(REG), Err(&*invalid(CSI, why)));
+    }
+}
+
+#[test]
+fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
+    let taken = |version: &str| {
+        let why = "Another driver with the same name is already registered with a higher \
+                   supported version";
+        invalid("/p/new.sock", &format!("{why}: \"{version}\""))
+    };
+    let (taken, lower) = (taken("1.0.0"), taken("1.2.0"));
+    for (first, name, second, notified) in [
+        (&["v1.0.0"][..], "other.example", "v1.0.0", Ok(())),
+        (&["v1.0.0"], "disk.example", "v1.0.0", Err(&*taken)),
+        (&["v1.2.0"], "disk.example", "v1.1.9", Err(&*lower)),
+        (
+            &["v0.3.0", "v0.2.0", "v1.0.0"],
+            "disk.example",
+            "v1.0.1",
+            Ok(()),
+        ),
+    ] {
+        let mut node = Node::new();
+        node.world.create(CSI, Script::serving([knows_node("old")]));
+        node.world
+            .create("/p/new.sock", Script::serving([knows_node("new")]));
+        node.world.appear(REG, registrar(first));
+        let mut late = registrar(&[second]);
+        late.info.name = name.into();
+        late.info.endpoint = "/p/new.sock".into();
+        node.world.appear("/r/new-reg.sock", late);
+        assert_eq!(node.notified(REG), Ok(()));
+        assert_eq!(
+            node.notified("/r/new-reg.sock"),
+            notified,
+            "{name} {second}"
+        );
+    }
+}
+
+#[test]
+fn a_driver_whose_name_was_taken_is_registered_at_the_moment_it_is_free() {
+    let mut node = with_driver([knows_node("old")]);
+    let mut late = registrar(&["1.0.0"]);
+    late.info.endpoint = "/p/new.sock".into();
+    node.world
+        .create("/p/new.sock", Script::serving([knows_node("new")]));
+    node.world.appear("/r/new-reg.sock", late);
+    assert!(node.notified("/r/new-reg.sock").is_err());
+    node.world.vanish(REG);
+    assert_eq!(node.notified("/r/new-reg.sock"), Ok(()));
+    let driver = node.knows.csi_drivers.get("disk.example");
+    assert_eq!(driver.expect("a driver").node_id, "new");
+}
+
+#[test]
+fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
+    let mut node = with_driver([knows_node("old")]);
+    let mut late = registrar(&["1.0.1"]);
+    late.info.endpoint = "/p/new.sock".into();
+    node.world
+        .create("/p/new.sock", Script::serving([knows_node("new")]));
+    node.world.appear("/r/new-reg.sock", late);
+    let node_id = |node: &Node| {
+        node.knows
+            .csi_drivers
+            .get("disk.example")
+            .map(|it| it.node_id.clone())
+    };
+    assert_eq!(node_id(&node).as_deref(), Some("new"));
+    node.world.vanish("/r/new-reg.sock");
+    assert_eq!(node_id(&node).as_deref(), Some("old"));
+}

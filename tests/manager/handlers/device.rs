@@ -1,0 +1,432 @@
+//! Device plugins.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plugind::config::{
+    BACKOFF, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY,
+    READY_GRACE,
+};
+use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
+use prost::Message as _;
+
+use crate::handlers::log;
+use crate::handlers::node::{Node, seconds};
+use crate::script::{Answer, Script};
+
+pub(crate) const REG: &str = "/r/gpu-reg.sock";
+pub(crate) const GPU: &str = "/p/gpu.sock";
+pub(crate) const RESOURCE: &str = "example.com/gpu";
+
+/// Returns a list of healthy devices; one whose name ends in `!` is unhealthy.
+fn list(ids: &[&str]) -> Vec<u8> {
+    let devices = ids.iter().map(|id| Device {
+        id: id.trim_end_matches('!').into(),
+        health: if id.ends_with('!') {
+            "Unhealthy"
+        } else {
+            "Healthy"
+        }
+        .into(),
+        topology: None,
+    });
+    let devices = devices.collect();
+    ListAndWatchResponse { devices }.encode_to_vec()
+}
+
+/// Returns a device plugin that answers `ListAndWatch` with this.
+pub(crate) fn lists(answer: Answer) -> Script {
+    let options = DevicePluginOptions {
+        pre_start_required: true,
+        get_preferred_allocation_available: false,
+    };
+    Script::serving([
+        (
+            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+            Answer::Octets(options.encode_to_vec()),
+        ),
+        (device_plugin::LIST_AND_WATCH, answer),
+    ])
+}
+
+pub(crate) fn registrar(endpoint: &str) -> Script {
+    let mut script = Script::good("DevicePlugin", RESOURCE);
+    script.info.endpoint = endpoint.into();
+    script.info.supported_versions = vec!["v1beta1".into()];
+    script
+}
+
+/// Returns a node on which a plugin with this service has just registered.
+pub(crate) fn with_plugin(service: Script) -> Node {
+    let mut node = Node::new();
+    node.world.create(GPU, service);
+    node.world.appear(REG, registrar(GPU));
+    node
+}
+
+fn with_devices(ids: &[&str]) -> Node {
+    with_plugin(lists(Answer::Stream(vec![list(ids)])))
+}
+
+/// Returns the devices of the resource, the unhealthy ones with a `!`, or `None` if the resource is
+/// not known.
+fn devices(node: &Node) -> Option<String> {
+    let plugin = node.knows.device_plugins.get(RESOURCE)?;
+    let devices = plugin.devices.iter();
+    let shown = devices.map(|it| format!("{}{}", it.id, if it.is_healthy { "" } else { "!" }));
+    Some(shown.collect::<Vec<_>>().join(" "))
+}
+
+#[track_caller]
+fn assert_devices(node: &Node, expected: &str) {
+    assert_eq!(devices(node).as_deref(), Some(expected));
+}
+
+#[test]
+fn a_plugin_s_options_and_devices_are_known_as_long_as_it_is_registered() {
+    let mut node = with_devices(&["a", "b!"]);
+    assert_eq!(node.notified(REG), Ok(()));
+    let plugin = node.knows.device_plugins.get(RESOURCE).expect("a plugin");
+    assert!(plugin.pre_start_required && !plugin.preferred_allocation && plugin.is_connected);
+    assert_devices(&node, "a b!");
+    assert_eq!(node.world.open_to(GPU), 1);
+    node.world.vanish(REG);
+    assert_eq!(devices(&node), None);
+    assert_eq!(node.world.open_to(GPU), 0);
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+}
+
+#[test]
+fn options_and_devices_are_asked_for_on_one_connection() {
+    let node = with_devices(&["a"]);
+    assert_devices(&node, "a");
+    assert_eq!(node.world.dials[Path::new(GPU)], 1);
+    assert_eq!(node.world.open_to(GPU), 1);
+}
+
+#[test]
+fn dm4_dm5_a_resource_that_registers_through_three_sockets_has_the_newest_one_s_devices() {
+    let mut node = Node::new();
+    for (socket, endpoint, ids) in [
+        ("/r/x", "/p/x", &["one", "two"][..]),
+        ("/r/x.new", "/p/x.new", &["one", "two"]),
+        ("/r/x.third", "/p/x.third", &["three"]),
+    ] {
+        node.world
+            .create(endpoint, lists(Answer::Stream(vec![list(ids)])));
+        node.world.appear(socket, registrar(endpoint));
+        assert_eq!(node.notified(socket), Ok(()));
+        assert_devices(&node, &ids.join(" "));
+    }
+    for (socket, left) in [
+        ("/r/x", Some("three")),
+        ("/r/x.third", Some("one two")),
+        ("/r/x.new", None),
+    ] {
+        node.world.vanish(socket);
+        assert_eq!(devices(&node).as_deref(), left, "{socket} has gone");
+    }
+}
+
+#[test]
+fn dm6_devices_of_a_lost_plugin_are_unhealthy_and_kept_and_forgotten_after_the_grace_period() {
+    let mut node = with_devices(&["a", "b"]);
+    node.world.remove(GPU);
+    node.world.cut(GPU);
+    assert_devices(&node, "a! b!");
+    node.world.advance(DEVICE_GRACE.saturating_sub(seconds(1)));
+    assert_devices(&node, "a! b!");
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    assert_eq!(devices(&node), None);
+    assert_eq!(
+        node.notified(REG),
+        Ok(()),
+        "the plugin is registered nevertheless"
+    );
+}
+
+#[test]
+fn dm8_two_lists_arrive_in_order_and_the_second_replaces_the_first() {
+    let mut node = with_devices(&["a", "b", "c"]);
+    assert_devices(&node, "a b c");
+    for (devices, known) in [(&["b!", "d"][..], "b! d"), (&["b", "d"], "b d"), (&[], "")] {
+        node.world.push(GPU, &list(devices));
+        node.world.advance(LIST_INTERVAL);
+        assert_devices(&node, known);
+    }
+}
+
+#[test]
+fn dm11_a_plugin_that_connects_three_times_has_one_client_and_a_failure_leaves_nothing_open() {
+    let mut node = with_devices(&["a"]);
+    for _ in 0..2 {
+        node.world.appear(REG, registrar(GPU));
+        assert_eq!(node.notified(REG), Ok(()));
+        assert_eq!(node.world.open_to(GPU), 1);
+    }
+    assert_eq!(node.knows.device_plugins.all(RESOURCE).len(), 1);
+    let mut node = Node::new();
+    node.world.create(GPU, Script::serving([]));
+    node.world.appear(REG, registrar(GPU));
+    assert!(node.notified(REG).is_err());
+    assert_eq!((devices(&node), node.world.open_to(GPU)), (None, 0));
+}
+
+#[test]
+fn a_plugin_that_does_not_state_its_options_is_not_used_and_is_told_why() {
+    for (answer, why) in [
+        (
+            Answer::Status(2, "no"),
+            "failed to get device plugin options: rpc error: code = Unknown desc = no",
+        ),
+        (
+            Answer::Octets(vec![0xff]),
+            "failed to get device plugin options: rpc error: code = Internal desc = \
+             grpc: failed to unmarshal the received message: ",
+        ),
+        (
+            Answer::Octets(vec![0; 10_000]),
+            "failed to get device plugin options: rpc error: code = ResourceExhausted desc = \
+             grpc: received message larger than max (10000 vs. 4096)",
+        ),
+        (
+            Answer::Close,
+            "failed to get device plugin options: rpc error: code = Unavailable desc = \
+             error reading from server: EOF",
+        ),
+    ] {
+        let mut service = lists(Answer::Stream(vec![list(&["a"])]));
+        service
+            .services
+            .insert(device_plugin::GET_DEVICE_PLUGIN_OPTIONS, answer);
+        let mut node = with_plugin(service);
+        node.world.advance(READY_GRACE);
+        let notified = node.notified(REG).unwrap_err().to_owned();
+        let words = format!("plugin registration failed with err: {why}");
+        assert!(
+            notified.starts_with(&words),
+            "{notified:?} is not {words:?}"
+        );
+        assert_eq!(devices(&node), None);
+        let called = &node.world.plugin(GPU).called;
+        assert!(!called.contains(&device_plugin::LIST_AND_WATCH.to_owned()));
+    }
+}
+
+#[test]
+fn a_plugin_whose_endpoint_is_dead_is_refused_and_told_why() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(GPU));
+    node.world.advance(READY_GRACE);
+    let words = "plugin registration failed with err: failed to dial device plugin: \
+                 connection error: desc = \"transport: Error while dialing: \
+                 dial unix /p/gpu.sock: connect: no such file or directory\"";
+    assert_eq!(node.notified(REG), Err(words));
+}
+
+#[test]
+fn a_plugin_whose_endpoint_is_up_a_moment_later_is_told_once_that_it_is_registered() {
+    let mut node = Node::new();
+    node.world.create(GPU, None);
+    node.world.appear(REG, registrar(GPU));
+    node.world.advance(Duration::from_millis(150));
+    assert_eq!(node.notified(REG), Err("not notified"));
+    node.world
+        .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+    node.world.advance(Duration::from_millis(200));
+    assert_eq!(node.notified(REG), Ok(()));
+    assert_devices(&node, "a");
+    let registrar = node.world.plugin(REG);
+    assert_eq!((registrar.asked, registrar.notified.len()), (1, 1));
+}
+
+#[test]
+fn a_plugin_that_is_silent_about_its_options_is_refused_in_time_and_blocks_nobody() {
+    let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
+    let mut node = with_plugin(Script::serving([silent]));
+    node.has_time_for_others();
+    node.world.advance(DEVICE_OPTIONS_TIMEOUT);
+    let words = "failed to get device plugin options: \
+                 rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+    assert_eq!(
+        node.notified(REG),
+        Err(&*format!("plugin registration failed with err: {words}"))
+    );
+    assert_eq!(node.world.open_to(GPU), 0);
+}
+
+#[test]
+fn a_plugin_may_take_its_time_to_list_its_devices() {
+    let mut node = with_plugin(lists(Answer::Stream(Vec::new())));
+    assert_eq!(node.notified(REG), Ok(()));
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_devices(&node, "");
+    node.world.push(GPU, &list(&["a"]));
+    assert_devices(&node, "a");
+}
+
+#[test]
+fn a_stream_that_ends_is_opened_again_and_its_devices_are_healthy_again() {
+    for code in [0, 14] {
+        let mut node = with_devices(&["a"]);
+        node.world.end_streams(GPU, code);
+        assert_devices(&node, "a!");
+        node.has_time_for_others();
+        node.world.advance(seconds(1));
+        assert_devices(&node, "a");
+        node.world.advance(2 * DEVICE_GRACE);
+        assert_devices(&node, "a");
+    }
+}
+
+#[test]
+fn a_plugin_that_is_gone_in_mid_stream_and_back_is_used_again_however_late() {
+    let mut node = with_devices(&["a"]);
+    node.world.remove(GPU);
+    node.world.cut(GPU);
+    node.world.advance(2 * DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+    node.world
+        .create(GPU, lists(Answer::Stream(vec![list(&["b"])])));
+    node.world.advance(BACKOFF.cap);
+    assert_devices(&node, "b");
+}
+
+#[test]
+fn a_plugin_that_lists_nonsense_has_no_healthy_devices_and_is_asked_again_ever_more_rarely() {
+    for nonsense in [
+        Answer::Stream(vec![list(&["a"]), vec![0xff]]),
+        Answer::Status(13, "internal"),
+        Answer::Announce(u32::MAX),
+        Answer::Close,
+    ] {
+        let mut node = with_plugin(lists(Answer::Stream(vec![list(&["a"])])));
+        node.world
+            .plugin(GPU)
+            .services
+            .insert(device_plugin::LIST_AND_WATCH, nonsense.clone());
+        node.world.end_streams(GPU, 0);
+        node.world.advance(DEVICE_GRACE.saturating_sub(seconds(2)));
+        assert_eq!(node.world.open_to(GPU), 0, "{nonsense:?}");
+        let shown = devices(&node).expect("the devices are kept");
+        assert_eq!(shown, "a!", "{nonsense:?}");
+        let asked = node.world.plugin(GPU).called.len();
+        assert!((8..100).contains(&asked), "{asked} calls: {nonsense:?}");
+        assert_eq!(node.notified(REG), Ok(()));
+    }
+}
+
+#[test]
+fn a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again() {
+    log::collect();
+    let unimplemented = Answer::Status(12, "unknown method");
+    let mut node = with_plugin(lists(unimplemented.clone()));
+    assert_eq!(node.notified(REG), Ok(()));
+    node.world.advance(10 * BACKOFF.cap);
+    let calls = [
+        device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
+        device_plugin::LIST_AND_WATCH,
+    ];
+    assert_eq!(node.world.plugin(GPU).called, calls);
+    let why = "the peer returned UNIMPLEMENTED: unknown method";
+    let words = "does not implement ListAndWatch, so none of its devices can be used; \
+                 it is not called again until the plugin registers again";
+    let warning = format!("{REG}: DevicePlugin {RESOURCE}: {words}: {why}");
+    assert_eq!(log::take(), [warning]);
+    assert_eq!((devices(&node), node.notified(REG)), (None, Ok(())));
+
+    let mut node = with_devices(&["a"]);
+    node.world
+        .plugin(GPU)
+        .services
+        .insert(device_plugin::LIST_AND_WATCH, unimplemented);
+    node.world.end_streams(GPU, 0);
+    node.world.advance(seconds(60));
+    assert_devices(&node, "a!");
+    assert_eq!(node.world.plugin(GPU).called.len(), 3);
+    node.world.advance(DEVICE_GRACE);
+    assert_eq!(devices(&node), None);
+}
+
+#[test]
+fn a_plugin_may_take_two_minutes_to_state_its_options() {
+    let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
+    let mut node = with_plugin(Script::serving([silent]));
+    node.world.advance(seconds(119));
+    assert_eq!(node.notified(REG), Err("not notified"));
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    assert!(node.notified(REG).is_err());
+}
+
+#[test]
+fn a_plugin_that_is_no_extended_resource_is_refused_and_told_why() {
+    let mut node = Node::new();
+    let mut plugin = registrar(GPU);
+    plugin.info.name = "gpu".into();
+    node.world.appear(REG, plugin);
+    let words = "invalid name of device plugin socket: the ResourceName \"gpu\" is invalid";
+    assert_eq!(
+        node.notified(REG),
+        Err(&*format!("plugin validation failed with err: {words}"))
+    );
+    let mut plugin = registrar(GPU);
+    plugin.info.supported_versions = vec!["v1".into()];
+    node.world.appear(REG, plugin);
+    let words = "manager version, v1beta1, is not among plugin supported versions [v1]";
+    assert_eq!(
+        node.notified(REG),
+        Err(&*format!("plugin validation failed with err: {words}"))
+    );
+}
+
+/// Returns the warning about a list that is rejected for this reason.
+fn warning(why: &str) -> String {
+    format!(
+        "{REG}: DevicePlugin {RESOURCE}: rejected its device list; what it listed \
+         before stays in force; make it list fewer devices: {why}"
+    )
+}
+
+#[test]
+fn a_device_list_that_is_too_long_or_too_large_is_warned_about_once_until_one_is_accepted() {
+    let too_long = [0x0a, 0].repeat(MAX_DEVICES + 1);
+    let too_large = vec![0; MAX_REPLY + 1];
+    let rejected = [
+        (
+            too_long,
+            "too many devices in the ListAndWatch message devices=16385 limit=16384",
+        ),
+        (
+            too_large,
+            "the ListAndWatch message is too large octets=4194305 limit=4194304",
+        ),
+    ];
+    for (message, why) in rejected {
+        log::collect();
+        let mut node = with_plugin(lists(Answer::Stream(vec![message.clone()])));
+        node.world.advance(Duration::from_micros(1));
+        assert_eq!(log::take(), [warning(why)]);
+        for _ in 0..10 {
+            node.world.advance(BACKOFF.cap);
+        }
+        assert!(
+            node.world.dials[Path::new(GPU)] > 5,
+            "the plugin is called again"
+        );
+        assert!(log::take().is_empty());
+
+        node.world
+            .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+        node.world.advance(BACKOFF.cap);
+        assert_devices(&node, "a");
+        assert!(log::take().is_empty());
+        node.world.advance(LIST_INTERVAL);
+        node.world.push(GPU, &message);
+        node.world.advance(Duration::from_micros(1));
+        assert_devices(&node, "a");
+        assert_eq!(log::take(), [warning(why)]);
+    }
+}

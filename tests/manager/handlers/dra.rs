@@ -1,0 +1,298 @@
+//! DRA drivers.
+
+use std::path::Path;
+
+use plugind::config::BACKOFF;
+use plugind::handler::dra::{Health, Service};
+use plugind::proto::v1alpha1::{
+    DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse, dra_resource_health,
+};
+use prost::Message as _;
+
+use crate::handlers::node::{Node, seconds};
+use crate::script::{Answer, Script};
+
+const REG: &str = "/r/nic-reg.sock";
+const NIC: &str = "/p/nic.sock";
+const NEW_REG: &str = "/r/nic-2-reg.sock";
+const NEW: &str = "/p/nic-2.sock";
+const DRIVER: &str = "nic.example";
+const ALPHA: &[&str] = &["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
+
+fn registrar(endpoint: &str, services: &[&str]) -> Script {
+    let mut script = Script::good("DRAPlugin", DRIVER);
+    script.info.endpoint = endpoint.into();
+    script.info.supported_versions = services.iter().map(|&it| it.to_owned()).collect();
+    script
+}
+
+/// Returns a node on which a driver has registered that reports `services` and serves `service`.
+fn with_driver(services: &[&str], service: Script) -> Node {
+    let mut node = Node::new();
+    node.world.create(NIC, service);
+    node.world.appear(REG, registrar(NIC, services));
+    node
+}
+
+/// Returns a report of the health of the device `nic-0`.
+fn health(health: Health) -> Vec<u8> {
+    let device = DeviceHealth {
+        device: Some(DeviceIdentifier {
+            pool_name: "node".into(),
+            device_name: "nic-0".into(),
+        }),
+        health: health.into(),
+        ..DeviceHealth::default()
+    };
+    let devices = vec![device];
+    NodeWatchResourcesResponse { devices }.encode_to_vec()
+}
+
+fn watch(answer: Answer) -> Script {
+    Script::serving([(dra_resource_health::NODE_WATCH_RESOURCES, answer)])
+}
+
+/// Returns the known health of the only device, if any.
+fn known_health(node: &Node) -> Option<Health> {
+    let driver = node.knows.dra_drivers.get(DRIVER)?;
+    let device = driver.devices.first();
+    device.map(|(_, device)| device.health)
+}
+
+/// Returns the endpoint of the driver to use.
+fn current(node: &Node) -> Option<String> {
+    let driver = node.knows.dra_drivers.get(DRIVER)?;
+    Some(driver.plugin.endpoint.display().to_string())
+}
+
+#[test]
+fn dra1_dra3_a_driver_that_lists_no_service_that_is_known_is_refused_and_told_why() {
+    for (services, why) in [
+        (
+            &[][..],
+            "empty list of supported gRPC services (aka supported versions)",
+        ),
+        (
+            &["1.0.0"],
+            "none of services supported by the plugin ([\"1.0.0\"]) are supported by the kubelet \
+             ([\"v1.DRAPlugin\" \"v1beta1.DRAPlugin\"])",
+        ),
+    ] {
+        let node = with_driver(services, Script::serving([]));
+        let words = format!(
+            "plugin validation failed with err: invalid supported gRPC versions of DRA driver \
+             plugin {DRIVER} at endpoint {NIC}: {why}"
+        );
+        assert_eq!(node.notified(REG), Err(&*words));
+    }
+}
+
+#[test]
+fn dra2_the_first_service_that_is_known_is_chosen() {
+    for services in [
+        &["v1beta1.DRAPlugin"][..],
+        &["v1beta1.DRAPlugin", "v1alpha1.NodeHealth"],
+        &["v1beta1.DRAPlugin", "v1.DRAPlugin"],
+    ] {
+        let node = with_driver(services, Script::serving([]));
+        assert_eq!(node.notified(REG), Ok(()));
+        let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+        assert_eq!(driver.service, Service::V1Beta1);
+        assert_eq!(*driver.plugin.endpoint, *Path::new(NIC));
+    }
+}
+
+/// The error for a second plugin that has the driver's endpoint.
+const TAKEN: &str = "plugin registration failed with err: \
+                     endpoint /p/nic.sock already registered for DRA driver plugin nic.example";
+
+#[test]
+fn another_spelling_of_the_path_does_not_make_it_another_endpoint() {
+    for endpoint in ["/p/../p/nic.sock", "//p/./nic.sock"] {
+        let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+        node.world
+            .appear(NEW_REG, registrar(endpoint, &["v1.DRAPlugin"]));
+        let taken = TAKEN.replace("/p/nic.sock", endpoint);
+        assert_eq!(node.notified(NEW_REG), Err(&*taken));
+    }
+}
+
+#[test]
+fn a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    node.world.kill(REG);
+    node.world
+        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
+    assert_eq!(node.notified(NEW_REG), Ok(()));
+}
+
+#[test]
+fn a_plugin_that_was_refused_for_an_endpoint_is_registered_when_the_one_that_has_it_goes_down() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    node.world
+        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
+    assert_eq!(node.notified(NEW_REG), Err(TAKEN));
+    node.world.kill(REG);
+    assert_eq!(node.notified(NEW_REG), Ok(()));
+}
+
+#[test]
+fn dra4_a_second_endpoint_of_a_driver_is_accepted_and_current() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    node.world.create(NEW, Script::serving([]));
+    node.world
+        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    assert_eq!(node.notified(NEW_REG), Ok(()));
+    assert_eq!(node.knows.dra_drivers.all(DRIVER).len(), 2);
+    assert_eq!(current(&node).as_deref(), Some(NEW));
+}
+
+#[test]
+fn dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    node.world
+        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
+    assert_eq!(node.notified(NEW_REG), Err(TAKEN));
+    node.world.create(NEW, Script::serving([]));
+    node.world
+        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    assert_eq!(current(&node).as_deref(), Some(NEW));
+    node.world.vanish(REG);
+    assert_eq!(current(&node).as_deref(), Some(NEW));
+    assert_eq!(node.knows.dra_drivers.all(DRIVER).len(), 1);
+}
+
+#[test]
+fn dra9_a_driver_that_was_removed_is_not_found_and_nothing_is_left_open() {
+    let mut node = with_driver(ALPHA, watch(Answer::Stream(vec![health(Health::Healthy)])));
+    assert_eq!(node.world.open_to(NIC), 2);
+    node.world.vanish(REG);
+    assert_eq!(current(&node), None);
+    assert_eq!(node.world.open_to(NIC), 0);
+    node.world.advance(2 * BACKOFF.cap);
+    assert_eq!((current(&node), node.world.open_to(NIC)), (None, 0));
+}
+
+#[test]
+fn a_driver_is_registered_before_it_is_connected_to_and_connected_once_it_answers() {
+    let mut node = Node::new();
+    node.world.appear(REG, registrar(NIC, &["v1.DRAPlugin"]));
+    assert_eq!(node.notified(REG), Ok(()));
+    let is_connected = |node: &Node| {
+        let driver = node.knows.dra_drivers.get(DRIVER);
+        driver.is_some_and(|driver| driver.is_connected)
+    };
+    assert!(!is_connected(&node));
+    node.has_time_for_others();
+    node.world.create(NIC, Script::serving([]));
+    node.world.advance(seconds(2));
+    assert!(is_connected(&node));
+    node.world.remove(NIC);
+    node.world.cut(NIC);
+    assert!(!is_connected(&node));
+}
+
+#[test]
+fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    let dials = |node: &Node| node.world.dials[Path::new(NIC)];
+    node.world.advance(seconds(10));
+    node.world.cut(NIC);
+    assert_eq!((dials(&node), node.world.open_to(NIC)), (2, 1));
+    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+    assert!(driver.is_connected);
+    node.world.remove(NIC);
+    node.world.advance(seconds(1));
+    node.world.cut(NIC);
+    assert_eq!(dials(&node), 3);
+    for (seconds_later, expected) in [(1, 4), (1, 5), (2, 6), (4, 7)] {
+        node.world.advance(seconds(seconds_later));
+        assert_eq!(dials(&node), expected);
+    }
+}
+
+#[test]
+fn a_driver_that_accepts_and_then_speaks_something_else_is_not_connected() {
+    let service = Script {
+        babble: Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        ..Script::serving([])
+    };
+    let mut node = with_driver(&["v1.DRAPlugin"], service);
+    node.world.advance(seconds(60));
+    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+    assert!(!driver.is_connected);
+    let dials = node.world.dials[Path::new(NIC)];
+    assert!((5..20).contains(&dials), "{dials} dials in a minute");
+}
+
+#[test]
+fn the_newest_that_is_connected_is_used_and_the_older_one_while_it_is_not() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    node.world
+        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    assert_eq!(
+        current(&node).as_deref(),
+        Some(NIC),
+        "the new one is not up yet"
+    );
+    node.world.create(NEW, Script::serving([]));
+    node.world.advance(seconds(2));
+    assert_eq!(current(&node).as_deref(), Some(NEW));
+    node.world.remove(NEW);
+    node.world.cut(NEW);
+    assert_eq!(current(&node).as_deref(), Some(NIC));
+}
+
+#[test]
+fn health_is_listened_to_and_not_known_while_nobody_tells_it() {
+    let mut node = with_driver(ALPHA, watch(Answer::Stream(vec![health(Health::Healthy)])));
+    assert_eq!(known_health(&node), Some(Health::Healthy));
+    node.world.push(NIC, &health(Health::Unhealthy));
+    assert_eq!(known_health(&node), Some(Health::Unhealthy));
+    node.world.end_streams(NIC, 14);
+    assert_eq!(known_health(&node), Some(Health::Unknown));
+    node.has_time_for_others();
+    node.world.advance(seconds(1));
+    assert_eq!(known_health(&node), Some(Health::Healthy));
+    node.world.push(NIC, &[0xff]);
+    assert_eq!(known_health(&node), Some(Health::Unknown));
+}
+
+#[test]
+fn health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is() {
+    let stable = &["v1.DRAPlugin", "v1.DRAResourceHealth"];
+    for (services, asked) in [
+        (&["v1.DRAPlugin"][..], None),
+        (ALPHA, Some(dra_resource_health::NODE_WATCH_RESOURCES)),
+        (stable, Some("/v1.DRAResourceHealth/NodeWatchResources")),
+    ] {
+        let mut node = with_driver(services, Script::serving([]));
+        let called = node.world.plugin(NIC).called.clone();
+        assert_eq!(called.first().map(String::as_str), asked);
+    }
+}
+
+#[test]
+fn a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again() {
+    let mut node = with_driver(ALPHA, Script::serving([]));
+    node.world.advance(10 * BACKOFF.cap);
+    assert_eq!(node.world.plugin(NIC).called.len(), 1);
+    assert_eq!(node.notified(REG), Ok(()));
+    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+    assert!(driver.is_connected);
+}
+
+#[test]
+fn a_driver_that_tells_too_much_of_its_health_is_asked_ever_more_rarely() {
+    for nonsense in [
+        Answer::Announce(u32::MAX),
+        Answer::Close,
+        Answer::Status(13, "internal"),
+    ] {
+        let mut node = with_driver(ALPHA, watch(nonsense));
+        node.world.advance(seconds(600));
+        let asked = node.world.plugin(NIC).called.len();
+        assert!((8..20).contains(&asked), "{asked} calls in ten minutes");
+        assert_eq!((node.notified(REG), known_health(&node)), (Ok(()), None));
+    }
+}

@@ -1,0 +1,197 @@
+//! Servers that close the connection in the middle of a call, gracefully or not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use h2::Reason;
+use plugind::grpc::{CallError, Code, TransparentRetry};
+use plugind::http2::{ConnectionError, ErrorCode, GoAwayReceived};
+use plugind::proto::pluginregistration::{InfoRequest, registration};
+use prost::Message as _;
+use tokio::sync::oneshot;
+
+use super::{h2_plugin, info};
+use crate::support::caller::{Caller, PATIENCE};
+use crate::support::frames::{DATA, Frame, GOAWAY, HEADERS};
+use crate::support::server::{Call, Server, Then, accept_h2};
+
+/// Returns what an `h2` server sends in the course of one `GetInfo`.
+fn recording() -> Vec<u8> {
+    let server = h2_plugin();
+    let mut caller = Caller::connect(server.socket());
+    caller.get_info().unwrap();
+    caller.received.concat()
+}
+
+/// Returns the position of the first frame of this type in `octets`, and the length of its payload.
+fn find(octets: &[u8], kind: u8) -> (usize, usize) {
+    let mut rest = octets.to_vec();
+    loop {
+        let at = octets.len() - rest.len();
+        let frame = Frame::take(&mut rest).expect("a frame of this type");
+        if frame.kind == kind {
+            return (at, frame.payload.len());
+        }
+    }
+}
+
+/// Returns the error of a `GetInfo` after which the server sends these octets and closes the
+/// connection.
+fn after(octets: &[u8]) -> CallError {
+    let server = Server::saying(octets, Then::Close);
+    let mut caller = Caller::connect(server.socket());
+    let error = caller.get_info().unwrap_err();
+    assert!(caller.client.is_closed());
+    error
+}
+
+#[test]
+fn a_server_that_closes_after_its_headers_is_unavailable() {
+    let octets = recording();
+    let (data, _) = find(&octets, DATA);
+    assert!(find(&octets, HEADERS).0 < data);
+    assert_eq!(after(&octets[..data]), eof(false));
+}
+
+#[test]
+fn a_server_that_closes_after_half_of_its_data_is_unavailable() {
+    let octets = recording();
+    let (data, length) = find(&octets, DATA);
+    assert_eq!(after(&octets[..data + 9 + length / 2]), eof(true));
+}
+
+#[test]
+fn a_server_that_closes_before_its_trailers_is_unavailable() {
+    let octets = recording();
+    let (data, length) = find(&octets, DATA);
+    let error = after(&octets[..data + 9 + length]);
+    assert_eq!(error, eof(false));
+    assert_eq!(error.code(), Code::Unavailable);
+    assert_eq!(
+        error.transparent_retry(),
+        TransparentRetry::Never,
+        "the server may have acted on it"
+    );
+}
+
+#[test]
+fn a_server_that_drains_still_answers_the_call_that_it_has() {
+    let (go, gone) = oneshot::channel::<()>();
+    let server = Server::run(async move |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let (request, respond) = connection.accept().await.unwrap().unwrap();
+        connection.graceful_shutdown();
+        tokio::spawn(async move {
+            let call = Call::read(request, respond).await;
+            gone.await.unwrap();
+            call.reply(&info().encode_to_vec());
+        });
+        assert!(connection.accept().await.is_none(), "no other call arrives");
+    });
+    let mut caller = Caller::connect(server.socket());
+    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    // The first GOAWAY announces the shutdown, the second one holds the last stream ID.
+    caller.run_until(|caller| goaways(caller) == 2);
+    let late = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, PATIENCE);
+    let late = caller.end(late).unwrap_err();
+    assert_eq!(late.code(), Code::Unavailable);
+    assert_ne!(
+        late.transparent_retry(),
+        TransparentRetry::Never,
+        "the call never reached the server"
+    );
+    go.send(()).unwrap();
+    assert_eq!(caller.end(call), Ok(info().encode_to_vec()));
+    caller.run_until(|caller| caller.client.is_closed());
+}
+
+fn goaways(caller: &Caller) -> usize {
+    let mut octets = caller.received.concat();
+    std::iter::from_fn(|| Frame::take(&mut octets))
+        .filter(|frame| frame.kind == GOAWAY)
+        .count()
+}
+
+#[test]
+fn a_server_that_gives_up_on_the_connection_is_quoted() {
+    let server = Server::run(async move |listener| {
+        let mut connection = accept_h2(&listener).await;
+        let _call = connection.accept().await.unwrap().unwrap();
+        connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+        while connection.accept().await.is_some() {}
+    });
+    let error = Caller::connect(server.socket()).get_info().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(
+        matches!(
+            error,
+            CallError::Connection {
+                error: ConnectionError::GoAwayReceived(GoAwayReceived {
+                    code: ErrorCode::ENHANCE_YOUR_CALM,
+                    ..
+                }),
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_server_that_resets_the_call_keeps_the_connection() {
+    let server = Server::h2(|call: Call| match &*call.path {
+        "/cancelled" => call.reset(Reason::CANCEL),
+        "/calm" => call.reset(Reason::ENHANCE_YOUR_CALM),
+        _ => call.reply(b"answered"),
+    });
+    let mut caller = Caller::connect(server.socket());
+    let mut code = |path| {
+        caller
+            .unary(path, &InfoRequest {})
+            .map_err(|error| error.code())
+    };
+    assert_eq!(code("/cancelled"), Err(Code::Cancelled));
+    assert_eq!(code("/calm"), Err(Code::ResourceExhausted));
+    assert_eq!(code("/other"), Ok(b"answered".to_vec()));
+}
+
+#[test]
+fn a_server_that_refuses_a_call_is_asked_once_more() {
+    let server = Server::h2(refusing(1));
+    let mut caller = Caller::connect(server.socket());
+    assert_eq!(
+        caller.unary("/any", &InfoRequest {}),
+        Ok(b"answered".to_vec())
+    );
+
+    let server = Server::h2(refusing(2));
+    let mut caller = Caller::connect(server.socket());
+    let error = caller.get_info().unwrap_err();
+    assert_eq!(error, CallError::Refused { again: false });
+    assert_eq!(error.transparent_retry(), TransparentRetry::Never);
+    let next = caller.unary("/any", &InfoRequest {});
+    assert_eq!(
+        next,
+        Ok(b"answered".to_vec()),
+        "the connection is still usable"
+    );
+}
+
+/// Refuses the first `calls` calls, and answers those that follow.
+fn refusing(calls: usize) -> impl Fn(Call) + Clone + Send + 'static {
+    let seen = Arc::new(AtomicUsize::new(0));
+    move |call| {
+        if seen.fetch_add(1, Ordering::Relaxed) < calls {
+            call.reset(Reason::REFUSED_STREAM);
+        } else {
+            call.reply(b"answered");
+        }
+    }
+}
+
+fn eof(inside_frame: bool) -> CallError {
+    CallError::Connection {
+        error: ConnectionError::Eof { inside_frame },
+        written: true,
+    }
+}

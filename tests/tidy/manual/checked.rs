@@ -1,0 +1,137 @@
+//! The configuration file in the manual: its keys, and the examples that `check-config` has read.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use super::help::Verb;
+use crate::binary::binary;
+
+/// A key of the configuration file.
+#[derive(Debug)]
+pub(crate) struct Key<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: &'a str,
+    pub(crate) text: &'a str,
+    /// The variable of the environment that has the same meaning.
+    pub(crate) variable: Option<String>,
+}
+
+/// Returns the keys, in the order of the options of `run`.
+pub(crate) fn keys(verbs: &[Verb]) -> Vec<Key<'_>> {
+    let run = verbs.iter().find(|it| it.name == "run").expect("a command");
+    let options = run
+        .own
+        .options()
+        .filter(|it| !it.is_standard() && it.long != "config");
+    let keys = options.map(|option| Key {
+        name: option.long,
+        value: option.value,
+        text: option.text,
+        variable: variable(option.long).filter(|_| !option.value.is_empty()),
+    });
+    keys.collect()
+}
+
+/// Returns the variable of the environment for a key.
+fn variable(key: &str) -> Option<String> {
+    let name = match key {
+        "type" => return None,
+        "socket" => "API_SOCKET".to_owned(),
+        other => other.replace('-', "_").to_uppercase(),
+    };
+    Some("PLUGIND_".to_owned() + &name)
+}
+
+/// Returns what `check-config` prints about the file with mistakes.
+pub(crate) fn problems() -> String {
+    let output = check(MISTAKES, &[]);
+    assert_eq!(output.status.code(), Some(78), "{output:?}");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// Runs `check-config` for a file with this content, and shows its path as the default one.
+fn check(content: &str, environment: &[(&str, &str)]) -> Output {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("plugind.conf");
+    fs::write(&file, content).expect("a file that can be written");
+    let mut command = Command::new(binary());
+    command.env_clear().envs(environment.iter().copied());
+    let mut output = command
+        .arg("check-config")
+        .arg(&file)
+        .output()
+        .expect("a run");
+    let path = file.to_str().expect("a path in UTF-8");
+    for text in [&mut output.stdout, &mut output.stderr] {
+        *text = String::from_utf8_lossy(text)
+            .replace(path, CONFIG)
+            .into_bytes();
+    }
+    output
+}
+
+/// A configuration.
+pub(crate) const EXAMPLE: &str = "\
+# Plugins of a node whose kubelet has --root-dir=/data/kubelet
+root-dir /data/kubelet
+device-plugins
+
+# Plugins report endpoints as seen in their containers
+map-path /var/lib/kubelet=/data/kubelet
+
+type CSIPlugin
+type DevicePlugin
+exec Toaster=/usr/local/lib/plugind/toaster
+on-down = deregister=5m  # an equals sign instead of a blank is accepted
+state-file /var/lib/plugind/state.json
+";
+
+/// A configuration with five mistakes.
+pub(crate) const MISTAKES: &str = "\
+plugin-dir /var/lib/kubelet/plugins_registry
+on-down remove
+memory-budget 512Ki
+observe yes
+state-file
+";
+
+/// The default configuration file.
+const CONFIG: &str = "/etc/plugind/plugind.conf";
+
+#[test]
+fn the_example_of_the_manual_is_a_valid_configuration() {
+    let output = check(EXAMPLE, &[]);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("on-down deregister=5m") || text.contains("on-down deregister=300s"));
+    let lines = EXAMPLE
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!(text.matches(CONFIG).count() >= lines.count() - 1, "{text}");
+}
+
+#[test]
+fn every_mistake_of_the_manual_has_its_line() {
+    let problems = problems();
+    assert_eq!(problems.lines().count(), MISTAKES.lines().count());
+    for (number, line) in (1..).zip(problems.lines()) {
+        assert!(
+            line.starts_with(&format!("plugind: {CONFIG}:{number}: ")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn every_variable_of_the_manual_is_read() {
+    let verbs = super::help::verbs();
+    let keys = keys(&verbs);
+    assert!(keys.len() > 10);
+    for variable in keys.iter().filter_map(|key| key.variable.as_deref()) {
+        let output = check("", &[(variable, "/x")]);
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).expect("text");
+        let is_read = text.contains("  # environment") || text.contains(&format!(" {variable}: "));
+        assert!(is_read, "{variable}: {text}");
+    }
+}

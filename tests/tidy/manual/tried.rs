@@ -1,0 +1,175 @@
+//! The completions in their shells.
+
+use std::process::{Command, Output};
+
+use super::{COMPLETIONS, in_crate, is_installed};
+use crate::skip::skip;
+
+#[test]
+fn bash_completes_commands_options_and_values() {
+    if !is_installed("bash") {
+        return skip("bash is not installed");
+    }
+    for (line, expected) in [
+        (&["plugind", "che"][..], "check-config"),
+        (&["plugind", "help", "wat"], "watch"),
+        (&["plugind", "-"], "-h --help -V --version"),
+        (&["plugind", "list", "--no"], "--no-headers"),
+        (
+            &["plugind", "run", "--device"],
+            "--device-plugins-dir --device-plugins",
+        ),
+        (&["plugind", "list", "-o", ""], "table wide json jsonl name"),
+        (&["plugind", "list", "--output", "=", "j"], "json jsonl"),
+        (
+            &["plugind", "list", "--output", "="],
+            "table wide json jsonl name",
+        ),
+        (&["plugind", "list", "-w", "--state", "De"], "Deregistering"),
+        (
+            &["plugind", "run", "--on-down", "d"],
+            "deregister deregister=",
+        ),
+        (&["plugind", "wait", "--timeout", "1"], ""),
+        (
+            &["plugind", "probe", "--type", "D"],
+            "DevicePlugin DRAPlugin",
+        ),
+        (&["plugind", "log", "d"], "default debug"),
+        (&["plugind", "run", "--plugins-dir", "src/gui"], "src/guide"),
+        (&["plugind", "run", "--config", "src/mai"], "src/main.rs"),
+        (&["plugind", "run", "--config", "no"], "none"),
+        (
+            &["plugind", "run", "--exec", "X", "=", "src/mai"],
+            "src/main.rs",
+        ),
+        (&["plugind", "probe", "src/mai"], "src/main.rs"),
+        (&["plugind", "wait", "CSI"], "CSIPlugin/disk.example"),
+        (&["plugind", "describe", "src/mai"], "src/main.rs"),
+        (&["plugind", "devices", ""], "example.com/gpu"),
+        (&["plugind", "devices", "example.org"], ""),
+    ] {
+        let expected = expected.split(' ').filter(|it| !it.is_empty());
+        assert_eq!(bash(line), expected.collect::<Vec<_>>(), "{line:?}");
+    }
+}
+
+#[test]
+fn zsh_completes_commands_options_and_values() {
+    if !is_installed("zsh") {
+        return skip("zsh is not installed");
+    }
+    check_syntax("zsh", "_plugind");
+    for (line, expected) in [
+        ("plugind che", "check-config"),
+        ("plugind help wat", "watch"),
+        ("plugind list --no", "--no-headers"),
+        ("plugind list --state=Sta", "Standby"),
+        ("plugind list -o js", "json"),
+        ("plugind run --unknown-types ig", "ignore"),
+        ("plugind run --plugins-dir ../../gui", "../../guide"),
+        ("plugind describe ../../mai", "main.rs"),
+        ("plugind log war", "warn"),
+    ] {
+        let mut timeout = Command::new("timeout");
+        timeout.args(["20", "zsh", "-f", "-c", ZSH, "zsh", line, expected]);
+        timeout.current_dir(in_crate(COMPLETIONS));
+        let output = timeout
+            .env("HOME", "/nonexistent")
+            .output()
+            .expect("zsh runs");
+        assert!(output.status.success(), "{line}: {output:?}");
+    }
+}
+
+#[test]
+fn fish_completes_commands_options_and_values() {
+    if !is_installed("fish") {
+        return skip("fish is not installed");
+    }
+    check_syntax("fish", "plugind.fish");
+    for (line, expected) in [
+        ("plugind che", "check-config"),
+        ("plugind help wat", "watch"),
+        ("plugind list --no", "--no-headers"),
+        ("plugind list -o j", "json jsonl"),
+        ("plugind list --output=w", "--output=wide"),
+        ("plugind run --unknown-types ", "accept ignore reject"),
+        ("plugind run --plugins-dir ../../gui", "../../guide/"),
+        ("plugind describe ../../mai", "../../main.rs"),
+        ("plugind log war", "warn"),
+    ] {
+        let output = run("fish", &["--no-config", "-c", FISH, line]);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let found = text.lines().filter_map(|it| it.split('\t').next());
+        let mut found: Vec<&str> = found.collect();
+        found.sort_unstable();
+        assert_eq!(found.join(" "), expected, "{line}");
+    }
+}
+
+/// Asserts that a shell finds nothing wrong with the syntax of its completions.
+#[track_caller]
+fn check_syntax(shell: &str, file: &str) {
+    let output = run(shell, &["-n", file]);
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
+/// Runs a program in the folder of the completions.
+fn run(program: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(in_crate(COMPLETIONS));
+    command
+        .env("HOME", "/nonexistent")
+        .output()
+        .expect("a shell")
+}
+
+/// Returns the completions of the last word of a line, in the root of the crate. `plugind list`
+/// prints names as plugins choose them.
+fn bash(line: &[&str]) -> Vec<String> {
+    let words = [&["--norc", "-c", BASH, "bash"], line].concat();
+    let mut command = Command::new("bash");
+    command
+        .args(words)
+        .current_dir(in_crate(""))
+        .env("HOME", "/nonexistent");
+    let output = command.output().expect("bash runs");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(str::to_owned).collect()
+}
+
+const BASH: &str = r#"
+plugind() {
+	if [[ ${4-} == DevicePlugin ]]; then
+		printf '%s\n' DevicePlugin/example.com/gpu 'DevicePlugin/$(id)'
+	else
+		printf '%s\n' CSIPlugin/disk.example 'CSIPlugin/$(id)' 'CSIPlugin/a b'
+	fi
+}
+source src/dist/completions/plugind.bash
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_plugind
+for word in "${COMPREPLY[@]}"; do printf '%s\n' "$word"; done
+"#;
+
+/// Types a line and a tab into an interactive shell, and waits until it shows the expected text.
+const ZSH: &str = r#"
+zmodload zsh/zpty || exit 3
+zpty shell zsh -f -i
+zpty -w shell 'PS1=; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print READY""NOW'
+zpty -r shell shown '*READYNOW*' || exit 4
+zpty -n -w shell "$1"$'\t'
+zpty -r shell shown "*$2*"
+"#;
+
+const FISH: &str = "source plugind.fish; complete -C $argv[1]";
