@@ -2,7 +2,7 @@
 //!
 //! `make test` runs everything that needs no further program; its last line counts what the machine
 //! could not run. Each test binary links the whole crate, so there are few, and a suite is a module
-//! of one. A whole binary: `cargo test --test manager`; one suite: `cargo test --test daemon api::`.
+//! of one. A whole binary: `cargo test --test manager`; a suite: `cargo test --test daemon api::`.
 //!
 //! | binary | suites | what they hold |
 //! |---|---|---|

@@ -13,7 +13,6 @@ mod manual;
 mod mistakes;
 mod proto;
 #[path = "../support/skip.rs"]
-#[allow(dead_code, reason = "a part of it is enough")]
 mod skip;
 mod source;
 mod words;
