@@ -105,7 +105,7 @@
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
 //! | systemd: notifications, passed sockets | `daemon/service/`, `daemon/process/passed.rs` |
 //! | events, their log lines, and how to add one | `manager/event.rs`, `manager/context.rs` |
-//! | manual pages, completions, lines of the log | `dist/man/`, `guide/log.rs`, `tests/tidy/manual/` |
+//! | manual pages, completions, log lines | `dist/man/`, `guide/log.rs`, `tests/tidy/manual/` |
 //! | a directory removed at run time | `daemon/event_loop/`, `watch/roots.rs` |
 //!
 //! # What is deliberately absent

@@ -6,8 +6,8 @@
 //! as [`metrics`]; the dry run ([`observe`]); plugins that announce themselves ([`announced`]);
 //! waiting in the queue for a permit ([`queue`]); too few descriptors ([`descriptors`]); handlers
 //! that change at run time ([`replaced`]); what operators see and request ([`records`]); the
-//! built-in handlers ([`handlers`]); and what holds in every order of events, restarts included ([`simulation`], whose handlers ask for
-//! [`wanted`] effects).
+//! built-in handlers ([`handlers`]); and what holds in every order of events, restarts included
+//! ([`simulation`], whose handlers ask for [`wanted`] effects).
 
 mod announced;
 mod beyond_kubelet;

@@ -1,6 +1,7 @@
 //! What an existing plugin may rely on: kubelet's own tests of its plugin manager, row by row, in
 //! virtual time. `PM` rows are about the two worlds and the reconciler, `GM` rows about the table
-//! of operations ([`table`]). Rows with real directories and sockets are in `tests/library/integration.rs`.
+//! of operations ([`table`]). Rows with real directories and sockets are in
+//! `tests/library/integration.rs`.
 
 mod table;
 

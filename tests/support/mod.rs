@@ -1,5 +1,5 @@
-//! What several suites use: the built binary and its daemon ([`daemon`], [`process`]), plugins, peers
-//! and callers on real sockets, and what a machine may lack.
+//! What several suites use: the built binary and its daemon ([`daemon`], [`process`]), plugins,
+//! peers and callers on real sockets, and what a machine may lack.
 
 #![allow(
     dead_code,
