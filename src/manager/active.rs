@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use super::connections::Connection;
+use super::context::Context;
 use super::ids::AttemptId;
-use super::operation::{Operation, Question};
+use super::measurement::{Measurement, code_of};
+use super::operation::{Operation, Question, Reply};
 use super::reconcile::Target;
+use crate::grpc::{self, Client};
 use crate::handler::{HandlerId, Plugin, Ticket};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -16,7 +19,7 @@ use crate::watch::Identity;
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) id: AttemptId,
-    /// `None` once the operation has ended, until that is processed.
+    /// `None` while it takes a step.
     pub(super) operation: Option<Operation>,
     /// The number of attempts to register this socket's plugin, this one included; 0 if the
     /// operation does not register.
@@ -48,16 +51,10 @@ pub(super) struct Pending {
 
 impl Active {
     /// Creates a run of an operation.
-    pub(super) fn new(
-        id: AttemptId,
-        operation: Operation,
-        target: Target,
-        identity: Identity,
-        number: u32,
-    ) -> Self {
+    pub(super) fn new(id: AttemptId, target: Target, identity: Identity, number: u32) -> Self {
         Self {
             id,
-            operation: Some(operation),
+            operation: None,
             number,
             target,
             identity,
@@ -73,5 +70,29 @@ impl Active {
     /// Returns the deadline of the connection.
     pub(super) fn connection_deadline(&self) -> Option<Time> {
         self.connection.as_ref()?.deadline()
+    }
+
+    /// Returns the client of the connection, once that is established.
+    pub(super) fn client(&mut self) -> Option<&mut Client> {
+        self.connection.as_mut()?.client.as_deref_mut()
+    }
+
+    /// Returns the reply that the connection has for the operation, after anything that may have
+    /// changed the connection.
+    pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Reply> {
+        let mut reply = None;
+        while let Some(event) = self.client()?.poll_event(context.now) {
+            if let grpc::Event::Finished { result, .. } = event {
+                if let Some((method, began)) = self.call.take() {
+                    context.measure(Measurement::Called {
+                        method,
+                        code: code_of(&result),
+                        took: context.now.saturating_since(began),
+                    });
+                }
+                reply = Some(result);
+            }
+        }
+        reply
     }
 }

@@ -170,7 +170,7 @@ impl Sockets {
         }
         self.restored -= usize::from(was_watched);
         context.emit(PluginEvent::of_plugin(&plugin, EventKind::Announced));
-        self.mark_dirty(socket_id);
+        self.mark_dirty(socket_id, context);
     }
 
     /// Has a plugin deregistered that has announced itself, because that does not hold any more.
@@ -179,7 +179,7 @@ impl Sockets {
             return;
         };
         self.withdraw(&mut socket, context);
-        self.put_back(socket);
+        self.put_back(socket, context);
     }
 
     /// Does the same for the plugin that is known under a path.

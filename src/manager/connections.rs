@@ -11,7 +11,7 @@
 //! that handlers keep open for registered plugins are never given up, so they get fewer than half
 //! of the descriptors.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use super::ids::{ConnectionId, SocketId};
 use super::messages::Output;
@@ -66,8 +66,6 @@ pub(super) struct Connections {
     programs: usize,
     /// The number of descriptors that may be used for plugins.
     limit: usize,
-    /// The sources of liveness that were given up, and that their sockets still have.
-    given_up: Vec<(SocketId, ConnectionId)>,
     /// The time of the last warning about a shortage of descriptors.
     warned_at: Option<Time>,
 }
@@ -87,7 +85,6 @@ impl Default for Connections {
             open: 0,
             programs: 0,
             limit: usize::MAX,
-            given_up: Vec::new(),
             warned_at: None,
         }
     }
@@ -206,31 +203,9 @@ impl Connections {
         by_operations.min(free / 2)
     }
 
-    /// Makes a descriptor available for an operation. Returns false if that fails.
-    pub(super) fn make_room_for_operation(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        self.room_for_operations() > 0 && self.make_room(outputs)
-    }
-
-    /// Makes a descriptor available for a handler's stream or connection. Returns false if that
-    /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
-    /// operation, and one for the call that a handler makes for it.
-    pub(super) fn make_room_for_stream(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        self.has_room_for_stream() && self.make_room(outputs)
-    }
-
     /// Returns whether a connection that is open may become that of a stream.
     pub(super) fn has_room_for_stream(&self) -> bool {
         self.used[STREAMS] < self.limit.saturating_sub(1) / 2
-    }
-
-    /// Makes a descriptor available. Returns false if that fails.
-    pub(super) fn make_room(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        while self.in_use() >= self.limit() {
-            if !self.give_up_liveness(outputs) {
-                return false;
-            }
-        }
-        true
     }
 
     /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open:
@@ -239,44 +214,16 @@ impl Connections {
         self.in_use() < self.limit - self.limit / 4
     }
 
-    /// Gives up sources of liveness for the next attempts, because the kernel has refused a
-    /// descriptor.
-    pub(super) fn used_up(&mut self, outputs: &mut VecDeque<Output>) {
-        for _ in 0..GIVEN_UP_AT_ONCE {
-            self.give_up_liveness(outputs);
-        }
-    }
-
-    /// Gives up the oldest source of liveness, which has the lowest number. A search finds it:
-    /// descriptors rarely run short. Returns false if there is none. A connection that is held open
-    /// is closed without GOAWAY, because only its socket could encode one.
-    fn give_up_liveness(&mut self, outputs: &mut VecDeque<Output>) -> bool {
-        let oldest = self
-            .owners
-            .iter()
-            .find_map(|(conn, owned)| match owned.owner {
-                Owner::Liveness(socket) => Some((*conn, socket, owned.is_open)),
-                _ => None,
-            });
-        let Some((conn, socket, is_open)) = oldest else {
-            return false;
-        };
-        self.remove(conn);
-        self.given_up.push((socket, conn));
-        if is_open {
-            outputs.push_back(Output::Hangup {
-                conn,
-                final_bytes: Vec::new(),
-            });
-        }
-        outputs.push_back(Output::UnwatchPeer { conn });
-        true
-    }
-
-    /// Removes and returns a source of liveness that was given up, and the socket that still has
-    /// it.
-    pub(super) fn poll_given_up(&mut self) -> Option<(SocketId, ConnectionId)> {
-        self.given_up.pop()
+    /// Removes the oldest source of liveness, which has the lowest number. A search finds it:
+    /// descriptors rarely run short. Returns its connection and socket, and whether it is open.
+    pub(super) fn remove_oldest_liveness(&mut self) -> Option<(ConnectionId, SocketId, bool)> {
+        let mut owners = self.owners.iter();
+        let oldest = owners.find_map(|(conn, owned)| match owned.owner {
+            Owner::Liveness(socket) => Some((*conn, socket, owned.is_open)),
+            _ => None,
+        })?;
+        self.remove(oldest.0);
+        Some(oldest)
     }
 
     /// Returns whether a warning that descriptors run short is due, and records it.
@@ -340,10 +287,6 @@ pub(super) fn close(client: &mut Client, now: Time) -> Vec<u8> {
 /// standard error, and the error if it cannot be executed.
 const DESCRIPTORS_OF_PROGRAM: usize = 3;
 
-/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
-/// for an operation and a handler's connections.
-const GIVEN_UP_AT_ONCE: usize = 4;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,29 +314,5 @@ mod tests {
         connections.last = ConnectionId(ConnectionId::MAX - 1);
         let next = [1, 2].map(|_| connections.add(Owner::Operation(SocketId(2))));
         assert_eq!((held.0, next.map(|conn| conn.0)), (1, [(1 << 29) - 1, 2]));
-    }
-
-    #[test]
-    fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
-        let mut connections = Connections::default();
-        let mut outputs = VecDeque::new();
-        connections.set_limit(DESCRIPTOR_RESERVE + 4);
-        for socket in [1, 2].map(SocketId) {
-            let conn = connections.add(Owner::Operation(socket));
-            assert!(connections.hand_over(conn, Owner::Liveness(socket)));
-        }
-        assert_eq!(
-            connections.in_use(),
-            4,
-            "a connection that is held counts twice"
-        );
-        assert!(connections.make_room_for_operation(&mut outputs));
-        let given_up = connections.poll_given_up();
-        assert_eq!(given_up.map(|(socket, _)| socket), Some(SocketId(1)));
-        assert!(matches!(
-            outputs.make_contiguous(),
-            [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
-        ));
-        assert_eq!((connections.liveness(), connections.in_use()), (1, 2));
     }
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
+use super::ids::{AttemptId, ConnectionId, SocketId};
 use super::measurement::{Limit, Measurement};
 use super::messages::Output;
-use super::operation::{Command, Outcome, Question};
-use super::registered::Registered;
+use super::operation::Event;
 use super::timers::Timers;
 use crate::budget::Budget;
 use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
-use crate::handler::{Plugin, Ticket};
+use crate::handler::{Event as HandlerEvent, HandlerId, Plugin, Reason, Ticket};
 use crate::time::Time;
 
 /// The environment of a step.
@@ -30,20 +30,22 @@ pub(super) struct Context {
     pub(super) timers: Timers,
     /// The requests to the daemon.
     pub(super) outputs: VecDeque<Output>,
-    /// The requests of the socket that takes a step, which are carried out next.
-    pub(super) requests: VecDeque<Request>,
-    /// The commands of the operation that takes a step; empty between steps.
-    pub(super) commands: Vec<Command>,
+    /// What is left to do, in the order of arrival; empty between inputs.
+    pub(super) work: VecDeque<Work>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
     /// The number of changes to the plugins that handlers know.
     pub(super) revision: u64,
     /// The changes of records.
     pub(super) changes: Changes,
-    /// The sockets about whose plugins handlers have reported something.
-    pub(super) reported: Vec<Arc<Path>>,
-    /// The sockets whose plugins have announced themselves and are to be deregistered.
-    pub(super) withdrawn: Vec<Arc<Path>>,
+}
+
+/// The recipient of an effect's events.
+#[derive(Clone, Debug)]
+pub(super) struct Recipient {
+    pub(super) handler: HandlerId,
+    /// The plugin that the effect belongs to; `None` if it is detached.
+    pub(super) plugin: Option<Arc<Plugin>>,
 }
 
 /// What the caller has decided.
@@ -56,25 +58,25 @@ pub(super) struct Policy {
     pub(super) is_stopping: bool,
 }
 
-/// What a socket cannot do by itself.
+/// What is left to do within the same input.
 #[derive(Debug)]
-pub(super) enum Request {
-    /// Connect to the socket.
-    Dial,
-    /// Ask the plugin's handler.
-    Ask(Question, Arc<Plugin>),
-    /// Abandon a question to a handler.
-    Abandon(Ticket, Arc<Plugin>),
-    /// The question to the handler has been open for a while: let the next socket of the name pass.
-    Stalled,
-    /// The plugin has left the actual state.
-    Left(Box<Registered>),
-    /// Check whether the registered plugin answers.
-    Check,
-    /// The announcement of the plugin does not hold any more, if it has announced itself.
-    Withdraw,
-    /// The operation has ended.
-    Ended(Outcome),
+pub(super) enum Work {
+    /// Examine a socket whose `is_dirty` is set: after all other work, deregistrations first.
+    Examine(SocketId),
+    /// Pass an event to the operation of that attempt, unless it has ended.
+    Operation(SocketId, AttemptId, Event),
+    /// Pass an answer to the operation that has asked.
+    Answer(Ticket, Result<(), Reason>),
+    /// Pass an event of an effect to its handler.
+    Effect(Recipient, HandlerEvent),
+    /// Have a handler, if there is one, resume a deregistration that the previous process owed.
+    Resume(Option<HandlerId>, Arc<Plugin>),
+    /// Deregister the plugin of that path, which has announced itself.
+    Withdraw(Arc<Path>),
+    /// Check the plugin of a socket slowly: its source of liveness was given up.
+    GivenUp(SocketId, ConnectionId),
+    /// Record that a handler has reported something about the plugin of that path.
+    Touch(Arc<Path>),
 }
 
 impl Context {
@@ -82,7 +84,7 @@ impl Context {
     pub(super) fn emit(&mut self, mut event: PluginEvent) {
         event.generation = self.changes.advance();
         if let (EventKind::Reported(_), Some(socket)) = (&event.kind, &event.socket) {
-            self.reported.push(socket.clone());
+            self.work.push_back(Work::Touch(socket.clone()));
         }
         event.log();
         self.outputs.push_back(Output::Event(Box::new(event)));
@@ -119,5 +121,92 @@ impl Context {
         let unwatched = self.plugins.saturating_sub(self.connections.liveness());
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
+    }
+}
+
+impl Context {
+    /// Makes a descriptor available for an operation. Returns false if that fails.
+    pub(super) fn make_room_for_operation(&mut self) -> bool {
+        self.connections.room_for_operations() > 0 && self.make_room()
+    }
+
+    /// Makes a descriptor available for a handler's stream or connection. Returns false if that
+    /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
+    /// operation, and one for the call that a handler makes for it.
+    pub(super) fn make_room_for_stream(&mut self) -> bool {
+        self.connections.has_room_for_stream() && self.make_room()
+    }
+
+    /// Makes a descriptor available. Returns false if that fails.
+    pub(super) fn make_room(&mut self) -> bool {
+        while self.connections.in_use() >= self.connections.limit() {
+            if !self.give_up_liveness() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives up sources of liveness for the next attempts, because the kernel has refused a
+    /// descriptor.
+    pub(super) fn used_up(&mut self) {
+        for _ in 0..GIVEN_UP_AT_ONCE {
+            self.give_up_liveness();
+        }
+    }
+
+    /// Gives up the oldest source of liveness. Returns false if there is none. A connection that is
+    /// held open is closed without GOAWAY, because only its socket could encode one.
+    fn give_up_liveness(&mut self) -> bool {
+        let Some((conn, socket, is_open)) = self.connections.remove_oldest_liveness() else {
+            return false;
+        };
+        self.work.push_back(Work::GivenUp(socket, conn));
+        if is_open {
+            self.outputs.push_back(Output::Hangup {
+                conn,
+                final_bytes: Vec::new(),
+            });
+        }
+        self.outputs.push_back(Output::UnwatchPeer { conn });
+        true
+    }
+}
+
+/// The number of sources of liveness that are given up when the kernel refuses a descriptor: enough
+/// for an operation and a handler's connections.
+const GIVEN_UP_AT_ONCE: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DESCRIPTOR_RESERVE;
+    use crate::manager::connections::Owner;
+
+    #[test]
+    fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
+        let mut context = Context::default();
+        let connections = &mut context.connections;
+        connections.set_limit(DESCRIPTOR_RESERVE + 4);
+        for socket in [1, 2].map(SocketId) {
+            let conn = connections.add(Owner::Operation(socket));
+            assert!(connections.hand_over(conn, Owner::Liveness(socket)));
+        }
+        assert_eq!(
+            connections.in_use(),
+            4,
+            "a connection that is held counts twice"
+        );
+        assert!(context.make_room_for_operation());
+        assert!(matches!(
+            context.work.make_contiguous(),
+            [Work::GivenUp(SocketId(1), _)]
+        ));
+        assert!(matches!(
+            context.outputs.make_contiguous(),
+            [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
+        ));
+        let connections = &context.connections;
+        assert_eq!((connections.liveness(), connections.in_use()), (1, 2));
     }
 }

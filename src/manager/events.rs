@@ -3,12 +3,10 @@
 //! Pure.
 
 use super::connections::Owner;
-use super::context::Context;
+use super::context::Work;
 use super::ids::{ConnectionId, SocketId};
 use super::messages::LivenessSource;
-use super::operation::Event;
 use super::process::Process;
-use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;
 use super::timers::{Scheduled, Timer};
@@ -18,9 +16,9 @@ use crate::config::{DEVICE_GRACE, OnDown, STOP_GRACE};
 impl Manager {
     pub(super) fn connected(&mut self, conn: ConnectionId, process: Option<Process>) {
         match self.context.connections.owner(conn) {
-            Some(Owner::Operation(id)) => {
-                self.with_socket(id, |socket, context| socket.connected(process, context));
-            }
+            Some(Owner::Operation(id)) => self.turn(id, |turn| {
+                turn.process(|socket, context| socket.connected(process, context));
+            }),
             Some(Owner::Call(id) | Owner::Stream(id)) => {
                 self.host.connected(id, &mut self.context);
             }
@@ -29,16 +27,15 @@ impl Manager {
     }
 
     pub(super) fn dial_failed(&mut self, conn: ConnectionId, error: DialError) {
-        let context = &mut self.context;
         if error == DialError::NoDescriptors {
-            context.connections.used_up(&mut context.outputs);
+            self.context.used_up();
         }
-        let owner = context.connections.owner(conn);
-        context.connections.remove(conn);
+        let owner = self.context.connections.owner(conn);
+        self.context.connections.remove(conn);
         match owner {
-            Some(Owner::Operation(id)) => {
-                self.with_socket(id, |socket, _| socket.dial_failed(error));
-            }
+            Some(Owner::Operation(id)) => self.turn(id, |turn| {
+                turn.process(|socket, _| socket.dial_failed(error));
+            }),
             Some(Owner::Call(id) | Owner::Stream(id)) => {
                 self.host.dial_failed(id, error, &mut self.context);
             }
@@ -52,27 +49,23 @@ impl Manager {
             return;
         }
         match self.context.connections.owner(conn) {
-            Some(Owner::Operation(id)) => self.with_socket(id, Socket::closed),
+            Some(Owner::Operation(id)) => self.turn(id, |turn| turn.process(Socket::closed)),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
-            Some(Owner::Liveness(_)) => self.process_ended(conn),
+            Some(Owner::Liveness(id)) => self.turn(id, |turn| turn.liveness_lost()),
             None => {}
         }
     }
 
     pub(super) fn process_ended(&mut self, conn: ConnectionId) {
         if let Some(Owner::Liveness(id)) = self.context.connections.owner(conn) {
-            self.with_socket(id, |socket, context| {
-                socket.liveness_lost(context);
-                None
-            });
+            self.turn(id, |turn| turn.liveness_lost());
         }
     }
 
     pub(super) fn peer_watched(&mut self, conn: ConnectionId, by: LivenessSource) {
         if let Some(Owner::Liveness(id)) = self.context.connections.owner(conn) {
-            self.with_socket(id, |socket, context| {
-                socket.peer_watched(by, context);
-                None
+            self.turn(id, |turn| {
+                turn.socket.peer_watched(by, &mut turn.manager.context);
             });
         }
     }
@@ -80,11 +73,10 @@ impl Manager {
     /// Processes what a connection has received.
     pub(super) fn poll_connection(&mut self, conn: ConnectionId) {
         match self.context.connections.owner(conn) {
-            Some(Owner::Operation(id)) => self.with_socket(id, Socket::poll_connection),
-            Some(Owner::Liveness(id)) => self.with_socket(id, |socket, context| {
-                socket.poll_liveness(context);
-                None
-            }),
+            Some(Owner::Operation(id)) => {
+                self.turn(id, |turn| turn.process(Socket::poll_connection));
+            }
+            Some(Owner::Liveness(id)) => self.turn(id, |turn| turn.poll_liveness()),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
             None => {}
         }
@@ -93,15 +85,15 @@ impl Manager {
     // --- Time, and the end ---
 
     pub(super) fn socket_timeout(&mut self, id: SocketId) {
-        self.with_socket(id, |socket, context| {
-            socket.applied.deadline = Scheduled::default();
-            socket.handle_timeout(context)
+        self.turn(id, |turn| {
+            turn.socket.applied.deadline = Scheduled::default();
+            turn.handle_timeout();
         });
     }
 
     pub(super) fn resync(&mut self) {
         self.resync = Scheduled::default();
-        self.sockets.mark_all_dirty();
+        self.sockets.mark_all_dirty(&mut self.context);
     }
 
     /// Has every plugin deregistered that another handler than that of its type has registered. Its
@@ -123,7 +115,7 @@ impl Manager {
             }
         }
         for id in replaced {
-            self.sockets.mark_dirty(id);
+            self.sockets.mark_dirty(id, &mut self.context);
         }
     }
 
@@ -147,7 +139,7 @@ impl Manager {
             down.push(socket.id);
         }
         for id in down {
-            self.sockets.mark_dirty(id);
+            self.sockets.mark_dirty(id, &mut self.context);
         }
     }
 
@@ -158,32 +150,25 @@ impl Manager {
             desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
         });
         for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
-            self.sockets.retry_now(id);
+            self.sockets.retry_now(id, &mut self.context);
         }
     }
 
     /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
     /// would notice.
     pub(super) fn stop(&mut self) {
-        let Context {
-            now,
-            policy,
-            timers,
-            ..
-        } = &mut self.context;
-        if std::mem::replace(&mut policy.is_stopping, true) {
+        let context = &mut self.context;
+        if std::mem::replace(&mut context.policy.is_stopping, true) {
             return;
         }
-        timers.set(Timer::Stop, &mut self.stop, Some(*now + STOP_GRACE));
+        let at = Some(context.now + STOP_GRACE);
+        context.timers.set(Timer::Stop, &mut self.stop, at);
         for socket in self.sockets.iter_mut() {
-            let is_committed = socket.is_committed();
-            if let Some(active) = socket.active.as_mut().filter(|_| !is_committed) {
-                active.target = Target::Gone;
-                let cancel = (socket.id, active.id, Event::Cancelled);
-                self.events.push_back(cancel);
+            if !socket.is_committed() {
+                socket.cancel(context);
             }
         }
-        self.sockets.mark_all_dirty(); // Their deadlines may depend on it.
+        self.sockets.mark_all_dirty(&mut self.context); // Their deadlines may depend on it.
     }
 
     /// Drops everything that still runs, because [`STOP_GRACE`] is over.
@@ -191,13 +176,12 @@ impl Manager {
         self.stop = Scheduled::default();
         let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
         for id in ids {
-            self.with_socket(id, |socket, context| {
-                socket.drop_operation(context);
-                None
-            });
+            self.turn(id, |turn| turn.drop_operation());
         }
         self.host.hang_up_all(&mut self.context);
-        self.host.stop();
-        self.events.clear();
+        // What is left concerns operations and handlers that have nothing to do any more.
+        self.context
+            .work
+            .retain(|work| matches!(work, Work::Examine(_)));
     }
 }

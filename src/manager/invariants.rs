@@ -18,13 +18,10 @@ impl Manager {
         let Context {
             timers,
             connections,
-            requests,
-            commands,
             plugins,
             ..
         } = &self.context;
-        assert!(self.events.is_empty() && requests.is_empty() && commands.is_empty());
-        assert!(!self.sockets.is_any_dirty(), "sockets are still dirty");
+        assert!(self.context.work.is_empty(), "something is left to do");
         let mut deadlines = self.host.deadlines();
         let singles = [self.limiter.deadline(), self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();

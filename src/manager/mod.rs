@@ -4,13 +4,13 @@
 //! requests to the daemon leave as an [`Output`]; bytes are read and written by [`ConnectionId`].
 //!
 //! ```text
-//!  Found, Lost                                    Name: lock, instances
-//!       |                                           ^
-//!       v                 events, claims            |
-//!    Sockets --> Socket <----------------> Manager -+-> Limiter: permits, queue
-//!                  |  operation, liveness   (router)|
-//!                  v                                v
-//!              Dial, Transmit, Hangup         HandlerHost: handlers, effects, programs
+//!  Found, Lost                                     Name: lock, instances
+//!       |                                            ^
+//!       v              events, actions               |
+//!    Sockets --> Turn <------------------> Manager --+-> Limiter: permits, queue
+//!                 |  operation, liveness   (router)  |
+//!                 v                                  v
+//!         Dial, Transmit, Hangup          HandlerHost: handlers, effects, programs
 //! ```
 //!
 //! Work is proportional to what changed: a socket is examined when something happens to it, when
@@ -18,20 +18,21 @@
 //! are in one index, so the next one is found without a search.
 //!
 //! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
-//! `active` (what exists, what a handler knows, what runs), `operation` (the state machine of one
-//! registration) and `commands` (how a socket carries it out). `names`, `limiter` and
-//! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
-//! `router` connects them all and `operations` starts operations; `events` and `outcomes` are the
-//! entry and the exit. `sockets` finds a socket by its path; `announced` has the
-//! plugins that announce themselves; `saved_state` saves and restores the registered plugins.
-//! `record` is what operators see of a socket, `changes` what has changed since they looked, and
-//! `request` what they can ask for. `measurement` is what is counted for the metrics.
+//! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
+//! registration. `turn` is what an event means for a socket, `actions` what its operation does, and
+//! `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
+//! `context`, `connections` and `timers` are their environment. `router` gives each socket its turn
+//! and passes on what is left to do; `events` is the entry. `sockets` finds a socket by its path;
+//! `announced` has the plugins that announce themselves; `saved_state` saves and restores the
+//! registered plugins. `record` is what operators see of a socket, `changes` what has changed since
+//! they looked, and `request` what they can ask for. `measurement` is what is counted for the
+//! metrics.
 
+mod actions;
 mod active;
 mod announced;
 mod announcement;
 mod changes;
-mod commands;
 mod connections;
 mod context;
 mod desired;
@@ -50,7 +51,6 @@ mod measurement;
 mod messages;
 mod names;
 mod operation;
-mod operations;
 mod outcomes;
 mod process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
@@ -66,9 +66,9 @@ mod sockets;
 mod state;
 mod status;
 mod timers;
+mod turn;
 mod verdict;
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,11 +110,10 @@ use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
 use connections::Owner;
-use context::Context;
+use context::{Context, Work};
 use host::HandlerHost;
 use limiter::Limiter;
 use names::Names;
-use operation::Event;
 use sockets::Sockets;
 use timers::Scheduled;
 
@@ -131,8 +130,6 @@ pub struct Manager {
     limiter: Limiter,
     /// The environment of the other parts: time, policy, connections, timers and outputs.
     context: Context,
-    /// The events of operations that have not been processed yet.
-    events: VecDeque<(SocketId, AttemptId, Event)>,
     last_attempt: AttemptId,
     resync: Scheduled,
     stop: Scheduled,
@@ -147,7 +144,6 @@ impl Manager {
             host: HandlerHost::new(handlers),
             limiter: Limiter::default(),
             context: Context::default(),
-            events: VecDeque::new(),
             last_attempt: AttemptId(0),
             resync: Scheduled::default(),
             stop: Scheduled::default(),
@@ -200,7 +196,9 @@ impl Manager {
             Input::ProgramEnded { id, outcome } => {
                 self.host.program_ended(id, outcome, &mut self.context);
             }
-            Input::Answered { ticket, result } => self.host.answered(ticket, result),
+            Input::Answered { ticket, result } => {
+                self.context.work.push_back(Work::Answer(ticket, result));
+            }
             Input::Reconsider => self.reconsider(),
             Input::Stop => self.stop(),
         }
@@ -210,7 +208,7 @@ impl Manager {
     /// Does what is due by `now`. Calling this early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         self.context.now = now;
-        if self.host.is_any_event() {
+        if !self.context.work.is_empty() {
             self.run_until_idle(); // Restored deregistrations are due since before the start.
         }
         while let Some(timer) = self.context.timers.pop_due(now) {

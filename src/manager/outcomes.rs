@@ -1,11 +1,8 @@
 //! The outcomes of operations: what they mean for the socket, for other sockets of the name and for
 //! handlers.
-//!
-//! Pure.
 
 use std::sync::Arc;
 
-use super::Manager;
 use super::active::Active;
 use super::announcement::AnnouncementError;
 use super::event::{DownConsequence, EventKind, PluginEvent};
@@ -16,236 +13,224 @@ use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
 use super::socket::Socket;
+use super::turn::Turn;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin};
 
-impl Manager {
+impl Turn<'_> {
     /// Records the outcome of an operation, and has its socket examined, unless the plugin was
     /// registered and the socket still exists.
-    pub(super) fn ended(&mut self, socket: &mut Socket, outcome: Outcome) {
-        let Some(active) = socket.active.take() else {
-            return;
-        };
-        socket.is_dirty = true;
+    pub(super) fn ended(&mut self, mut active: Active, outcome: Outcome) {
+        let promoted = active.promoted.take();
+        self.socket.is_dirty = true;
         match outcome {
-            Outcome::Registered(plugin) => self.was_registered(socket, &active, &plugin),
+            Outcome::Registered(plugin) => self.was_registered(&active, &plugin),
             Outcome::Deregistered(plugin, answer) => {
-                self.was_deregistered(&active, &plugin, answer);
+                let kind = answer.map_or_else(EventKind::NotUndone, |()| EventKind::Deregistered);
+                self.emit_of(&active, Some(&plugin), kind);
             }
-            Outcome::Observed(found) => self.was_observed(socket, &active, found),
-            Outcome::Alive(plugin) => self.alive(socket, &plugin),
-            Outcome::Changed(plugin) => {
-                self.emit_of(&active, &plugin, EventKind::PluginChanged);
-                self.names.set_up(&plugin, socket.id, false);
-                let desired = socket.desired_of(&active);
-                if let Some(restored) = desired.and_then(|it| it.restored.take()) {
-                    socket.deregister_restored(restored, active.identity, &mut self.context);
-                }
-                if let Some(registered) = &mut socket.registered {
-                    registered.health.must_deregister = true;
-                }
-            }
+            Outcome::Observed(found) => self.was_observed(&active, found),
+            Outcome::Alive(plugin) => self.alive(&plugin),
+            Outcome::Changed(plugin) => self.changed(&active, &plugin),
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
-                self.check_failed(socket, &failure);
+                self.check_failed(&failure);
             }
-            Outcome::Cancelled => log::debug!("{}: cancelled", socket.label(active.number)),
-            Outcome::Failed(failure) => self.failed(socket, &active, &failure),
+            Outcome::Cancelled => log::debug!("{}: cancelled", self.socket.label(active.number)),
+            Outcome::Failed(failure) => self.failed(&active, &failure),
         }
-        if let Some(promoted) = active.promoted {
-            self.announce_promoted(socket, &promoted);
+        if let Some(promoted) = promoted {
+            self.announce_promoted(&promoted);
         }
     }
 
-    /// Emits an event of an operation's plugin.
-    fn emit_of(&mut self, active: &Active, plugin: &Arc<Plugin>, kind: EventKind) {
-        self.context.emit(PluginEvent {
+    /// Emits an event of an operation, about the plugin if that is known.
+    fn emit_of(&mut self, active: &Active, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
+        self.manager.context.emit(PluginEvent {
             attempt: active.number,
-            ..PluginEvent::of_plugin(plugin, kind)
+            plugin: plugin.cloned(),
+            ..PluginEvent::of_socket(&self.socket.path, kind)
         });
     }
 
-    fn was_deregistered(
-        &mut self,
-        active: &Active,
-        plugin: &Arc<Plugin>,
-        answer: Result<(), Refusal>,
-    ) {
-        let kind = match answer {
-            Ok(()) => EventKind::Deregistered,
-            Err(refusal) => EventKind::NotUndone(refusal),
-        };
-        self.emit_of(active, plugin, kind);
-    }
-
-    fn was_registered(&mut self, socket: &mut Socket, active: &Active, plugin: &Arc<Plugin>) {
-        let now = self.context.now;
-        let desired = socket.desired_of(active);
+    fn was_registered(&mut self, active: &Active, plugin: &Arc<Plugin>) {
+        let now = self.manager.context.now;
+        let desired = self.socket.desired_of(active);
         let since = desired.as_ref().map_or(now, |it| it.wanted_since);
-        let took = now.saturating_since(since);
-        let registered = EventKind::Registered { took };
-        self.emit_of(active, plugin, registered);
         let mut predecessor = None;
         if let Some(desired) = desired {
             predecessor = desired.registered();
-            socket.is_dirty = false;
+            self.socket.is_dirty = false;
         }
-        let process = socket.registered.as_ref().and_then(|it| it.health.process);
+        let took = now.saturating_since(since);
+        self.emit_of(active, Some(plugin), EventKind::Registered { took });
+        let registered = self.socket.registered.as_ref();
+        let process = registered.and_then(|it| it.health.process);
         let uid = process.map(|process| process.uid);
-        let current = self.names.add(Instance {
+        let instance = Instance {
             plugin: plugin.clone(),
-            socket: socket.id,
+            socket: self.socket.id,
             uid,
             is_up: true,
-        });
+        };
+        let current = self.manager.names.add(instance);
         let replaced = current.map(|it| it.socket);
         if let Some(kind) = takeover(plugin, uid, current, predecessor) {
-            self.context.emit(PluginEvent::of_plugin(plugin, kind));
+            let context = &mut self.manager.context;
+            context.emit(PluginEvent::of_plugin(plugin, kind));
         }
         if let Some(replaced) = replaced {
-            self.touch_instance(replaced);
+            self.manager.touch_instance(replaced);
         }
-        if socket.announced().is_some() {
-            self.supersede(plugin, socket.id);
+        if self.socket.announced().is_some() {
+            self.manager.supersede(plugin, self.socket.id);
         }
-        let current = self.host.handlers().find(&plugin.kind);
-        if let Some(registered) = socket
-            .registered
-            .as_mut()
-            .filter(|_| active.handler != current)
-        {
+        let handler = self.manager.host.handlers().find(&plugin.kind);
+        if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
             // The handler was replaced meanwhile: the new one is to register the plugin.
             registered.health.must_deregister = true;
-            socket.is_dirty = true;
+            self.socket.is_dirty = true;
         }
+        let subject = (self.socket.id, plugin);
         if let Some(handler) = active.handler {
-            let subject = (socket.id, plugin);
-            self.host
-                .notify(handler, subject, &mut self.context, |handler, context| {
+            let context = &mut self.manager.context;
+            self.manager
+                .host
+                .notify(handler, subject, context, |handler, context| {
                     handler.registered(plugin, context);
                 });
         }
     }
 
     /// Reports to the handler which plugin of a name to use now, unless that plugin has gone, too.
-    fn announce_promoted(&mut self, socket: &Socket, plugin: &Arc<Plugin>) {
-        let current = self.names.current(plugin);
-        let Some(current) = current.filter(|it| it.plugin == *plugin) else {
+    fn announce_promoted(&mut self, plugin: &Arc<Plugin>) {
+        let current = self.manager.names.current(plugin);
+        let Some(id) = current
+            .filter(|it| it.plugin == *plugin)
+            .map(|it| it.socket)
+        else {
             return;
         };
-        self.context
-            .emit(PluginEvent::of_plugin(plugin, EventKind::Promoted));
-        let of = if current.socket == socket.id {
-            socket.registered.as_ref()
+        let context = &mut self.manager.context;
+        context.emit(PluginEvent::of_plugin(plugin, EventKind::Promoted));
+        let registered = if id == self.socket.id {
+            self.socket.registered.as_ref()
         } else {
-            let socket = self.sockets.get(current.socket);
+            let socket = self.manager.sockets.get(id);
             socket.and_then(|socket| socket.registered.as_ref())
         };
-        if let Some(By::Handler(handler)) = of.map(|registered| registered.by) {
-            let subject = (current.socket, plugin);
-            self.host
-                .notify(handler, subject, &mut self.context, |handler, context| {
+        if let Some(By::Handler(handler)) = registered.map(|registered| registered.by) {
+            self.manager
+                .host
+                .notify(handler, (id, plugin), context, |handler, context| {
                     handler.promoted(plugin, context);
                 });
         }
     }
 
     /// Records the outcome of a dry run.
-    fn was_observed(
-        &mut self,
-        socket: &mut Socket,
-        active: &Active,
-        found: Result<Arc<Plugin>, Refusal>,
-    ) {
-        let now = self.context.now;
-        let desired = socket.desired_of(active);
+    fn was_observed(&mut self, active: &Active, found: Result<Arc<Plugin>, Refusal>) {
+        let now = self.manager.context.now;
+        let desired = self.socket.desired_of(active);
         if !desired.is_some_and(|desired| desired.observed(&found, active.plugin.as_ref(), now)) {
             return;
         }
-        let (plugin, kind) = match found {
+        match found {
             Ok(plugin) => {
-                let left_out = self.host.not_checked(&plugin);
-                let kind = EventKind::WouldRegister(left_out.into_iter().collect());
-                (Some(plugin), kind)
+                let kind = EventKind::WouldRegister(self.manager.host.not_checked(&plugin));
+                self.emit_of(active, Some(&plugin), kind);
             }
-            Err(refusal) => (active.plugin.clone(), EventKind::WouldRefuse(refusal)),
-        };
-        self.context.emit(PluginEvent {
-            plugin,
-            attempt: active.number,
-            ..PluginEvent::of_socket(&socket.path, kind)
-        });
+            Err(refusal) => {
+                self.emit_of(
+                    active,
+                    active.plugin.as_ref(),
+                    EventKind::WouldRefuse(refusal),
+                );
+            }
+        }
     }
 
-    fn failed(&mut self, socket: &mut Socket, active: &Active, failure: &Failure) {
-        self.examine_replaced(socket, failure);
+    /// Records that another plugin answers behind the socket of a registered plugin, or of one that
+    /// was registered before a restart.
+    fn changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
+        self.emit_of(active, Some(plugin), EventKind::PluginChanged);
+        self.manager.names.set_up(plugin, self.socket.id, false);
+        let desired = self.socket.desired_of(active);
+        if let Some(restored) = desired.and_then(|it| it.restored.take()) {
+            let context = &mut self.manager.context;
+            self.socket
+                .deregister_restored(restored, active.identity, context);
+        }
+        if let Some(registered) = &mut self.socket.registered {
+            registered.health.must_deregister = true;
+        }
+    }
+
+    fn failed(&mut self, active: &Active, failure: &Failure) {
+        self.examine_replaced(failure);
         let is_past = self.is_past(failure);
-        let now = self.context.now;
-        let Some(desired) = socket.desired_of(active) else {
+        let context = &mut self.manager.context;
+        let Some(desired) = self.socket.desired_of(active) else {
             return;
         };
         let is_announced = desired.origin.announced().is_some();
         if is_announced {
             let error = AnnouncementError::Failed(failure.clone());
-            desired.answer_announcement(Err(error), &mut self.context);
+            desired.answer_announcement(Err(error), context);
         }
-        let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, now);
+        let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, context.now);
         let pause = desired.backoff.delay().unwrap_or_default();
         let kind = EventKind::AttemptFailed {
             failure: Box::new(failure.clone()),
             retry_in: (!is_announced).then_some(pause),
             is_repeated: !is_news,
         };
-        self.context.emit(PluginEvent {
-            plugin: active.plugin.clone(),
-            attempt: active.number,
-            ..PluginEvent::of_socket(&socket.path, kind)
-        });
+        self.emit_of(active, active.plugin.as_ref(), kind);
         if is_announced {
-            self.sockets.withdraw(socket, &mut self.context);
+            let context = &mut self.manager.context;
+            self.manager.sockets.withdraw(self.socket, context);
         }
     }
 
     /// Has the path examined again if another socket exists there than the watch has found: for a
     /// link, or on a file system without birth times, the kernel does not report such a change.
-    fn examine_replaced(&mut self, socket: &Socket, failure: &Failure) {
+    fn examine_replaced(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
-            let path = socket.path.clone();
-            self.context.outputs.push_back(Output::Examine { path });
+            let path = self.socket.path.clone();
+            let outputs = &mut self.manager.context.outputs;
+            outputs.push_back(Output::Examine { path });
         }
     }
 
     /// Returns whether the cause of a failure has gone while the plugin was being notified.
     fn is_past(&self, failure: &Failure) -> bool {
-        match failure {
-            Failure::Refused(Refusal::EndpointTaken { holder, .. }) => {
-                let registered = self.sockets.at(holder).and_then(Socket::registered);
-                let health = registered.map(|registered| &registered.health);
-                health.is_none_or(|it| it.down_since().is_some() || it.must_deregister)
-            }
-            _ => false,
-        }
+        let Failure::Refused(Refusal::EndpointTaken { holder, .. }) = failure else {
+            return false;
+        };
+        let registered = self.manager.sockets.at(holder).and_then(Socket::registered);
+        let health = registered.map(|registered| &registered.health);
+        health.is_none_or(|it| it.down_since().is_some() || it.must_deregister)
     }
 
     /// Records that a registered plugin answered.
-    fn alive(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>) {
-        let Some(registered) = &mut socket.registered else {
+    fn alive(&mut self, plugin: &Arc<Plugin>) {
+        let context = &mut self.manager.context;
+        let Some(registered) = &mut self.socket.registered else {
             return;
         };
-        let was_down = registered.health.answered(self.context.now);
-        self.names.set_up(plugin, socket.id, true);
+        let was_down = registered.health.answered(context.now);
+        self.manager.names.set_up(plugin, self.socket.id, true);
         if was_down {
-            self.context
-                .emit(PluginEvent::of_plugin(plugin, EventKind::Up));
+            context.emit(PluginEvent::of_plugin(plugin, EventKind::Up));
         }
     }
 
     /// Records that a registered plugin did not answer.
-    fn check_failed(&mut self, socket: &mut Socket, failure: &Failure) {
-        self.examine_replaced(socket, failure);
-        let now = self.context.now;
-        let slow_check = self.context.slow_check();
-        let Some(registered) = &mut socket.registered else {
+    fn check_failed(&mut self, failure: &Failure) {
+        self.examine_replaced(failure);
+        let context = &mut self.manager.context;
+        let slow_check = context.slow_check();
+        let Some(registered) = &mut self.socket.registered else {
             return;
         };
         let health = &mut registered.health;
@@ -256,34 +241,30 @@ impl Manager {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;
         }
-        if !health.not_answered(failure.is_overtaken(), now) {
+        if !health.not_answered(failure.is_overtaken(), context.now) {
             return;
         }
-        let identity = registered.identity;
-        let consequence = match self.context.policy.on_down {
-            OnDown::Keep if identity.is_of_announcement() => {
-                health.set_grace(Some(now + DEVICE_GRACE));
+        let consequence = match context.policy.on_down {
+            OnDown::Keep if registered.identity.is_of_announcement() => {
                 DownConsequence::Deregister(DEVICE_GRACE)
             }
             OnDown::Keep => DownConsequence::Keep,
-            OnDown::Deregister(grace) => {
-                if grace.is_zero() {
-                    health.must_deregister = true;
-                } else {
-                    health.set_grace(Some(now + grace));
-                }
-                DownConsequence::Deregister(grace)
-            }
+            OnDown::Deregister(grace) => DownConsequence::Deregister(grace),
         };
-        let plugin = &registered.plugin;
+        match consequence {
+            DownConsequence::Keep => {}
+            DownConsequence::Deregister(grace) if grace.is_zero() => health.must_deregister = true,
+            DownConsequence::Deregister(grace) => health.set_grace(Some(context.now + grace)),
+        }
         let down = EventKind::Down {
             process: health.process,
             failure: Box::new(failure.clone()),
             consequence,
         };
-        self.context.emit(PluginEvent::of_plugin(plugin, down));
-        for id in self.names.down(plugin, socket.id) {
-            self.sockets.retry_now(id);
+        context.emit(PluginEvent::of_plugin(&registered.plugin, down));
+        let names = &mut self.manager.names;
+        for id in names.down(&registered.plugin, self.socket.id) {
+            self.manager.sockets.retry_now(id, context);
         }
     }
 }

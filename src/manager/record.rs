@@ -356,15 +356,6 @@ impl Manager {
         Ok(Some(change))
     }
 
-    /// Records that the details of a plugin, which its handler knows, have changed.
-    pub(super) fn touch_reported(&mut self) {
-        while let Some(path) = self.context.reported.pop() {
-            if let Some(socket) = self.sockets.at_mut(&path) {
-                self.context.changes.touch(socket.id, &mut socket.seen);
-            }
-        }
-    }
-
     /// Records that a plugin has become, or is not any more, the one to use for its name.
     pub(super) fn touch_instance(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {

@@ -5,9 +5,7 @@
 use std::fmt;
 
 use super::Manager;
-use super::context::Request;
 use super::event::{EventKind, PluginEvent};
-use super::ids::SocketId;
 use super::record::Record;
 use super::state::State;
 use crate::time::Time;
@@ -54,8 +52,8 @@ impl Manager {
         }
         for (id, state) in &selected {
             match state {
-                State::Down => self.check_now(*id),
-                _ => self.sockets.retry_now(*id),
+                State::Down => self.turn(*id, |turn| turn.check()),
+                _ => self.sockets.retry_now(*id, &mut self.context),
             }
         }
         self.run_until_idle();
@@ -95,17 +93,10 @@ impl Manager {
                 registered.health.end_grace();
                 self.names.set_up(&registered.plugin, *id, false);
             }
-            self.sockets.mark_dirty(*id);
+            self.sockets.mark_dirty(*id, &mut self.context);
             self.sockets.withdraw_announced(*id, &mut self.context);
         }
         self.run_until_idle();
         Ok(down.len())
-    }
-
-    fn check_now(&mut self, id: SocketId) {
-        self.with_socket(id, |_, context| {
-            context.requests.push_back(Request::Check);
-            None
-        });
     }
 }

@@ -1,64 +1,71 @@
-//! The router: delivers events to the sockets and the host of the handlers, and carries out what
-//! sockets ask for, until nothing is left to do.
+//! The router: gives each socket its turn, passes on what is left to do for others, and applies
+//! what sockets claim, until nothing is left to do.
 //!
-//! Pure. A socket is taken out of the table while it takes a step, so a step never touches another
-//! socket: what it means for others is queued. Dirty sockets are examined in two phases: first what
-//! must be cancelled or deregistered, then what may be registered.
+//! Dirty sockets are examined in two phases: first what must be cancelled or deregistered, then
+//! what may be registered.
 
-use std::sync::Arc;
-
-use super::active::Pending;
-use super::context::{Context, Request};
-use super::event::{EventKind, PluginEvent, Shortage};
-use super::failure::Refusal;
-use super::host::{Asker, Hints};
-use super::ids::{AttemptId, SocketId};
+use super::Manager;
+use super::context::{Context, Work};
+use super::ids::SocketId;
 use super::measurement::Limit;
-use super::operation::{Event, Question};
+use super::operation::Event;
 use super::reconcile::{Action, Target};
-use super::registered::Registered;
 use super::socket::{Permit, Socket};
 use super::timers::Timer;
-use super::{DialError, Manager};
-use crate::config::{READY_GRACE, RESYNC_INTERVAL, STALLED_AFTER};
-use crate::handler::{HandlerId, Plugin, Reason, Ticket};
+use super::turn::Turn;
+use crate::config::RESYNC_INTERVAL;
+use crate::handler::HandlerId;
 
 impl Manager {
     /// Does everything that can be done now.
     pub(super) fn run_until_idle(&mut self) {
+        let mut dirty = Vec::new();
         loop {
-            if let Some((id, attempt, event)) = self.events.pop_front() {
-                self.deliver(id, attempt, event);
-            } else if self.host.deliver_event(&mut self.context) {
-                // The next event follows.
-            } else if let Some((asker, ticket, result)) = self.host.poll_answer() {
-                self.answered(asker, ticket, result);
-            } else if let Some(path) = self.context.withdrawn.pop() {
-                self.sockets.withdraw_at(&path, &mut self.context);
-            } else if let Some((id, conn)) = self.context.connections.poll_given_up() {
-                self.with_socket(id, |socket, context| {
-                    socket.liveness_given_up(conn, context);
-                    None
-                });
-            } else if !self.reconcile_dirty() {
-                break;
+            match self.context.work.pop_front() {
+                Some(Work::Examine(id)) => dirty.push(id),
+                Some(work) => self.carry_out(work),
+                None if self.reconcile(std::mem::take(&mut dirty)) => {}
+                None => break,
             }
         }
         for _ in 0..self.context.budget.take_refused() {
             self.context.limit_hit(Limit::Memory);
         }
         self.host.drop_unused();
-        self.touch_reported();
         self.compact_changes();
         self.schedule_resync();
         self.check_invariants();
     }
 
-    // --- Reconciliation ---
+    fn carry_out(&mut self, work: Work) {
+        let context = &mut self.context;
+        match work {
+            Work::Examine(id) => self.sockets.mark_dirty(id, context),
+            Work::Operation(id, attempt, event) => {
+                self.turn(id, |turn| turn.handle_of(attempt, event));
+            }
+            Work::Answer(ticket, result) => {
+                if let Some(asker) = self.host.take_asker(ticket) {
+                    self.turn(asker.socket, |turn| turn.answered(asker, ticket, result));
+                }
+            }
+            Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
+            Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
+            Work::Withdraw(path) => self.sockets.withdraw_at(&path, context),
+            Work::GivenUp(id, conn) => self.turn(id, |turn| {
+                turn.socket.liveness_given_up(conn, &turn.manager.context);
+            }),
+            Work::Touch(path) => {
+                if let Some(socket) = self.sockets.at_mut(&path) {
+                    context.changes.touch(socket.id, &mut socket.seen);
+                }
+            }
+        }
+    }
 
     /// Examines the sockets for which there is a permit now, in the order in which they came, and
-    /// then every dirty socket. Returns whether there were any.
-    fn reconcile_dirty(&mut self) -> bool {
+    /// then the dirty ones. Returns whether there were any.
+    fn reconcile(&mut self, mut dirty: Vec<SocketId>) -> bool {
         let room = self.context.connections.room_for_operations();
         let mut ids = self.limiter.dequeue_ready(room);
         let is_any_ready = !ids.is_empty();
@@ -67,11 +74,11 @@ impl Manager {
                 socket.dequeued();
             }
         }
-        ids.append(&mut self.sockets.take_dirty());
+        ids.append(&mut dirty);
         let is_any = !ids.is_empty();
         ids.retain(|id| self.is_to_register(*id));
         for id in ids {
-            self.start_register(id);
+            self.turn(id, |turn| turn.register());
         }
         if is_any_ready {
             // The operations that have just started hold the permits now.
@@ -84,85 +91,54 @@ impl Manager {
     /// Examines a dirty socket: cancels its operation or deregisters its plugin if that is needed.
     /// Returns whether its plugin may be registered.
     fn is_to_register(&mut self, id: SocketId) -> bool {
-        let Some(mut socket) = self.sockets.take_out(id) else {
+        let Some(socket) = self.sockets.get_mut(id) else {
             return false;
         };
         let is_dirty = std::mem::take(&mut socket.is_dirty);
         let action = socket.action().filter(|_| is_dirty);
-        let mut event = None;
-        match action {
-            Some(Action::Register) => {
-                self.sockets.put_back(socket);
-                return true;
-            }
-            Some(Action::Cancel) => {
-                if let Some(active) = &mut socket.active {
-                    active.target = Target::Gone;
-                    self.events.push_back((id, active.id, Event::Cancelled));
-                }
-            }
-            Some(Action::Deregister) => event = self.deregister(&mut socket),
-            None => {}
+        if action == Some(Action::Register) {
+            return true;
         }
-        self.run(socket, event);
+        self.turn(id, |turn| match action {
+            Some(Action::Cancel) => turn.socket.cancel(&mut turn.manager.context),
+            Some(Action::Deregister) => turn.deregister(),
+            Some(Action::Register) | None => {}
+        });
         false
     }
 
-    // --- Steps ---
-
-    /// Delivers an event to the operation of that attempt, unless the operation has ended.
-    fn deliver(&mut self, id: SocketId, attempt: AttemptId, event: Event) {
-        self.with_socket(id, |socket, _| {
-            let active = socket.active.as_ref();
-            active.is_some_and(|it| it.id == attempt).then_some(event)
+    /// Gives a socket a turn, unless it has one.
+    pub(super) fn turn(&mut self, id: SocketId, turn: impl FnOnce(&mut Turn<'_>)) {
+        let Some(mut socket) = self.sockets.take_out(id) else {
+            return;
+        };
+        turn(&mut Turn {
+            manager: self,
+            socket: &mut socket,
         });
+        self.settle(socket);
     }
 
-    /// Has a socket process an event. `process` returns the event for the socket's operation.
-    pub(super) fn with_socket(
-        &mut self,
-        id: SocketId,
-        process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>,
-    ) {
-        if let Some(mut socket) = self.sockets.take_out(id) {
-            let event = process(&mut socket, &mut self.context);
-            self.run(socket, event);
-        }
-    }
-
-    /// Carries out what a socket asks for, applies its claims and passes events to its operation
-    /// until none follows, and puts it back.
-    pub(super) fn run(&mut self, mut socket: Box<Socket>, mut event: Option<Event>) {
-        loop {
-            while let Some(request) = self.context.requests.pop_front() {
-                let answer = self.execute_request(&mut socket, request);
-                debug_assert!(event.is_none() || answer.is_none(), "{event:?} {answer:?}");
-                event = event.or(answer);
-            }
-            let acquired = self.apply_claims(&mut socket);
-            debug_assert!(event.is_none() || acquired.is_none(), "{event:?}");
-            let Some(next) = event.take().or(acquired) else {
-                break;
-            };
-            event = socket.step(next, &mut self.context);
-        }
-        let at = socket.deadline(&self.context);
+    /// Applies what a socket claims after its turn, and puts it back.
+    fn settle(&mut self, mut socket: Box<Socket>) {
+        self.apply_claims(&mut socket);
+        let context = &mut self.context;
+        let at = socket.deadline(context);
         let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
         // A socket at rest is woken at the exact time, an active one perhaps too early, but not for
         // what was due before.
-        let is_past = deadline.at().is_some_and(|it| it <= self.context.now);
+        let is_past = deadline.at().is_some_and(|it| it <= context.now);
         match socket.active {
-            Some(_) if !is_past => self.context.timers.set_or_earlier(timer, deadline, at),
-            _ => self.context.timers.set(timer, deadline, at),
+            Some(_) if !is_past => context.timers.set_or_earlier(timer, deadline, at),
+            _ => context.timers.set(timer, deadline, at),
         }
-        socket.flush(&mut self.context.outputs);
-        socket.note_changes(&mut self.context);
-        self.sockets.put_back(socket);
+        socket.flush(&mut context.outputs);
+        socket.note_changes(context);
+        self.sockets.put_back(socket, context);
     }
 
-    /// Compares what a socket claims with the claims in force, and applies the difference. Returns
-    /// the event for its operation, if that acquires its name at once.
-    fn apply_claims(&mut self, socket: &mut Socket) -> Option<Event> {
+    /// Compares what a socket claims with the claims in force, and applies the difference.
+    fn apply_claims(&mut self, socket: &mut Socket) {
         let id = socket.id;
         let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
         if socket.applied.permit == Permit::Queued && !is_queued {
@@ -188,117 +164,40 @@ impl Manager {
             }
         }
         let handler = socket.claims_handler();
-        if socket.applied.handler != handler {
-            if let Some(handler) = handler {
-                self.host.claim(handler);
-            }
-            if let Some(before) = std::mem::replace(&mut socket.applied.handler, handler) {
-                self.host.release(before, id, &mut self.context);
+        self.set_handler(socket, handler);
+        if socket.claims_name().is_none() {
+            if let Some(before) = socket.applied.name.take() {
+                let next = self.names.release(&before, id);
+                self.acquired(next);
             }
         }
-        let claimed = socket.claims_name();
-        let is_same = match (claimed, &socket.applied.name) {
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.key() == b.key(),
-            (None, None) => true,
-            _ => false,
-        };
-        if is_same {
-            return None;
+    }
+
+    /// Records which handler knows the plugin of a socket or was asked about it, and ends what the
+    /// one before does for the plugin.
+    pub(super) fn set_handler(&mut self, socket: &mut Socket, handler: Option<HandlerId>) {
+        if socket.applied.handler == handler {
+            return;
         }
-        let claimed = claimed.cloned();
-        let before = std::mem::replace(&mut socket.applied.name, claimed);
-        let next = before.and_then(|before| self.names.release(&before, id));
-        self.acquired(next);
-        let plugin = socket.applied.name.as_ref()?;
-        self.names
-            .acquire(plugin, id)
-            .then_some(Event::LockAcquired)
+        if let Some(handler) = handler {
+            self.host.claim(handler);
+        }
+        if let Some(before) = std::mem::replace(&mut socket.applied.handler, handler) {
+            self.host.release(before, socket.id, &mut self.context);
+        }
     }
 
     /// Queues the event for a socket that has acquired its name.
-    fn acquired(&mut self, next: Option<SocketId>) {
-        let Some(socket) = next.and_then(|id| self.sockets.get(id)) else {
-            return;
-        };
-        if let Some(active) = &socket.active {
-            let event = (socket.id, active.id, Event::LockAcquired);
-            self.events.push_back(event);
-        }
-    }
-
-    /// Carries out what a socket asks for. Returns the event for its operation, if that follows at
-    /// once.
-    fn execute_request(&mut self, socket: &mut Socket, request: Request) -> Option<Event> {
-        let context = &mut self.context;
-        match request {
-            Request::Dial => {
-                let (connections, outputs) = (&mut context.connections, &mut context.outputs);
-                if !connections.make_room_for_operation(outputs) {
-                    context.warn_of_shortage(Shortage::Plugins);
-                    return Some(Event::DialFailed(DialError::NoDescriptors));
-                }
-                let identity = socket.active.as_ref()?.identity;
-                let path = if let Some(plugin) = socket.announced_plugin(identity) {
-                    context.endpoint_path(&plugin.endpoint)
-                } else {
-                    socket.path.clone()
-                };
-                socket.dial(path, context);
-            }
-            Request::Ask(question, plugin) => return self.ask(socket, question, &plugin),
-            Request::Abandon(ticket, plugin) => {
-                let pinned = socket.active.as_ref().and_then(|it| it.handler);
-                match pinned.or_else(|| self.host.handlers().find(&plugin.kind)) {
-                    Some(handler) => {
-                        let subject = (socket.id, &plugin);
-                        self.host.abandon(handler, ticket, subject, context);
-                    }
-                    None => self.host.forget(ticket),
-                }
-            }
-            Request::Stalled => {
-                let plugin = socket.applied.name.as_ref()?;
-                let next = self.names.stall(plugin, socket.id);
-                if let (Some(_), Some(active)) = (next, &socket.active) {
-                    self.context.emit(PluginEvent {
-                        attempt: active.number,
-                        ..PluginEvent::of_plugin(plugin, EventKind::HandlerStalled)
-                    });
-                }
-                self.acquired(next);
-            }
-            Request::Left(left) => self.left(socket, *left),
-            Request::Check => return self.check(socket),
-            Request::Withdraw => self.sockets.withdraw(socket, context),
-            Request::Ended(outcome) => self.ended(socket, outcome),
-        }
-        None
-    }
-
-    /// Processes that a plugin has left the actual state.
-    fn left(&mut self, socket: &mut Socket, mut left: Registered) {
-        let context = &mut self.context;
-        let process = left.health.process;
-        if let Some(liveness) = &mut left.health.liveness {
-            liveness.give_up(context);
-        }
-        if let Some(desired) = &mut socket.desired {
-            desired.wanted_since = context.now;
-            if let Some(process) = process {
-                desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
-            }
-        }
-        let removed = self.names.remove(&left.plugin, socket.id);
-        let is_promoted = removed.promoted.is_some();
-        if let Some(active) = &mut socket.active {
-            active.promoted = removed.promoted;
-        }
-        for id in removed.unblocked {
-            self.sockets.retry_now(id);
-        }
-        let current = self.names.current(&left.plugin).map(|it| it.socket);
-        if let (Some(id), true) = (current, is_promoted) {
-            self.touch_instance(id);
+    pub(super) fn acquired(&mut self, next: Option<SocketId>) {
+        let socket = next.and_then(|id| self.sockets.get(id));
+        if let Some(Socket {
+            id,
+            active: Some(active),
+            ..
+        }) = socket
+        {
+            let work = Work::Operation(*id, active.id, Event::LockAcquired);
+            self.context.work.push_back(work);
         }
     }
 
@@ -309,138 +208,15 @@ impl Manager {
             self.context.timers.set(Timer::Resync, &mut self.resync, at);
         }
     }
-
-    // --- Questions ---
-
-    fn ask(
-        &mut self,
-        socket: &mut Socket,
-        question: Question,
-        plugin: &Arc<Plugin>,
-    ) -> Option<Event> {
-        let (id, now) = (socket.id, self.context.now);
-        let active = socket.active.as_mut()?;
-        let attempt = active.id;
-        let is_restored = question == Question::Deregister && active.handler.is_none();
-        if is_restored && self.names.is_registered_elsewhere(plugin, id) {
-            log::debug!(
-                "{}: {plugin} is registered through another socket: its handler is not asked",
-                socket.label(0)
-            );
-            return Some(Event::Answered(Ok(())));
-        }
-        let handler = match self.host.find(question, plugin, active.handler) {
-            Ok(handler) => handler,
-            Err(refusal) => return Some(Event::Answered(Err(refusal))),
-        };
-        active.handler = Some(handler);
-        let mut hints = Hints::default();
-        if question == Question::Register {
-            if let Some(refusal) = self.endpoint_taken(socket, handler, plugin) {
-                return Some(Event::Answered(Err(refusal)));
-            }
-            if let Some(desired) = &socket.desired {
-                hints.was_registered = desired.restored.as_ref() == Some(plugin);
-                hints.is_announced = desired.origin.announced().is_some();
-                hints.ready_by = Some(desired.found + READY_GRACE);
-            }
-        }
-        let asker = Asker {
-            socket: id,
-            attempt,
-            handler,
-        };
-        let context = &mut self.context;
-        let asked = self.host.ask(asker, question, plugin, hints, context);
-        match asked {
-            Ok(result) => Some(self.answer(socket, question, plugin, result)),
-            Err(ticket) => {
-                let stalls_at = Some(now + STALLED_AFTER);
-                let pending = Pending {
-                    ticket,
-                    question,
-                    stalls_at,
-                };
-                socket.active.as_mut()?.question = Some(pending);
-                None
-            }
-        }
-    }
-
-    /// Returns the refusal of a plugin whose endpoint another plugin has. The handler decides for
-    /// which types. The first plugin keeps the endpoint for as long as it is up; then the refused
-    /// one is retried.
-    fn endpoint_taken(
-        &mut self,
-        socket: &mut Socket,
-        handler: HandlerId,
-        plugin: &Arc<Plugin>,
-    ) -> Option<Refusal> {
-        let holder = self.names.holder_of_endpoint(plugin, socket.id)?;
-        let (id, holder) = (holder.socket, holder.plugin.socket.clone());
-        let reason = self.host.endpoint_taken(handler, plugin)?;
-        self.block(socket, plugin, id);
-        Some(Refusal::EndpointTaken { holder, reason })
-    }
-
-    /// Has a socket retried when the plugin behind another one goes.
-    fn block(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>, holder: SocketId) {
-        let Some(desired) = &mut socket.desired else {
-            return;
-        };
-        desired.is_blocked = true;
-        let before = socket.applied.blocked.replace(plugin.clone());
-        if let Some(before) = before {
-            self.names.unblock(&before, socket.id);
-        }
-        self.names.block(plugin, socket.id, holder);
-    }
-
-    /// Accepts the answer to a pending question, or drops it if the operation does not wait any
-    /// more.
-    fn answered(&mut self, asker: Asker, ticket: Ticket, result: Result<(), Reason>) {
-        let Some(mut socket) = self.sockets.take_out(asker.socket) else {
-            return;
-        };
-        let active = socket.active.as_mut().filter(|it| it.id == asker.attempt);
-        let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
-        let plugin = socket.claims_name().cloned();
-        let event = match (pending, plugin) {
-            (Some(Pending { question, .. }), Some(plugin)) => {
-                Some(self.answer(&mut socket, question, &plugin, result))
-            }
-            _ => None,
-        };
-        self.run(socket, event);
-    }
-
-    /// Returns the event of a handler's answer. A refused plugin is retried when the plugin that is
-    /// registered under its name goes, because that may be why the handler refused it, as for CSI
-    /// drivers.
-    fn answer(
-        &mut self,
-        socket: &mut Socket,
-        question: Question,
-        plugin: &Arc<Plugin>,
-        result: Result<(), Reason>,
-    ) -> Event {
-        if question == Question::Validate && result.is_err() {
-            let holder = self.names.current(plugin).map(|current| current.socket);
-            if let Some(holder) = holder {
-                self.block(socket, plugin, holder);
-            }
-        }
-        Event::Answered(result.map_err(|reason| question.refusal(reason)))
-    }
 }
 
-impl Question {
-    /// Returns the refusal for a handler's rejection. Plugins are not notified of a failed
-    /// deregistration.
-    fn refusal(self, reason: Reason) -> Refusal {
-        match self {
-            Self::Validate => Refusal::Validation(reason),
-            Self::Register | Self::Deregister => Refusal::Registration(reason),
+impl Socket {
+    /// Has the operation cancelled.
+    pub(super) fn cancel(&mut self, context: &mut Context) {
+        if let Some(active) = &mut self.active {
+            active.target = Target::Gone;
+            let work = Work::Operation(self.id, active.id, Event::Cancelled);
+            context.work.push_back(work);
         }
     }
 }

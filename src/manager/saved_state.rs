@@ -21,6 +21,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Manager;
+use super::context::Work;
 use super::registered::{By, Registered};
 use super::socket::Socket;
 use crate::config::{DEVICE_GRACE, MAX_STATE_FILE};
@@ -212,7 +213,9 @@ impl Manager {
     /// registered through another socket by then: to deregister it would undo that registration.
     pub fn restore(&mut self, state: SavedState) {
         for owed in state.owed {
-            self.host.resume(owed.into_plugin().0);
+            let (plugin, ..) = owed.into_plugin();
+            let handler = self.host.handlers().find(&plugin.kind);
+            self.context.work.push_back(Work::Resume(handler, plugin));
         }
         for saved in state.plugins {
             let (plugin, identity, is_announced) = saved.into_plugin();

@@ -1,12 +1,9 @@
 //! All that is known about one path.
 //!
-//! Pure. A socket takes an event and the [`Context`], and derives its next deadline from its state.
-//! It interprets the commands of its operation; what it cannot do by itself, it asks of the manager
-//! by a [`Request`]. An answer that is there at once is the next event of the same operation.
-//!
-//! After each step the manager compares what the socket claims (a permit of an operation, a plugin
-//! name, a handler, a deadline) with the claims that are in force, and applies the difference. So
-//! no state releases anything by hand.
+//! A socket takes an event and the [`Context`], and derives its next deadline from its state. What
+//! concerns others is done in its [turn](super::turn), after which the manager compares what the
+//! socket claims (a permit of an operation, a plugin name, a handler, a deadline) with the claims
+//! that are in force, and applies the difference. So no state releases anything by hand.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,11 +13,9 @@ use std::sync::Arc;
 use super::active::Active;
 use super::changes::Seen;
 use super::connections::{Connection, Owner, close};
-use super::context::{Context, Request};
+use super::context::Context;
 use super::desired::Desired;
-use super::event::{EventKind, PluginEvent};
 use super::ids::{ConnectionId, SocketId};
-use super::measurement::{Measurement, code_of};
 use super::messages::{LivenessSource, Output};
 use super::operation::{Event, Operation};
 use super::process::Process;
@@ -28,7 +23,7 @@ use super::reconcile::{Action, action};
 use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
-use crate::grpc::{self, Client};
+use crate::grpc::Client;
 use crate::handler::{DialError, HandlerId, Plugin};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
@@ -278,63 +273,21 @@ impl Socket {
 
     /// Processes the end of the operation's connection.
     pub(super) fn closed(&mut self, context: &mut Context) -> Option<Event> {
-        if let Some(client) = self.operation_client() {
+        let active = self.active.as_mut()?;
+        if let Some(client) = active.client() {
             client.eof(context.now);
-            return self.poll_connection(context);
+            return active.poll_connection(context).map(Event::Replied);
         }
         // The plugin has announced itself, and is checked later.
-        let connection = self.active.as_mut()?.connection.take()?;
+        let connection = active.connection.take()?;
         hang_up(connection, context);
         None
     }
 
-    /// Returns the event that the operation's connection has for it, after anything that may have
-    /// changed the connection.
+    /// Returns the event that the operation's connection has for it.
     pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Event> {
-        let active = self.active.as_mut()?;
-        let client = active.connection.as_mut()?.client.as_deref_mut()?;
-        let mut reply = None;
-        while let Some(event) = client.poll_event(context.now) {
-            if let grpc::Event::Finished { result, .. } = event {
-                if let Some((method, began)) = active.call.take() {
-                    context.measure(Measurement::Called {
-                        method,
-                        code: code_of(&result),
-                        took: context.now.saturating_since(began),
-                    });
-                }
-                reply = Some(Event::Replied(result));
-            }
-        }
-        reply
-    }
-
-    /// Processes what the connection of the plugin's liveness has received.
-    pub(super) fn poll_liveness(&mut self, context: &mut Context) {
-        let client = self.liveness_client();
-        let is_closed = client.is_some_and(|client| {
-            while client.poll_event(context.now).is_some() {}
-            client.is_closed()
-        });
-        if is_closed {
-            self.liveness_lost(context);
-        }
-    }
-
-    /// Has the plugin checked whose process or connection was watched and has ended.
-    pub(super) fn liveness_lost(&mut self, context: &mut Context) {
-        let Some(Registered { health, .. }) = &mut self.registered else {
-            return;
-        };
-        let Some(mut lost) = health.liveness.take() else {
-            return;
-        };
-        let was_connection = lost.client.is_some();
-        lost.hang_up(context);
-        context.connections.remove(lost.conn);
-        if health.liveness_lost(was_connection, context.now) {
-            context.requests.push_back(Request::Check);
-        }
+        let reply = self.active.as_mut()?.poll_connection(context)?;
+        Some(Event::Replied(reply))
     }
 
     /// Has the plugin checked slowly, because its source of liveness was given up.
@@ -360,89 +313,12 @@ impl Socket {
         }
     }
 
-    /// Does what is due. Returns the event for the operation.
-    pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Event> {
-        let now = context.now;
-        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if let Some(registered) = &mut self.registered {
-            let is_restored_announced = registered.is_restored_announced();
-            let Registered { plugin, health, .. } = registered;
-            if context.policy.is_stopping {
-                // The next daemon checks and deregisters.
-            } else if is_due(health.grace_until()) {
-                health.end_grace();
-                self.is_dirty = true;
-                context.requests.push_back(Request::Withdraw);
-            } else if is_restored_announced && is_due(health.check_at) {
-                let kind = EventKind::NotAnnounced;
-                context.emit(PluginEvent::of_plugin(plugin, kind));
-                context.requests.push_back(Request::Withdraw);
-            } else if is_due(health.check_at) && self.active.is_none() {
-                health.check_at = None;
-                context.requests.push_back(Request::Check);
-            }
-        } else {
-            self.is_dirty |= self.active.is_none();
-        }
-        if let Some(client) = self.liveness_client() {
-            if is_due(client.poll_timeout()) {
-                client.handle_timeout(now);
-                self.poll_liveness(context);
-            }
-        }
-        let active = self.active.as_mut()?;
-        if let Some(pending) = &mut active.question {
-            if is_due(pending.stalls_at) {
-                pending.stalls_at = None;
-                context.requests.push_back(Request::Stalled);
-            }
-        }
-        if is_due(active.connection_deadline()) {
-            if let Some(client) = self.operation_client() {
-                client.handle_timeout(now);
-            }
-            let event = self.poll_connection(context);
-            if event.is_some() {
-                return event;
-            }
-        }
-        is_due(self.running()?.deadline()).then_some(Event::Timeout)
-    }
-
     /// Records that the socket has left the queue for a permit, and has it examined.
     pub(super) fn dequeued(&mut self) {
         self.applied.permit = Permit::None;
         self.is_dirty = true;
         if let Some(desired) = &mut self.desired {
             desired.is_queued = false;
-        }
-    }
-
-    /// Drops the operation and the source of liveness, because the daemon stops.
-    pub(super) fn drop_operation(&mut self, context: &mut Context) {
-        if let Some(Registered { health, .. }) = &mut self.registered {
-            if let Some(mut liveness) = health.liveness.take() {
-                liveness.hang_up(context);
-                context.connections.remove(liveness.conn);
-            }
-        }
-        let Some(mut active) = self.active.take() else {
-            return;
-        };
-        let operation = active.operation.as_ref();
-        if let Some(plugin) = operation.and_then(Operation::plugin_to_deregister) {
-            // The next process deregisters it.
-            let left = Registered::new(plugin.clone(), active.identity, By::Predecessor);
-            self.set_registered(left, context);
-        }
-        let state = active.operation.as_ref().map_or("", Operation::state);
-        context.emit(PluginEvent {
-            plugin: active.plugin.take(),
-            attempt: active.number,
-            ..PluginEvent::of_socket(&self.path, EventKind::OperationDropped(state))
-        });
-        if let Some(connection) = active.connection.take() {
-            hang_up(connection, context);
         }
     }
 
@@ -489,19 +365,14 @@ impl Socket {
     /// Returns the client of a connection that the socket owns.
     pub(super) fn client(&mut self, owner: Owner) -> Option<&mut Client> {
         match owner {
-            Owner::Operation(_) => self.operation_client(),
+            Owner::Operation(_) => self.active.as_mut()?.client(),
             Owner::Liveness(_) => self.liveness_client(),
             _ => None,
         }
     }
 
-    /// Returns the client of the operation's connection, once that is established.
-    pub(super) fn operation_client(&mut self) -> Option<&mut Client> {
-        let connection = self.active.as_mut()?.connection.as_mut()?;
-        connection.client.as_deref_mut()
-    }
-
-    fn liveness_client(&mut self) -> Option<&mut Client> {
+    /// Returns the client of the connection that is held open for liveness.
+    pub(super) fn liveness_client(&mut self) -> Option<&mut Client> {
         let liveness = self.registered.as_mut()?.health.liveness.as_mut()?;
         liveness.client.as_deref_mut()
     }

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::context::Context;
+use super::context::{Context, Work};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
@@ -27,8 +27,6 @@ pub(super) struct Sockets {
     by_path: BTreeMap<Box<OsStr>, SocketId>,
     /// The number of the last path that was added.
     last: u64,
-    /// The sockets to examine in the next pass. May hold duplicates.
-    dirty: Vec<SocketId>,
     /// The number of restored plugins whose sockets have been neither found nor lost yet.
     pub(super) restored: usize,
     /// The number of sockets that exist.
@@ -96,9 +94,9 @@ impl Sockets {
     }
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
-    pub(super) fn put_back(&mut self, socket: Box<Socket>) {
+    pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
         if socket.is_dirty {
-            self.dirty.push(socket.id);
+            context.work.push_back(Work::Examine(socket.id));
         } else if socket.is_empty() {
             self.by_path.remove(socket.path.as_os_str());
             self.by_id.remove(&socket.id);
@@ -159,38 +157,28 @@ impl Sockets {
     }
 
     /// Has a socket examined in the next pass.
-    pub(super) fn mark_dirty(&mut self, id: SocketId) {
+    pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             socket.is_dirty = true;
-            self.dirty.push(id);
+            context.work.push_back(Work::Examine(id));
         }
     }
 
     /// Has every socket examined in the next pass.
-    pub(super) fn mark_all_dirty(&mut self) {
-        for socket in self.by_id.values_mut().filter_map(Option::as_deref_mut) {
+    pub(super) fn mark_all_dirty(&mut self, context: &mut Context) {
+        for socket in self.iter_mut() {
             socket.is_dirty = true;
-            self.dirty.push(socket.id);
+            context.work.push_back(Work::Examine(socket.id));
         }
     }
 
-    /// Removes and returns the sockets to examine.
-    pub(super) fn take_dirty(&mut self) -> Vec<SocketId> {
-        std::mem::take(&mut self.dirty)
-    }
-
-    /// Returns whether sockets are to be examined.
-    pub(super) fn is_any_dirty(&self) -> bool {
-        !self.dirty.is_empty()
-    }
-
     /// Has a socket retried at once, because the cause of its last failure may have gone.
-    pub(super) fn retry_now(&mut self, id: SocketId) {
+    pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
         let socket = self.get_mut(id);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
             desired.retry_now();
             desired.is_blocked = false;
-            self.mark_dirty(id);
+            self.mark_dirty(id, context);
         }
     }
 
@@ -228,7 +216,7 @@ impl Sockets {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
             self.existing += 1;
         }
-        self.dirty.push(id);
+        context.work.push_back(Work::Examine(id));
     }
 
     /// Records that a socket does not exist any more.
@@ -259,7 +247,7 @@ impl Sockets {
             self.existing -= 1;
         }
         self.restored -= usize::from(was_restored);
-        self.dirty.push(id);
+        context.work.push_back(Work::Examine(id));
     }
 
     // --- Plugins that were registered before a restart ---
@@ -310,7 +298,7 @@ impl Sockets {
         let restored = is_it.then(|| socket.take_registered(context)).flatten();
         let id = socket.id;
         self.restored -= 1;
-        self.mark_dirty(id);
+        self.mark_dirty(id, context);
         restored.map(|registered| registered.plugin)
     }
 }

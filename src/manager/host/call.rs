@@ -121,18 +121,10 @@ impl EndpointCall {
 
     /// Dials the endpoint. If no descriptor is left, returns what follows from that.
     pub(super) fn dial(&mut self, endpoint: &Path, context: &mut Context) -> Option<Progress> {
-        let Context {
-            connections,
-            outputs,
-            ..
-        } = context;
         let (owner, shortage, has_room) = match self.request {
-            EndpointRequest::Call(_) => {
-                let has_room = connections.make_room(outputs);
-                (Owner::Call(self.id), Shortage::Call, has_room)
-            }
+            EndpointRequest::Call(_) => (Owner::Call(self.id), Shortage::Call, context.make_room()),
             EndpointRequest::Stream(_) | EndpointRequest::Connection => {
-                let has_room = connections.make_room_for_stream(outputs);
+                let has_room = context.make_room_for_stream();
                 (Owner::Stream(self.id), Shortage::Stream, has_room)
             }
         };
@@ -140,7 +132,7 @@ impl EndpointCall {
             context.warn_of_shortage(shortage);
             return Some(self.dial_failed(DialError::NoDescriptors, context.now));
         }
-        let conn = connections.add(owner);
+        let conn = context.connections.add(owner);
         self.connection = Some(Connection::dialling(conn));
         let path = context.endpoint_path(endpoint);
         context.outputs.push_back(Output::Dial {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Debt, HandlerHost, Idle, OpenEffect, PendingEvent, Recipient, State};
+use super::{Debt, HandlerHost, Idle, OpenEffect, State};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
@@ -14,7 +14,7 @@ use crate::handler::{
     ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
-use crate::manager::context::Context;
+use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::measurement::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
 use crate::manager::messages::Output;
@@ -40,8 +40,13 @@ impl HandlerHost {
             Effect::Emit { plugin, notice } => {
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::Reported(notice)));
             }
-            Effect::Withdraw { plugin } => context.withdrawn.push(plugin.socket.clone()),
-            Effect::Answer { ticket, result } => self.answered(ticket, result),
+            Effect::Withdraw { plugin } => {
+                let path = plugin.socket.clone();
+                context.work.push_back(Work::Withdraw(path));
+            }
+            Effect::Answer { ticket, result } => {
+                context.work.push_back(Work::Answer(ticket, result));
+            }
             Effect::Call { id, call, ready_by } => {
                 let endpoint = call.endpoint.clone();
                 let call = EndpointCall::unary(id, call, ready_by, now);
@@ -106,7 +111,7 @@ impl HandlerHost {
 
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
-        self.drop_events_of(&|effect| effect == id);
+        drop_events_of(context, &|effect| effect == id);
         if let Some(debt) = self.owed.remove(&id) {
             self.uses.remove(debt.handler);
             self.owed_revision += 1;
@@ -116,20 +121,12 @@ impl HandlerHost {
 
     /// Cancels the open effects of an owner.
     pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
-        self.drop_events_of(&|effect| effect.owner == owner);
+        drop_events_of(context, &|effect| effect.owner == owner);
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();
         while let Some(id) = next(self).filter(|id| id.owner == owner) {
             self.end(id, context);
         }
-    }
-
-    /// Drops the events of some effects that were not delivered yet.
-    fn drop_events_of(&mut self, is_dropped: &dyn Fn(EffectId) -> bool) {
-        self.events.retain(|event| match event {
-            PendingEvent::Effect(_, event) => !is_dropped(event.effect()),
-            PendingEvent::Resume(..) => true,
-        });
     }
 
     /// Ends an effect, if it is open, without an event.
@@ -155,8 +152,7 @@ impl HandlerHost {
     /// Ends an effect with its last event.
     pub(super) fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
         if let Some(recipient) = self.close(event.effect(), context) {
-            self.events
-                .push_back(PendingEvent::Effect(recipient, event));
+            context.work.push_back(Work::Effect(recipient, event));
         }
     }
 
@@ -308,8 +304,7 @@ impl HandlerHost {
             match next {
                 Progress::Event(event) => {
                     let recipient = effect.recipient.clone();
-                    self.events
-                        .push_back(PendingEvent::Effect(recipient, event));
+                    context.work.push_back(Work::Effect(recipient, event));
                 }
                 Progress::Ended(event) => {
                     if let HandlerEvent::Called { method, result, .. } = &event {
@@ -394,6 +389,14 @@ impl HandlerHost {
             }
         }
     }
+}
+
+/// Drops the events of some effects that were not delivered yet.
+fn drop_events_of(context: &mut Context, is_dropped: &dyn Fn(EffectId) -> bool) {
+    context.work.retain(|work| match work {
+        Work::Effect(_, event) => !is_dropped(event.effect()),
+        _ => true,
+    });
 }
 
 /// Has a program counted that has ended, if its handler has named it.

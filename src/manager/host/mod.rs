@@ -14,7 +14,7 @@ use std::sync::Arc;
 use self::call::EndpointCall;
 use self::uses::Uses;
 use super::connections::Connection;
-use super::context::Context;
+use super::context::{Context, Recipient};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
@@ -48,13 +48,9 @@ pub(super) struct HandlerHost {
     owed: BTreeMap<EffectId, Debt>,
     /// The number of changes to `owed`.
     owed_revision: u64,
-    /// The events that handlers have yet to receive.
-    events: VecDeque<PendingEvent>,
     /// The connection of the call that succeeded last, until its handler has received the reply: a
     /// stream that the handler opens then is opened on it, as with kubelet.
     idle: Option<Idle>,
-    /// The answers to questions that were left open.
-    answers: VecDeque<(Ticket, Result<(), Reason>)>,
 }
 
 /// The run of an operation that asks a question, and the handler that is asked.
@@ -82,14 +78,6 @@ pub(super) struct Hints {
     pub(super) is_announced: bool,
     /// The time until which the plugin's endpoint may not be ready.
     pub(super) ready_by: Option<Time>,
-}
-
-/// The recipient of an effect's events.
-#[derive(Clone, Debug)]
-struct Recipient {
-    handler: HandlerId,
-    /// The plugin that the effect belongs to; `None` if it is detached.
-    plugin: Option<Arc<Plugin>>,
 }
 
 /// An effect that has not ended.
@@ -137,15 +125,6 @@ struct Debt {
     plugin: Arc<Plugin>,
 }
 
-/// An event that a handler has yet to receive.
-#[derive(Debug)]
-enum PendingEvent {
-    /// An event of an effect.
-    Effect(Recipient, HandlerEvent),
-    /// A deregistration that the previous process owed is resumed, if there is a handler for it.
-    Resume(Option<HandlerId>, Arc<Plugin>),
-}
-
 impl HandlerHost {
     /// Creates a host of these handlers.
     pub(super) fn new(handlers: HandlerTable) -> Self {
@@ -161,9 +140,7 @@ impl HandlerHost {
             running: 0,
             owed: BTreeMap::new(),
             owed_revision: 0,
-            events: VecDeque::new(),
             idle: None,
-            answers: VecDeque::new(),
         }
     }
 
@@ -281,63 +258,29 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
-    /// Resumes a deregistration that the previous process owed.
-    pub(super) fn resume(&mut self, plugin: Arc<Plugin>) {
-        let handler = self.handlers.find(&plugin.kind);
-        self.events.push_back(PendingEvent::Resume(handler, plugin));
-    }
-
-    /// Returns whether handlers have yet to receive an event.
-    pub(super) fn is_any_event(&self) -> bool {
-        !self.events.is_empty()
-    }
-
-    /// Delivers the oldest event. Returns false if there is none.
-    pub(super) fn deliver_event(&mut self, context: &mut Context) -> bool {
-        let next = self.events.pop_front();
-        let is_any = next.is_some();
-        match next {
-            None => {}
-            Some(PendingEvent::Effect(recipient, event)) => {
-                let Recipient { handler, plugin } = recipient;
-                let owner = event.effect().owner;
-                let subject = plugin.as_ref().map(|plugin| Subject { plugin, owner });
-                self.with_handler(handler, subject, None, context, |handler, context| {
-                    handler.handle_event(event, context);
-                });
-            }
-            Some(PendingEvent::Resume(handler, plugin)) => {
-                self.resume_debt(handler, &plugin, context);
-            }
-        }
+    /// Delivers an event of an effect.
+    pub(super) fn deliver(
+        &mut self,
+        recipient: &Recipient,
+        event: HandlerEvent,
+        context: &mut Context,
+    ) {
+        let (handler, owner) = (recipient.handler, event.effect().owner);
+        let plugin = recipient.plugin.as_ref();
+        let subject = plugin.map(|plugin| Subject { plugin, owner });
+        self.with_handler(handler, subject, None, context, |handler, context| {
+            handler.handle_event(event, context);
+        });
         self.hang_up_idle(context);
-        is_any
     }
 
-    /// Returns the oldest answer to a question that was left open, and the operation that asked.
-    /// `None` if there is none.
-    pub(super) fn poll_answer(&mut self) -> Option<(Asker, Ticket, Result<(), Reason>)> {
-        loop {
-            let (ticket, result) = self.answers.pop_front()?;
-            if let Some(asker) = self.tickets.remove(&ticket) {
-                return Some((asker, ticket, result));
-            }
-        }
+    /// Removes and returns the operation that has asked a question that was left open.
+    pub(super) fn take_asker(&mut self, ticket: Ticket) -> Option<Asker> {
+        self.tickets.remove(&ticket)
     }
 
-    /// Accepts an answer to a question that was left open.
-    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
-        self.answers.push_back((ticket, result));
-    }
-
-    /// Drops everything that was not delivered, because the daemon stops.
-    pub(super) fn stop(&mut self) {
-        self.events.clear();
-        self.answers.clear();
-    }
-
-    /// Has a handler resume a deregistration.
-    fn resume_debt(
+    /// Has a handler resume a deregistration that the previous process owed.
+    pub(super) fn resume_debt(
         &mut self,
         handler: Option<HandlerId>,
         plugin: &Arc<Plugin>,

@@ -1,16 +1,20 @@
-//! The events and commands of an operation.
+//! What an operation and the manager say to each other: events, actions and outcomes.
 //!
-//! Pure: values only.
+//! Pure.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Operation;
 use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin};
+use crate::manager::event::EventKind;
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
+
+/// The result of a call: the encoded reply, or why there is none.
+pub(in crate::manager) type Reply = Result<Vec<u8>, CallError>;
 
 /// An event that an operation may wait for.
 #[derive(Debug)]
@@ -20,11 +24,7 @@ pub(in crate::manager) enum Event {
     /// The connection could not be established, for this reason.
     DialFailed(DialError),
     /// The call has ended.
-    Replied(Result<Vec<u8>, CallError>),
-    /// The connection on which to call was lost before the call.
-    ConnectionLost,
-    /// The plugin was notified of this refusal before, and is not notified again.
-    AlreadyNotified,
+    Replied(Reply),
     /// The operation has acquired the lock of the plugin name.
     LockAcquired,
     /// The handler has accepted, or the reason why it has not.
@@ -35,41 +35,38 @@ pub(in crate::manager) enum Event {
     Cancelled,
 }
 
-/// A request of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::manager) enum Command {
-    /// Connect to the socket.
-    Dial,
-    /// Call GetInfo on the connection.
-    GetInfo,
-    /// Call NotifyRegistrationStatus on the connection, with that deadline.
-    Notify(Result<(), Refusal>, Time),
-    /// Close the connection, or stop dialling.
-    Hangup,
-    /// Make the connection the registered plugin's source of liveness.
-    MonitorLiveness,
-    /// Acquire the lock of this plugin name, to ask the handler about it.
-    AcquireLock(Arc<Plugin>),
-    /// Ask the plugin's handler.
-    Ask(Question, Arc<Plugin>),
-    /// Abandon the question to the plugin's handler.
-    Abandon(Arc<Plugin>),
-    /// Report that the socket cannot be connected to yet.
-    ReportNotConnected {
-        /// The reason.
-        error: DialError,
-        /// The time for which connecting is retried.
-        retry_for: Duration,
-        /// Whether this is the first report of the operation.
-        is_first: bool,
-    },
-    /// Report that the registration of the plugin has failed, and that its handler has not undone
-    /// its part of it.
-    ReportNotUndone(Arc<Plugin>, Refusal),
-    /// Add the plugin to the actual state.
-    EnterActual(Arc<Plugin>),
-    /// Remove the plugin from the actual state.
-    LeaveActual,
+/// What an operation does. A result that is known at once is returned; otherwise it follows as an
+/// [`Event`].
+pub(in crate::manager) trait Actions {
+    /// Returns the time of the step.
+    fn now(&self) -> Time;
+    /// Returns the registration socket.
+    fn socket(&self) -> Arc<Path>;
+    /// Connects to the socket. [`Event::Connected`] or [`Event::DialFailed`] follows.
+    fn dial(&mut self) -> Result<(), DialError>;
+    /// Calls GetInfo on the connection, or [`Event::Replied`] follows.
+    fn get_info(&mut self) -> Option<Reply>;
+    /// Calls NotifyRegistrationStatus on the connection, with that deadline, or
+    /// [`Event::Replied`] follows. A plugin that was notified of this refusal before is not
+    /// notified again, as if it had replied.
+    fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
+    /// Closes the connection, or stops dialling.
+    fn hang_up(&mut self);
+    /// Makes the connection the registered plugin's source of liveness.
+    fn monitor_liveness(&mut self);
+    /// Acquires the lock of this plugin name, to ask the handler about it. Returns whether it was
+    /// free; otherwise [`Event::LockAcquired`] follows.
+    fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool;
+    /// Asks the plugin's handler, or [`Event::Answered`] follows.
+    fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>>;
+    /// Abandons the question to the plugin's handler.
+    fn abandon(&mut self, plugin: &Arc<Plugin>);
+    /// Adds the plugin to the actual state.
+    fn enter_actual(&mut self, plugin: &Arc<Plugin>);
+    /// Removes the plugin from the actual state.
+    fn leave_actual(&mut self);
+    /// Emits an event of the attempt, about the plugin if that is known.
+    fn report(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind);
 }
 
 /// A question to a handler.
@@ -108,9 +105,9 @@ pub(in crate::manager) enum Outcome {
 /// The result of an event.
 #[derive(Debug)]
 pub(in crate::manager) enum Step {
-    /// The operation continues, once its commands are carried out.
+    /// The operation continues.
     Goes(Operation),
-    /// The operation has ended, once its commands are carried out.
+    /// The operation has ended.
     Ends(Outcome),
     /// The event is ignored: it is about something that the operation has given up.
     Ignores(Operation, Unexpected),
@@ -131,8 +128,6 @@ impl Event {
             Self::Connected => "Connected",
             Self::DialFailed(_) => "DialFailed",
             Self::Replied(_) => "Replied",
-            Self::ConnectionLost => "ConnectionLost",
-            Self::AlreadyNotified => "AlreadyNotified",
             Self::LockAcquired => "LockAcquired",
             Self::Answered(_) => "Answered",
             Self::Timeout => "Timeout",

@@ -1,11 +1,13 @@
 //! One operation on one socket: from dialling a plugin to notifying it of the outcome, or the
 //! deregistration of a plugin.
 //!
-//! Pure, and independent of sockets and handlers: events go in, the next state and commands come
-//! out. A step consumes the operation, so one that has ended can't be used again.
+//! Pure, and independent of sockets and handlers: an event goes in, the step calls [`Actions`], and
+//! the next state comes out. A step consumes the operation, so one that has ended can't be used
+//! again. If an action has its result at once, the step goes on with that: a handler that answers
+//! at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
 //!
 //! ```text
-//!  register, register_again
+//!  register
 //!     |             refused            pause over
 //!     v         +------------> AwaitingListener --+
 //!  Dialing -----+                                 |
@@ -58,30 +60,20 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use messages::{Command, Event, Outcome, Question, Step, Unexpected};
+pub(super) use messages::{Actions, Event, Outcome, Question, Reply, Step, Unexpected};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
 use crate::config::{DIAL_RETRY, DIAL_TIMEOUT, HANDLER_TIMEOUT};
-use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin};
 use crate::time::Time;
 
-/// An operation that has not ended.
-#[derive(Debug)]
-pub(super) struct Operation {
-    /// The registration socket.
-    socket: Arc<Path>,
-    state: State,
-}
-
-/// The state of an operation, named after what the operation waits for.
+/// An operation that has not ended: its state, named after what the operation waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum Operation {
     /// Waits for the connection.
     Dialing(DialRetry, Goal),
     /// Waits for the time to dial again, because the last dial failed in a way that may pass.
@@ -106,35 +98,44 @@ enum State {
 
 /// The retries of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct DialRetry {
+pub(super) struct DialRetry {
     /// The time at which a dial is given up; no pause extends beyond it.
     give_up: Time,
     /// The pause before the next dial.
     pause: Duration,
-    /// Whether to dial again after a refused connection.
-    retries_refused: bool,
 }
 
 /// The purpose of a connection and of GetInfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Goal {
-    /// To register the plugin.
-    Register,
-    /// To register this plugin, which was registered before a restart.
-    RegisterAgain(Arc<Plugin>),
-    /// To find out the outcome of a registration.
-    Observe,
-    /// To check that this plugin still answers.
+pub(super) enum Goal {
+    /// To register the plugin. If the socket is new and refuses the connection, its plugin may not
+    /// have called `listen` yet: the socket is dialled again until [`DIAL_TIMEOUT`] is over.
+    Register {
+        /// Whether no attempt was made before.
+        is_new: bool,
+        /// The plugin that was registered through the socket before a restart: the operation ends
+        /// with [`Outcome::Changed`] if another one answers there.
+        known: Option<Arc<Plugin>>,
+    },
+    /// To find out the outcome of a registration, without a trace: calls GetInfo, and asks the
+    /// handler to validate the plugin.
+    Observe {
+        /// Whether no attempt was made before.
+        is_new: bool,
+    },
+    /// To check that this plugin still answers GetInfo behind the same socket. Does not dial again
+    /// if the connection is refused.
     Check(Arc<Plugin>),
-    /// To register this plugin, which has announced itself: GetInfo is not called.
+    /// To register this plugin, which has announced itself: connects to its endpoint, which may not
+    /// listen yet, and asks its handler. GetInfo is not called.
     RegisterAnnounced(Arc<Plugin>),
-    /// To check that this plugin, which has announced itself, still listens.
+    /// To check that this plugin, which has announced itself, still listens on its endpoint.
     CheckAnnounced(Arc<Plugin>),
 }
 
 /// The purpose of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     Register,
     Observe,
     Deregister,
@@ -142,21 +143,21 @@ enum Purpose {
 
 /// A question about a plugin, and the deadline for its handler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
+pub(super) struct Asked {
     plugin: Arc<Plugin>,
     deadline: Time,
 }
 
 /// The outcome of which the plugin is notified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Notification {
+pub(super) enum Notification {
     Registered(Arc<Plugin>),
     Refused(Refusal),
 }
 
 /// What is left for notifying the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Budget {
+pub(super) struct Budget {
     until: Time,
     /// Whether a connection that has died may be replaced: once.
     may_redial: bool,
@@ -164,7 +165,7 @@ struct Budget {
 
 /// What follows a deregistration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Then {
+pub(super) enum Then {
     /// The operation ends: its plugin is deregistered.
     Report,
     /// The operation ends: the plugin could not be notified of its registration.
@@ -174,265 +175,102 @@ enum Then {
 }
 
 impl Operation {
-    /// Registers the plugin behind `socket`. If the socket is new and refuses the connection, its
-    /// plugin may not have called `listen` yet: the socket is dialled again until [`DIAL_TIMEOUT`]
-    /// is over.
-    pub(super) fn register(
-        socket: Arc<Path>,
-        is_new: bool,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
-        Self::dial(socket, Goal::Register, is_new, now, commands)
-    }
-
-    /// Does the same for a socket through which the plugin `known` was registered before a restart,
-    /// but ends with [`Outcome::Changed`] if another plugin answers there.
-    pub(super) fn register_again(
-        known: Arc<Plugin>,
-        socket: Arc<Path>,
-        is_new: bool,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
-        Self::dial(socket, Goal::RegisterAgain(known), is_new, now, commands)
-    }
-
-    /// Finds out what [`Operation::register`] would do, without a trace: calls GetInfo, asks the
-    /// handler to validate the plugin, and connects to the plugin's endpoint if the handler uses
-    /// it.
-    pub(super) fn observe(
-        socket: Arc<Path>,
-        is_new: bool,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
-        Self::dial(socket, Goal::Observe, is_new, now, commands)
-    }
-
-    /// Checks that the registered plugin still answers behind the same socket: calls GetInfo, and
-    /// does not dial again if the connection is refused.
-    pub(super) fn check(plugin: Arc<Plugin>, now: Time, commands: &mut Vec<Command>) -> Self {
-        let socket = plugin.socket.clone();
-        Self::dial(socket, Goal::Check(plugin), false, now, commands)
-    }
-
-    /// Registers a plugin that has announced itself: connects to its endpoint, which may not listen
-    /// yet, and asks its handler. Its description is known.
-    pub(super) fn register_announced(
-        plugin: Arc<Plugin>,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
-        let socket = plugin.socket.clone();
-        Self::dial(socket, Goal::RegisterAnnounced(plugin), true, now, commands)
-    }
-
-    /// Checks that the registered plugin, which has announced itself, still listens on its
-    /// endpoint.
-    pub(super) fn check_announced(
-        plugin: Arc<Plugin>,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
-        let socket = plugin.socket.clone();
-        Self::dial(socket, Goal::CheckAnnounced(plugin), false, now, commands)
-    }
-
-    fn dial(
-        socket: Arc<Path>,
-        goal: Goal,
-        retries_refused: bool,
-        now: Time,
-        commands: &mut Vec<Command>,
-    ) -> Self {
+    /// Begins an operation on a socket.
+    pub(super) fn begin(goal: Goal, actions: &mut dyn Actions) -> Step {
         let retry = DialRetry {
-            give_up: now + DIAL_TIMEOUT,
+            give_up: actions.now() + DIAL_TIMEOUT,
             pause: DIAL_RETRY.first,
-            retries_refused,
         };
-        let state = State::Dialing(retry, goal);
-        commands.push(Command::Dial);
-        Self { socket, state }
+        Steps(actions).dial(retry, goal)
     }
 
-    /// Deregisters a plugin that was registered.
-    pub(super) fn deregister(plugin: Arc<Plugin>, commands: &mut Vec<Command>) -> Self {
-        commands.extend([Command::LeaveActual, Command::AcquireLock(plugin.clone())]);
-        let socket = plugin.socket.clone();
-        let state = State::AwaitingLock(plugin, Purpose::Deregister);
-        Self { socket, state }
+    /// Begins to deregister a plugin that was registered.
+    pub(super) fn deregister(plugin: Arc<Plugin>, actions: &mut dyn Actions) -> Step {
+        actions.leave_actual();
+        Steps(actions).acquire_lock(plugin, Purpose::Deregister)
     }
 
-    /// Returns the next state after `event`. What is to be done before that is appended to
-    /// `commands`.
-    pub(super) fn handle(self, event: Event, now: Time, commands: &mut Vec<Command>) -> Step {
+    /// Takes the step that follows `event`.
+    pub(super) fn handle(self, event: Event, actions: &mut dyn Actions) -> Step {
         use Event as E;
-        use State as S;
-        let Self { socket, state } = self;
-        let steps = Steps {
-            socket,
-            now,
-            commands,
-        };
-        match (state, event) {
-            (S::Dialing(_, goal), E::Connected) => steps.connected(goal),
-            (S::Dialing(retry, goal), E::DialFailed(error)) => {
+        let now = actions.now();
+        let steps = Steps(actions);
+        match (self, event) {
+            (Self::Dialing(_, goal), E::Connected) => steps.connected(goal),
+            (Self::Dialing(retry, goal), E::DialFailed(error)) => {
                 steps.dial_failed(retry, goal, error)
             }
-            (S::Dialing(retry, _), E::Timeout) if retry.give_up <= now => {
+            (Self::Dialing(retry, _), E::Timeout) if retry.give_up <= now => {
                 steps.fail(Failure::Dial(DialError::TimedOut))
             }
-            (S::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
-                steps.dial_again(retry, goal)
+            (Self::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
+                steps.dial(retry, goal)
             }
-            (S::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
-            (S::AskingInfo(goal), E::ConnectionLost) => {
-                steps.info_replied(goal, Err(CallError::Cancelled))
+            (Self::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
+            (Self::AwaitingLock(plugin, purpose), E::LockAcquired) => {
+                steps.lock_acquired(plugin, purpose)
             }
-            (S::AwaitingLock(plugin, Purpose::Register), E::LockAcquired) => steps.validate(plugin),
-            (S::AwaitingLock(plugin, Purpose::Observe), E::LockAcquired) => {
-                steps.validate_only(plugin)
+            (Self::Validating(asked), E::Answered(answer)) => steps.validated(asked.plugin, answer),
+            (Self::Validating(asked), E::Timeout) if asked.deadline <= now => {
+                steps.validation_timed_out(&asked.plugin)
             }
-            (S::AwaitingLock(plugin, Purpose::Deregister), E::LockAcquired) => {
-                steps.deregister(plugin)
-            }
-            (S::Validating(asked), E::Answered(Ok(()))) => steps.register(asked.plugin),
-            (S::Validating(_), E::Answered(Err(refusal))) => steps.refuse(refusal),
-            (S::Validating(asked), E::Timeout) if asked.deadline <= now => {
-                steps.validation_timed_out(asked.plugin)
-            }
-            (S::Observing(asked), E::Answered(Ok(()))) => Steps::observed(Ok(asked.plugin)),
-            (S::Observing(_), E::Answered(Err(refusal))) => Steps::observed(Err(refusal)),
-            (S::Observing(asked), E::Timeout) if asked.deadline <= now => {
+            (Self::Observing(asked), E::Answered(answer)) => Steps::observed(asked.plugin, answer),
+            (Self::Observing(asked), E::Timeout) if asked.deadline <= now => {
                 steps.observed_no_answer(asked.plugin)
             }
-            (S::Registering(asked), E::Answered(Ok(()))) => {
-                steps.notify(Notification::Registered(asked.plugin))
+            (Self::Registering(asked), E::Answered(answer)) => {
+                steps.registered(asked.plugin, answer)
             }
-            (S::Registering(_), E::Answered(Err(refusal))) => steps.registration_refused(refusal),
-            (S::Registering(asked), E::Timeout) if asked.deadline <= now => {
+            (Self::Registering(asked), E::Timeout) if asked.deadline <= now => {
                 steps.registration_timed_out(asked.plugin)
             }
-            (S::Notifying(notification, budget), E::Replied(reply)) => {
+            (Self::Notifying(notification, budget), E::Replied(reply)) => {
                 steps.notified(notification, budget, reply)
             }
-            (S::Notifying(notification, budget), E::ConnectionLost) => {
-                steps.notified(notification, budget, Err(CallError::Cancelled))
-            }
-            (S::Notifying(Notification::Refused(refusal), _), E::AlreadyNotified) => {
-                steps.fail(Failure::Refused(refusal))
-            }
-            (S::Redialing(notification, budget), E::Connected) => {
+            (Self::Redialing(notification, budget), E::Connected) => {
                 steps.notify_again(notification, budget)
             }
-            (S::Redialing(notification, _), E::DialFailed(error)) => {
+            (Self::Redialing(notification, _), E::DialFailed(error)) => {
                 steps.not_notified(notification, CallFailure::Dial(error))
             }
-            (S::Redialing(notification, budget), E::Timeout) if budget.until <= now => {
+            (Self::Redialing(notification, budget), E::Timeout) if budget.until <= now => {
                 let error = CallFailure::Dial(DialError::TimedOut);
                 steps.not_notified(notification, error)
             }
-            (S::Deregistering(asked, then), E::Answered(answer)) => {
+            (Self::Deregistering(asked, then), E::Answered(answer)) => {
                 steps.deregistered(asked.plugin, then, answer)
             }
-            (S::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
+            (Self::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
                 steps.deregistration_timed_out(asked.plugin, then)
             }
-            (state, E::Cancelled) => steps.cancelled(state),
-            (state, event) => {
-                let (state_name, event) = (state.name(), event.name());
+            (operation, E::Cancelled) => steps.cancelled(operation),
+            (operation, event) => {
                 let unexpected = Unexpected {
-                    state: state_name,
-                    event,
+                    state: operation.state(),
+                    event: event.name(),
                 };
-                let socket = steps.socket;
-                Step::Ignores(Self { socket, state }, unexpected)
+                Step::Ignores(operation, unexpected)
             }
         }
     }
 
     /// Returns when to handle [`Event::Timeout`]. A call on a connection has a deadline of its
-    /// own, and the wait for a lock ends because every operation
-    /// before this one has a deadline.
+    /// own, and the wait for a lock ends because every operation before this one has a deadline.
     pub(super) fn deadline(&self) -> Option<Time> {
-        match &self.state {
-            State::Dialing(retry, _) => Some(retry.give_up),
-            State::AwaitingListener(_, _, until) => Some(*until),
-            State::Validating(asked)
-            | State::Observing(asked)
-            | State::Registering(asked)
-            | State::Deregistering(asked, _) => Some(asked.deadline),
-            State::Redialing(_, budget) => Some(budget.until),
-            State::AskingInfo(_) | State::AwaitingLock(..) | State::Notifying(..) => None,
+        match self {
+            Self::Dialing(retry, _) => Some(retry.give_up),
+            Self::AwaitingListener(_, _, until) => Some(*until),
+            Self::Validating(asked)
+            | Self::Observing(asked)
+            | Self::Registering(asked)
+            | Self::Deregistering(asked, _) => Some(asked.deadline),
+            Self::Redialing(_, budget) => Some(budget.until),
+            Self::AskingInfo(_) | Self::AwaitingLock(..) | Self::Notifying(..) => None,
         }
     }
 
     /// Returns the name of the current state.
     pub(super) fn state(&self) -> &'static str {
-        self.state.name()
-    }
-
-    /// Returns the plugin for whose name the operation holds or awaits the lock.
-    pub(super) fn plugin(&self) -> Option<&Arc<Plugin>> {
-        match &self.state {
-            State::Validating(asked)
-            | State::Observing(asked)
-            | State::Registering(asked)
-            | State::Deregistering(asked, _) => Some(&asked.plugin),
-            State::AwaitingLock(plugin, _)
-            | State::Notifying(Notification::Registered(plugin), _)
-            | State::Redialing(Notification::Registered(plugin), _) => Some(plugin),
-            _ => None,
-        }
-    }
-
-    /// Returns the plugin about whose name this operation may ask a handler, as no other operation
-    /// may unless this one is stalled.
-    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
-        let awaits_lock = matches!(self.state, State::AwaitingLock(..));
-        self.plugin().filter(|_| !awaits_lock)
-    }
-
-    /// Returns the plugin that a handler has yet to be asked to deregister.
-    pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
-        match &self.state {
-            State::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the operation undoes a registration.
-    pub(super) fn is_deregistering(&self) -> bool {
-        self.state.is_deregistering()
-    }
-
-    /// Returns whether a plugin or a handler would notice the end of the operation in this state.
-    pub(super) fn is_committed(&self) -> bool {
-        match self.state {
-            State::Dialing(..) | State::AwaitingListener(..) | State::AskingInfo(_) => false,
-            State::AwaitingLock(_, purpose) => purpose == Purpose::Deregister,
-            _ => true,
-        }
-    }
-
-    /// Returns whether the operation takes one of the permits when it enters this state, because it
-    /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
-    /// no permit.
-    pub(super) fn holds_permit(&self) -> bool {
-        matches!(self.state, State::Dialing(..) | State::AskingInfo(_))
-    }
-}
-
-impl State {
-    fn is_deregistering(&self) -> bool {
-        matches!(
-            self,
-            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..)
-        )
-    }
-
-    fn name(&self) -> &'static str {
         match self {
             Self::Dialing(..) => "Dialing",
             Self::AwaitingListener(..) => "AwaitingListener",
@@ -445,6 +283,59 @@ impl State {
             Self::Redialing(..) => "Redialing",
             Self::Deregistering(..) => "Deregistering",
         }
+    }
+
+    /// Returns the plugin for whose name the operation holds or awaits the lock.
+    pub(super) fn plugin(&self) -> Option<&Arc<Plugin>> {
+        match self {
+            Self::Validating(asked)
+            | Self::Observing(asked)
+            | Self::Registering(asked)
+            | Self::Deregistering(asked, _) => Some(&asked.plugin),
+            Self::AwaitingLock(plugin, _)
+            | Self::Notifying(Notification::Registered(plugin), _)
+            | Self::Redialing(Notification::Registered(plugin), _) => Some(plugin),
+            _ => None,
+        }
+    }
+
+    /// Returns the plugin about whose name this operation may ask a handler, as no other operation
+    /// may unless this one is stalled.
+    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
+        let awaits_lock = matches!(self, Self::AwaitingLock(..));
+        self.plugin().filter(|_| !awaits_lock)
+    }
+
+    /// Returns the plugin that a handler has yet to be asked to deregister.
+    pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
+        match self {
+            Self::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the operation undoes a registration.
+    pub(super) fn is_deregistering(&self) -> bool {
+        matches!(
+            self,
+            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..)
+        )
+    }
+
+    /// Returns whether a plugin or a handler would notice the end of the operation in this state.
+    pub(super) fn is_committed(&self) -> bool {
+        match self {
+            Self::Dialing(..) | Self::AwaitingListener(..) | Self::AskingInfo(_) => false,
+            Self::AwaitingLock(_, purpose) => *purpose == Purpose::Deregister,
+            _ => true,
+        }
+    }
+
+    /// Returns whether the operation takes one of the permits when it enters this state, because it
+    /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
+    /// no permit.
+    pub(super) fn holds_permit(&self) -> bool {
+        matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
     }
 }
 

@@ -1,59 +1,33 @@
-//! The arrows of the diagram: the state that each leads to, and its commands.
-//!
-//! Pure.
+//! The arrows of the diagram: what each does, and the state that it leads to.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
 
-use super::messages::{Command, Outcome, Question, Step};
-use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, State, Then};
+use super::messages::{Actions, Outcome, Question, Reply, Step};
+use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, Then};
 use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
-use crate::grpc::CallError;
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
+use crate::manager::event::EventKind;
 use crate::manager::failure::{Failure, Refusal};
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse};
-use crate::time::Time;
 
-type Reply = Result<Vec<u8>, CallError>;
+type Answer = Result<(), Refusal>;
 
-/// The inputs of a step. Each method takes one step.
-pub(super) struct Steps<'a> {
-    /// The operation's registration socket.
-    pub(super) socket: Arc<Path>,
-    /// The time of the step.
-    pub(super) now: Time,
-    /// The commands to carry out before the next step, in this order.
-    pub(super) commands: &'a mut Vec<Command>,
-}
+/// One step of an operation, which each method takes as a whole.
+pub(super) struct Steps<'a>(pub(super) &'a mut dyn Actions);
 
 impl Steps<'_> {
-    fn go(self, state: State) -> Step {
-        Step::Goes(Operation {
-            socket: self.socket,
-            state,
-        })
-    }
-
     pub(super) fn fail(self, failure: Failure) -> Step {
-        self.commands.push(Command::Hangup);
+        self.0.hang_up();
         Step::Ends(Outcome::Failed(failure))
     }
 
-    /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
-    /// than a plugin needs that is about to listen.
-    fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
-        let is_first = retry.pause == DIAL_RETRY.first;
-        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
-        if is_first || is_dead {
-            let retry_for = retry.give_up.saturating_since(self.now);
-            self.commands.push(Command::ReportNotConnected {
-                error,
-                retry_for,
-                is_first,
-            });
+    pub(super) fn dial(self, retry: DialRetry, goal: Goal) -> Step {
+        match self.0.dial() {
+            Ok(()) => Step::Goes(Operation::Dialing(retry, goal)),
+            Err(error) => self.dial_failed(retry, goal, error),
         }
     }
 
@@ -62,24 +36,35 @@ impl Steps<'_> {
     pub(super) fn dial_failed(mut self, retry: DialRetry, goal: Goal, error: DialError) -> Step {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
-            DialError::Refused => retry.retries_refused,
+            DialError::Refused => goal.retries_refused(),
             // kubelet dials the endpoint for as long, whatever the error.
             DialError::Gone => matches!(goal, Goal::RegisterAnnounced(_)),
             _ => false,
         };
-        let until = self.now + retry.pause;
+        let until = self.0.now() + retry.pause;
         if !may_pass || retry.give_up <= until {
             return self.fail(Failure::Dial(error));
         }
         self.report_not_connected(retry, error);
         let pause = DIAL_RETRY.after(Some(retry.pause));
         let retry = DialRetry { pause, ..retry };
-        self.go(State::AwaitingListener(retry, goal, until))
+        Step::Goes(Operation::AwaitingListener(retry, goal, until))
     }
 
-    pub(super) fn dial_again(self, retry: DialRetry, goal: Goal) -> Step {
-        self.commands.push(Command::Dial);
-        self.go(State::Dialing(retry, goal))
+    /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
+    /// than a plugin needs that is about to listen.
+    fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
+        let is_first = retry.pause == DIAL_RETRY.first;
+        let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
+        if is_first || is_dead {
+            let retry_for = retry.give_up.saturating_since(self.0.now());
+            let kind = EventKind::NotConnected {
+                error,
+                retry_for,
+                is_first,
+            };
+            self.0.report(None, kind);
+        }
     }
 
     /// Asks the plugin for its description, unless it has announced itself.
@@ -87,13 +72,13 @@ impl Steps<'_> {
         match goal {
             Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
             Goal::CheckAnnounced(plugin) => {
-                self.commands.push(Command::MonitorLiveness);
+                self.0.monitor_liveness();
                 Step::Ends(Outcome::Alive(plugin))
             }
-            goal => {
-                self.commands.push(Command::GetInfo);
-                self.go(State::AskingInfo(goal))
-            }
+            goal => match self.0.get_info() {
+                Some(reply) => self.info_replied(goal, reply),
+                None => Step::Goes(Operation::AskingInfo(goal)),
+            },
         }
     }
 
@@ -110,87 +95,107 @@ impl Steps<'_> {
             Err(error) => return self.fail(Failure::UndecodableInfo(error.to_string())),
         };
         // Validation checks the description, after the handler lookup.
-        let plugin = Plugin::unchecked(info, self.socket.clone());
+        let plugin = Plugin::unchecked(info, self.0.socket());
         match goal {
             Goal::Check(registered) if *registered == plugin => {
-                self.commands.push(Command::MonitorLiveness);
+                self.0.monitor_liveness();
                 Step::Ends(Outcome::Alive(registered))
             }
-            Goal::RegisterAgain(registered) if *registered == plugin => {
-                self.acquire_lock(registered, Purpose::Register)
+            Goal::Register { known: None, .. } => {
+                self.acquire_lock(Arc::new(plugin), Purpose::Register)
             }
-            Goal::Check(registered)
-            | Goal::RegisterAgain(registered)
-            | Goal::RegisterAnnounced(registered)
-            | Goal::CheckAnnounced(registered) => {
-                self.commands.push(Command::Hangup);
-                Step::Ends(Outcome::Changed(registered))
-            }
-            Goal::Register => self.acquire_lock(Arc::new(plugin), Purpose::Register),
-            Goal::Observe => {
-                self.commands.push(Command::Hangup);
+            Goal::Register {
+                known: Some(known), ..
+            } if *known == plugin => self.acquire_lock(known, Purpose::Register),
+            Goal::Observe { .. } => {
+                self.0.hang_up();
                 self.acquire_lock(Arc::new(plugin), Purpose::Observe)
+            }
+            Goal::Check(known)
+            | Goal::Register {
+                known: Some(known), ..
+            }
+            | Goal::RegisterAnnounced(known)
+            | Goal::CheckAnnounced(known) => {
+                self.0.hang_up();
+                Step::Ends(Outcome::Changed(known))
             }
         }
     }
 
-    fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
-        self.commands.push(Command::AcquireLock(plugin.clone()));
-        self.go(State::AwaitingLock(plugin, purpose))
+    pub(super) fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
+        if self.0.acquire_lock(&plugin) {
+            self.lock_acquired(plugin, purpose)
+        } else {
+            Step::Goes(Operation::AwaitingLock(plugin, purpose))
+        }
     }
 
-    /// Asks the handler a question at once, and returns the question with its deadline.
-    fn ask(&mut self, question: Question, plugin: Arc<Plugin>) -> Asked {
-        self.commands.push(Command::Ask(question, plugin.clone()));
-        Asked::new(plugin, self.now)
+    pub(super) fn lock_acquired(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
+        match purpose {
+            Purpose::Register => match self.0.ask(Question::Validate, &plugin) {
+                Some(answer) => self.validated(plugin, answer),
+                None => Step::Goes(Operation::Validating(self.asked(plugin))),
+            },
+            Purpose::Observe => match self.0.ask(Question::Validate, &plugin) {
+                Some(answer) => Self::observed(plugin, answer),
+                None => Step::Goes(Operation::Observing(self.asked(plugin))),
+            },
+            Purpose::Deregister => self.undo(plugin, Then::Report),
+        }
     }
 
-    pub(super) fn validate_only(mut self, plugin: Arc<Plugin>) -> Step {
-        let asked = self.ask(Question::Validate, plugin);
-        self.go(State::Observing(asked))
+    /// Returns a question that was asked just now.
+    fn asked(self, plugin: Arc<Plugin>) -> Asked {
+        Asked::new(plugin, self.0.now())
     }
 
-    pub(super) fn observed(found: Result<Arc<Plugin>, Refusal>) -> Step {
-        Step::Ends(Outcome::Observed(found))
+    pub(super) fn observed(plugin: Arc<Plugin>, answer: Answer) -> Step {
+        Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
     }
 
     pub(super) fn observed_no_answer(self, plugin: Arc<Plugin>) -> Step {
-        self.commands.push(Command::Abandon(plugin));
-        Self::observed(Err(Refusal::Validation(no_answer())))
-    }
-
-    pub(super) fn validate(mut self, plugin: Arc<Plugin>) -> Step {
-        let asked = self.ask(Question::Validate, plugin);
-        self.go(State::Validating(asked))
-    }
-
-    pub(super) fn validation_timed_out(self, plugin: Arc<Plugin>) -> Step {
-        self.commands.push(Command::Abandon(plugin));
-        self.refuse(Refusal::Validation(no_answer()))
+        self.0.abandon(&plugin);
+        Self::observed(plugin, Err(Refusal::Validation(no_answer())))
     }
 
     /// Registers a plugin that was validated. "A plugin enters the actual state before its handler
     /// registers it, so that a removal in between becomes a deregistration"
     /// ([R15](crate::guide::kubelet)).
-    pub(super) fn register(mut self, plugin: Arc<Plugin>) -> Step {
-        self.commands.push(Command::EnterActual(plugin.clone()));
-        let asked = self.ask(Question::Register, plugin);
-        self.go(State::Registering(asked))
+    pub(super) fn validated(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
+        if let Err(refusal) = answer {
+            return self.refuse(refusal);
+        }
+        self.0.enter_actual(&plugin);
+        match self.0.ask(Question::Register, &plugin) {
+            Some(answer) => self.registered(plugin, answer),
+            None => Step::Goes(Operation::Registering(self.asked(plugin))),
+        }
     }
 
-    pub(super) fn registration_refused(self, refusal: Refusal) -> Step {
-        self.commands.push(Command::LeaveActual);
-        self.refuse(refusal)
+    pub(super) fn validation_timed_out(self, plugin: &Arc<Plugin>) -> Step {
+        self.0.abandon(plugin);
+        self.refuse(Refusal::Validation(no_answer()))
+    }
+
+    pub(super) fn registered(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
+        match answer {
+            Ok(()) => self.notify(Notification::Registered(plugin)),
+            Err(refusal) => {
+                self.0.leave_actual();
+                self.refuse(refusal)
+            }
+        }
     }
 
     pub(super) fn registration_timed_out(self, plugin: Arc<Plugin>) -> Step {
-        self.commands
-            .extend([Command::Abandon(plugin.clone()), Command::LeaveActual]);
+        self.0.abandon(&plugin);
+        self.0.leave_actual();
         let then = Then::Refuse(Refusal::Registration(no_answer()));
         self.undo(plugin, then)
     }
 
-    pub(super) fn refuse(self, refusal: Refusal) -> Step {
+    fn refuse(self, refusal: Refusal) -> Step {
         if !refusal.is_notified() {
             return self.fail(Failure::Refused(refusal));
         }
@@ -198,33 +203,43 @@ impl Steps<'_> {
     }
 
     /// Notifies the plugin of the outcome, with kubelet's deadline for that.
-    pub(super) fn notify(self, notification: Notification) -> Step {
+    fn notify(self, notification: Notification) -> Step {
         let budget = Budget {
-            until: self.now + NOTIFY_TIMEOUT,
+            until: self.0.now() + NOTIFY_TIMEOUT,
             may_redial: true,
         };
         self.notify_again(notification, budget)
     }
 
     pub(super) fn notify_again(self, notification: Notification, budget: Budget) -> Step {
-        self.commands.push(notification.command(budget));
-        self.go(State::Notifying(notification, budget))
+        let result = match &notification {
+            Notification::Registered(_) => Ok(()),
+            Notification::Refused(refusal) => Err(refusal),
+        };
+        match self.0.notify(result, budget.until) {
+            Some(reply) => self.notified(notification, budget, reply),
+            None => Step::Goes(Operation::Notifying(notification, budget)),
+        }
     }
 
     /// Processes the reply to a notification. A call that never reached the plugin is retried on a
     /// new connection, because the old one may have died while the handler was at work.
     pub(super) fn notified(self, notification: Notification, budget: Budget, reply: Reply) -> Step {
-        match reply {
-            Ok(reply) => self.reply_received(notification, &reply),
-            Err(error) if error.may_retry() && budget.may_redial && self.now < budget.until => {
-                let budget = Budget {
-                    may_redial: false,
-                    ..budget
-                };
-                self.commands.extend([Command::Hangup, Command::Dial]);
-                self.go(State::Redialing(notification, budget))
-            }
-            Err(error) => self.not_notified(notification, CallFailure::Call(error)),
+        let error = match reply {
+            Ok(reply) => return self.reply_received(notification, &reply),
+            Err(error) => error,
+        };
+        if !(error.may_retry() && budget.may_redial && self.0.now() < budget.until) {
+            return self.not_notified(notification, CallFailure::Call(error));
+        }
+        self.0.hang_up();
+        let budget = Budget {
+            may_redial: false,
+            ..budget
+        };
+        match self.0.dial() {
+            Ok(()) => Step::Goes(Operation::Redialing(notification, budget)),
+            Err(error) => self.not_notified(notification, CallFailure::Dial(error)),
         }
     }
 
@@ -232,7 +247,7 @@ impl Steps<'_> {
         match (notification, RegistrationStatusResponse::decode(reply)) {
             (Notification::Refused(refusal), _) => self.fail(Failure::Refused(refusal)),
             (Notification::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
-                self.commands.push(Command::MonitorLiveness);
+                self.0.monitor_liveness();
                 Step::Ends(Outcome::Registered(plugin))
             }
             (Notification::Registered(plugin), Err(error)) => {
@@ -257,88 +272,84 @@ impl Steps<'_> {
     /// actual state, is deregistered, and is tried again with backoff"
     /// ([R17](crate::guide::kubelet)).
     fn undo_unnotified(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
-        self.commands
-            .extend([Command::Hangup, Command::LeaveActual]);
+        self.0.hang_up();
+        self.0.leave_actual();
         self.undo(plugin, Then::Fail(failure))
     }
 
-    /// Deregisters the plugin, and ends the operation then.
-    pub(super) fn deregister(self, plugin: Arc<Plugin>) -> Step {
-        self.undo(plugin, Then::Report)
-    }
-
-    fn undo(mut self, plugin: Arc<Plugin>, then: Then) -> Step {
-        let asked = self.ask(Question::Deregister, plugin);
-        self.go(State::Deregistering(asked, then))
-    }
-
-    pub(super) fn deregistered(
-        self,
-        plugin: Arc<Plugin>,
-        then: Then,
-        answer: Result<(), Refusal>,
-    ) -> Step {
-        if let (Then::Fail(_) | Then::Refuse(_), Err(refusal)) = (&then, &answer) {
-            let not_undone = Command::ReportNotUndone(plugin.clone(), refusal.clone());
-            self.commands.push(not_undone);
+    /// Has the handler deregister a plugin that has left the actual state.
+    fn undo(self, plugin: Arc<Plugin>, then: Then) -> Step {
+        match self.0.ask(Question::Deregister, &plugin) {
+            Some(answer) => self.deregistered(plugin, then, answer),
+            None => Step::Goes(Operation::Deregistering(self.asked(plugin), then)),
         }
-        match then {
-            Then::Report => Step::Ends(Outcome::Deregistered(plugin, answer)),
-            Then::Fail(failure) => Step::Ends(Outcome::Failed(failure)),
-            Then::Refuse(refusal) => self.refuse(refusal),
+    }
+
+    pub(super) fn deregistered(self, plugin: Arc<Plugin>, then: Then, answer: Answer) -> Step {
+        match (then, answer) {
+            (Then::Report, answer) => Step::Ends(Outcome::Deregistered(plugin, answer)),
+            (then, Err(refusal)) => {
+                let kind = EventKind::FailureNotUndone(refusal);
+                self.0.report(Some(&plugin), kind);
+                self.deregistered(plugin, then, Ok(()))
+            }
+            (Then::Fail(failure), Ok(())) => Step::Ends(Outcome::Failed(failure)),
+            (Then::Refuse(refusal), Ok(())) => self.refuse(refusal),
         }
     }
 
     pub(super) fn deregistration_timed_out(self, plugin: Arc<Plugin>, then: Then) -> Step {
-        self.commands.push(Command::Abandon(plugin.clone()));
+        self.0.abandon(&plugin);
         let answer = Err(Refusal::Registration(no_answer()));
         self.deregistered(plugin, then, answer)
     }
 
-    pub(super) fn cancelled(self, state: State) -> Step {
-        match state {
-            State::Dialing(..)
-            | State::AwaitingListener(..)
-            | State::AskingInfo(_)
-            | State::AwaitingLock(_, Purpose::Register | Purpose::Observe)
-            | State::Notifying(Notification::Refused(_), _)
-            | State::Redialing(Notification::Refused(_), _) => {
-                self.commands.push(Command::Hangup);
-                Step::Ends(Outcome::Cancelled)
+    pub(super) fn cancelled(self, operation: Operation) -> Step {
+        use Operation as O;
+        match operation {
+            O::Validating(asked) | O::Observing(asked) => self.0.abandon(&asked.plugin),
+            O::Registering(asked) => {
+                self.0.abandon(&asked.plugin);
+                return self.undo_cancelled(asked.plugin);
             }
-            State::Validating(asked) | State::Observing(asked) => {
-                self.commands
-                    .extend([Command::Abandon(asked.plugin), Command::Hangup]);
-                Step::Ends(Outcome::Cancelled)
+            O::Notifying(Notification::Registered(plugin), _)
+            | O::Redialing(Notification::Registered(plugin), _) => {
+                return self.undo_cancelled(plugin);
             }
-            State::Registering(asked) => {
-                let abandon = Command::Abandon(asked.plugin.clone());
-                self.commands
-                    .extend([abandon, Command::Hangup, Command::LeaveActual]);
-                self.deregister(asked.plugin)
+            O::Deregistering(asked, Then::Refuse(_)) => {
+                self.0.hang_up();
+                return Step::Goes(O::Deregistering(asked, Then::Report));
             }
-            State::Notifying(Notification::Registered(plugin), _)
-            | State::Redialing(Notification::Registered(plugin), _) => {
-                self.commands
-                    .extend([Command::Hangup, Command::LeaveActual]);
-                self.deregister(plugin)
+            O::AwaitingLock(_, Purpose::Deregister) | O::Deregistering(..) => {
+                return Step::Goes(operation);
             }
-            State::Deregistering(asked, Then::Refuse(_)) => {
-                self.commands.push(Command::Hangup);
-                self.go(State::Deregistering(asked, Then::Report))
-            }
-            state @ (State::AwaitingLock(..) | State::Deregistering(..)) => self.go(state),
+            O::Dialing(..)
+            | O::AwaitingListener(..)
+            | O::AskingInfo(_)
+            | O::AwaitingLock(..)
+            | O::Notifying(Notification::Refused(_), _)
+            | O::Redialing(Notification::Refused(_), _) => {}
         }
+        self.0.hang_up();
+        Step::Ends(Outcome::Cancelled)
+    }
+
+    /// Deregisters a plugin whose socket has gone while it was registered.
+    fn undo_cancelled(self, plugin: Arc<Plugin>) -> Step {
+        self.0.hang_up();
+        self.0.leave_actual();
+        self.undo(plugin, Then::Report)
     }
 }
 
-impl Notification {
-    fn command(&self, budget: Budget) -> Command {
-        let result = match self {
-            Self::Registered(_) => Ok(()),
-            Self::Refused(refusal) => Err(refusal.clone()),
-        };
-        Command::Notify(result, budget.until)
+impl Goal {
+    /// Returns whether to dial again after a refused connection.
+    fn retries_refused(&self) -> bool {
+        match self {
+            Self::Register { is_new, .. } | Self::Observe { is_new } => *is_new,
+            Self::RegisterAnnounced(_) => true,
+            Self::Check(_) | Self::CheckAnnounced(_) => false,
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! A table of what every event does in every state.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use prost::Message as _;
 
 use super::*;
 use crate::grpc::CallError;
 use crate::handler::Reason;
+use crate::manager::event::EventKind;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// A time after every deadline of an operation that started at zero.
@@ -36,11 +38,102 @@ fn retry() -> DialRetry {
     DialRetry {
         give_up: Time::ZERO + DIAL_TIMEOUT,
         pause: DIAL_RETRY.first,
-        retries_refused: true,
     }
 }
 
-fn states() -> Vec<State> {
+fn register(is_new: bool) -> Goal {
+    Goal::Register {
+        is_new,
+        known: None,
+    }
+}
+
+fn register_again(known: Arc<Plugin>) -> Goal {
+    Goal::Register {
+        is_new: true,
+        known: Some(known),
+    }
+}
+
+/// Records the actions. Has no result at once, unless it is prompt: then every lock is free, and
+/// every question and call succeeds.
+#[derive(Default)]
+struct Recorder {
+    now: Time,
+    calls: Vec<String>,
+    is_prompt: bool,
+}
+
+impl Recorder {
+    fn record(&mut self, call: impl Into<String>) {
+        self.calls.push(call.into());
+    }
+}
+
+impl Actions for Recorder {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn socket(&self) -> Arc<Path> {
+        socket()
+    }
+
+    fn dial(&mut self) -> Result<(), DialError> {
+        self.record("Dial");
+        Ok(())
+    }
+
+    fn get_info(&mut self) -> Option<Reply> {
+        self.record("GetInfo");
+        self.is_prompt.then(|| Ok(info().encode_to_vec()))
+    }
+
+    fn notify(&mut self, result: Result<(), &Refusal>, _: Time) -> Option<Reply> {
+        self.record(format!("Notify({})", result.is_ok()));
+        self.is_prompt.then(|| Ok(Vec::new()))
+    }
+
+    fn hang_up(&mut self) {
+        self.record("Hangup");
+    }
+
+    fn monitor_liveness(&mut self) {
+        self.record("MonitorLiveness");
+    }
+
+    fn acquire_lock(&mut self, _: &Arc<Plugin>) -> bool {
+        self.record("AcquireLock");
+        self.is_prompt
+    }
+
+    fn ask(&mut self, question: Question, _: &Arc<Plugin>) -> Option<Result<(), Refusal>> {
+        self.record(format!("Ask({question:?})"));
+        self.is_prompt.then_some(Ok(()))
+    }
+
+    fn abandon(&mut self, _: &Arc<Plugin>) {
+        self.record("Abandon");
+    }
+
+    fn enter_actual(&mut self, _: &Arc<Plugin>) {
+        self.record("EnterActual");
+    }
+
+    fn leave_actual(&mut self) {
+        self.record("LeaveActual");
+    }
+
+    fn report(&mut self, _: Option<&Arc<Plugin>>, kind: EventKind) {
+        self.record(match kind {
+            EventKind::NotConnected { is_first, .. } => format!("ReportNotConnected({is_first})"),
+            EventKind::FailureNotUndone(_) => "ReportNotUndone".into(),
+            other => format!("{other:?}"),
+        });
+    }
+}
+
+fn states() -> Vec<Operation> {
     let plugin = plugin();
     let asked = Asked::new(plugin.clone(), Time::ZERO);
     let budget = Budget {
@@ -48,24 +141,24 @@ fn states() -> Vec<State> {
         may_redial: true,
     };
     vec![
-        State::Dialing(retry(), Goal::Register),
-        State::AwaitingListener(retry(), Goal::Register, Time::from_millis(10)),
-        State::AskingInfo(Goal::Register),
-        State::AskingInfo(Goal::RegisterAgain(plugin.clone())),
-        State::AskingInfo(Goal::Check(plugin.clone())),
-        State::AwaitingLock(plugin.clone(), Purpose::Register),
-        State::AskingInfo(Goal::Observe),
-        State::AwaitingLock(plugin.clone(), Purpose::Observe),
-        State::Observing(asked.clone()),
-        State::AwaitingLock(plugin.clone(), Purpose::Deregister),
-        State::Validating(asked.clone()),
-        State::Registering(asked.clone()),
-        State::Notifying(Notification::Registered(plugin.clone()), budget),
-        State::Notifying(Notification::Refused(no()), budget),
-        State::Redialing(Notification::Registered(plugin), budget),
-        State::Redialing(Notification::Refused(no()), budget),
-        State::Deregistering(asked.clone(), Then::Refuse(no())),
-        State::Deregistering(asked, Then::Report),
+        Operation::Dialing(retry(), register(true)),
+        Operation::AwaitingListener(retry(), register(true), Time::from_millis(10)),
+        Operation::AskingInfo(register(true)),
+        Operation::AskingInfo(register_again(plugin.clone())),
+        Operation::AskingInfo(Goal::Check(plugin.clone())),
+        Operation::AwaitingLock(plugin.clone(), Purpose::Register),
+        Operation::AskingInfo(Goal::Observe { is_new: true }),
+        Operation::AwaitingLock(plugin.clone(), Purpose::Observe),
+        Operation::Observing(asked.clone()),
+        Operation::AwaitingLock(plugin.clone(), Purpose::Deregister),
+        Operation::Validating(asked.clone()),
+        Operation::Registering(asked.clone()),
+        Operation::Notifying(Notification::Registered(plugin.clone()), budget),
+        Operation::Notifying(Notification::Refused(no()), budget),
+        Operation::Redialing(Notification::Registered(plugin), budget),
+        Operation::Redialing(Notification::Refused(no()), budget),
+        Operation::Deregistering(asked.clone(), Then::Refuse(no())),
+        Operation::Deregistering(asked, Then::Report),
     ]
 }
 
@@ -111,42 +204,30 @@ fn events() -> Vec<(&'static str, Event, Time)> {
     ]
 }
 
-fn name(state: &State) -> String {
+fn name(state: &Operation) -> String {
     let detail = match state {
-        State::AskingInfo(Goal::RegisterAgain(_)) => "(RegisterAgain)",
-        State::AskingInfo(Goal::Check(_)) => "(Check)",
-        State::AskingInfo(Goal::Observe) => "(Observe)",
-        State::AwaitingLock(_, Purpose::Observe) => "(Observe)",
-        State::AwaitingLock(_, Purpose::Register) => "(Register)",
-        State::AwaitingLock(_, Purpose::Deregister) => "(Deregister)",
-        State::Notifying(notification, _) | State::Redialing(notification, _) => match notification
-        {
-            Notification::Registered(_) => "(Registered)",
-            Notification::Refused(_) => "(Refused)",
-        },
-        State::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
+        Operation::AskingInfo(Goal::Register { known: Some(_), .. }) => "(RegisterAgain)",
+        Operation::AskingInfo(Goal::Check(_)) => "(Check)",
+        Operation::AskingInfo(Goal::Observe { .. }) => "(Observe)",
+        Operation::AwaitingLock(_, Purpose::Observe) => "(Observe)",
+        Operation::AwaitingLock(_, Purpose::Register) => "(Register)",
+        Operation::AwaitingLock(_, Purpose::Deregister) => "(Deregister)",
+        Operation::Notifying(notification, _) | Operation::Redialing(notification, _) => {
+            match notification {
+                Notification::Registered(_) => "(Registered)",
+                Notification::Refused(_) => "(Refused)",
+            }
+        }
+        Operation::Deregistering(_, Then::Refuse(_)) => "(Refuse)",
         _ => "",
     };
-    format!("{}{detail}", state.name())
+    format!("{}{detail}", state.state())
 }
 
-fn show_command(command: &Command) -> String {
-    match command {
-        Command::Notify(result, _) => format!("Notify({})", result.is_ok()),
-        Command::AcquireLock(_) => "AcquireLock".into(),
-        Command::ReportNotConnected { .. } => "ReportNotConnected".into(),
-        Command::ReportNotUndone(..) => "ReportNotUndone".into(),
-        Command::Ask(question, _) => format!("Ask({question:?})"),
-        Command::Abandon(_) => "Abandon".into(),
-        Command::EnterActual(_) => "EnterActual".into(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn show_step(step: &Step, commands: &[Command]) -> String {
+fn show_step(step: &Step, calls: &[String]) -> String {
     let next = match step {
         Step::Ignores(..) => return "ignored".into(),
-        Step::Goes(operation) => name(&operation.state),
+        Step::Goes(operation) => name(operation),
         Step::Ends(Outcome::Registered(_)) => "ended: Registered".into(),
         Step::Ends(Outcome::Observed(found)) => format!("ended: Observed({})", found.is_ok()),
         Step::Ends(Outcome::Alive(_)) => "ended: Alive".into(),
@@ -163,8 +244,7 @@ fn show_step(step: &Step, commands: &[Command]) -> String {
         }
         Step::Ends(Outcome::Cancelled) => "ended: Cancelled".into(),
     };
-    let commands: Vec<_> = commands.iter().map(show_command).collect();
-    format!("{next} [{}]", commands.join(", "))
+    format!("{next} [{}]", calls.join(", "))
 }
 
 #[test]
@@ -173,13 +253,12 @@ fn every_state_meets_every_event() {
     for state in states() {
         writeln!(table, "{}", name(&state)).expect("a string takes it");
         for (event_name, event, now) in events() {
-            let operation = Operation {
-                socket: socket(),
-                state: state.clone(),
+            let mut recorder = Recorder {
+                now,
+                ..Recorder::default()
             };
-            let mut commands = Vec::new();
-            let step = operation.handle(event, now, &mut commands);
-            let step = show_step(&step, &commands);
+            let step = state.clone().handle(event, &mut recorder);
+            let step = show_step(&step, &recorder.calls);
             if step != "ignored" {
                 writeln!(table, "    {event_name} -> {step}").expect("a string takes it");
             }
@@ -193,7 +272,7 @@ fn every_state_meets_every_event() {
 const TABLE: &str = "\
 Dialing
     Connected -> AskingInfo [GetInfo]
-    DialFailed(Refused) -> AwaitingListener [ReportNotConnected]
+    DialFailed(Refused) -> AwaitingListener [ReportNotConnected(true)]
     DialFailed(Denied) -> ended: Failed(Dial) [Hangup]
     Timeout -> ended: Failed(Dial) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
@@ -296,40 +375,57 @@ Deregistering
 ";
 
 #[test]
+fn a_plugin_is_registered_in_one_step_if_each_action_has_its_result_at_once() {
+    let mut recorder = Recorder {
+        is_prompt: true,
+        ..Recorder::default()
+    };
+    let Step::Goes(operation) = Operation::begin(register(true), &mut recorder) else {
+        panic!("it dials")
+    };
+    let step = operation.handle(Event::Connected, &mut recorder);
+    assert_eq!(
+        show_step(&step, &recorder.calls),
+        "ended: Registered [Dial, GetInfo, AcquireLock, Ask(Validate), EnterActual, Ask(Register), \
+         Notify(true), MonitorLiveness]"
+    );
+}
+
+#[test]
 fn a_new_socket_is_dialled_with_doubling_pauses_until_the_dial_timeout() {
-    let mut commands = Vec::new();
-    let mut operation = Operation::register(socket(), true, Time::ZERO, &mut commands);
-    let mut now = Time::ZERO;
-    let (mut pauses, mut reports) = (Vec::new(), Vec::new());
-    loop {
-        let refused = Event::DialFailed(DialError::Refused);
-        assert_eq!(commands, [Command::Dial]);
-        commands.clear();
-        let Step::Goes(waiting) = operation.handle(refused, now, &mut commands) else {
-            break;
+    let mut recorder = Recorder::default();
+    let mut step = Operation::begin(register(true), &mut recorder);
+    let mut pauses = Vec::new();
+    while let Step::Goes(operation) = step {
+        step = match operation {
+            Operation::Dialing(..) => {
+                let refused = Event::DialFailed(DialError::Refused);
+                operation.handle(refused, &mut recorder)
+            }
+            waiting => {
+                let until = waiting.deadline().expect("it waits for a moment");
+                pauses.push(until.saturating_since(recorder.now).as_micros());
+                recorder.now = until;
+                waiting.handle(Event::Timeout, &mut recorder)
+            }
         };
-        reports.append(&mut commands);
-        let until = waiting.deadline().expect("it waits for a moment");
-        pauses.push(until.saturating_since(now).as_micros());
-        now = until;
-        let Step::Goes(dialing) = waiting.handle(Event::Timeout, now, &mut commands) else {
-            panic!("it dials again")
-        };
-        operation = dialing;
     }
+    let now = recorder.now;
     assert_eq!(pauses[..5], [5, 10, 20, 40, 80]);
     assert_eq!(pauses[17..20], [655_360, 1_000_000, 1_000_000]);
     assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
-    let is_first = |report: &Command| matches!(report, Command::ReportNotConnected { is_first, .. } if *is_first);
-    let reports: Vec<_> = reports.iter().map(is_first).collect();
-    assert_eq!(reports, [true, false], "at once, and when it lasts");
+    recorder.calls.retain(|call| call.starts_with("Report"));
+    let reports = ["ReportNotConnected(true)", "ReportNotConnected(false)"];
+    assert_eq!(recorder.calls, reports, "at once, and when it lasts");
 }
 
 /// Returns the step after a failed dial of a socket that has failed before.
 fn dialled_in_vain(error: DialError) -> Step {
-    let mut commands = Vec::new();
-    let operation = Operation::register(socket(), false, Time::ZERO, &mut commands);
-    operation.handle(Event::DialFailed(error), Time::ZERO, &mut commands)
+    let mut recorder = Recorder::default();
+    let Step::Goes(operation) = Operation::begin(register(false), &mut recorder) else {
+        panic!("it dials")
+    };
+    operation.handle(Event::DialFailed(error), &mut recorder)
 }
 
 #[test]

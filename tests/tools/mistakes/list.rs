@@ -38,36 +38,36 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a plugin that is down is not reported",
         file: "src/manager/outcomes.rs",
-        right: "self.context.emit(PluginEvent::of_plugin(plugin, down));",
+        right: "context.emit(PluginEvent::of_plugin(&registered.plugin, down));",
         wrong: "let _ = down;",
         finder: Finder::Simulation { seed: 21 },
     },
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
-        file: "src/manager/commands.rs",
-        right: "if let Some(left) = self.take_registered(context) {",
-        wrong: "if let Some(left) = self.take_registered(context).filter(|_| false) {",
+        file: "src/manager/actions.rs",
+        right: "let removed = names.remove(&left.plugin, self.socket.id);",
+        wrong: "let removed = super::names::Removed::default();",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "a plugin enters the actual state too late for a removal in between",
         file: "src/manager/operation/steps.rs",
-        right: "self.commands.push(Command::EnterActual(plugin.clone()));",
+        right: "        self.0.enter_actual(&plugin);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "a handler is not told that its question is abandoned",
         file: "src/manager/operation/steps.rs",
-        right: ".extend([abandon, Command::Hangup, Command::LeaveActual]);",
-        wrong: ".extend([Command::Hangup, Command::LeaveActual]);",
+        right: "                self.0.abandon(&asked.plugin);\n                return self.undo_cancelled(asked.plugin);",
+        wrong: "                return self.undo_cancelled(asked.plugin);",
         finder: Finder::Simulation { seed: 39 },
     },
     Mistake {
         what: "a plugin that could not be registered stays in the actual state",
         file: "src/manager/operation/steps.rs",
-        right: "self.commands.push(Command::LeaveActual);",
-        wrong: "",
+        right: "                self.0.leave_actual();\n                self.refuse(refusal)",
+        wrong: "                self.refuse(refusal)",
         finder: Finder::Simulation { seed: 82 },
     },
     Mistake {
@@ -100,9 +100,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "the source of liveness of a plugin that has gone is kept",
-        file: "src/manager/router.rs",
-        right: "liveness.give_up(context);",
-        wrong: "let _ = liveness;",
+        file: "src/manager/actions.rs",
+        right: "            liveness.give_up(context);",
+        wrong: "            let _ = liveness;",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
@@ -129,7 +129,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "an older endpoint of a name that is announced again stays",
         file: "src/manager/outcomes.rs",
-        right: "            self.supersede(plugin, socket.id);\n",
+        right: "            self.manager.supersede(plugin, self.socket.id);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 7 },
     },
@@ -143,8 +143,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a plugin that announced itself and was refused is tried again",
         file: "src/manager/outcomes.rs",
-        right: "            self.sockets.withdraw(socket, &mut self.context);\n",
-        wrong: "",
+        right: "            self.manager.sockets.withdraw(self.socket, context);\n",
+        wrong: "            let _ = context;\n",
         finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
@@ -156,9 +156,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "deregister is asked of a handler that has not validated the plugin",
-        file: "src/manager/operations.rs",
-        right: "            active.handler = Some(*handler);\n",
-        wrong: "",
+        file: "src/manager/turn.rs",
+        right: "                execution.active.handler = Some(handler);\n",
+        wrong: "                let _ = (handler, &execution.active);\n",
         finder: Finder::Simulation { seed: 21 },
     },
     Mistake {
@@ -178,8 +178,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a name is not released when the operation ends",
         file: "src/manager/router.rs",
-        right: "let next = before.and_then(|before| self.names.release(&before, id));",
-        wrong: "let next = before.and_then(|before| self.names.stall(&before, id));",
+        right: "let next = self.names.release(&before, id);",
+        wrong: "let next = self.names.stall(&before, id);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
@@ -212,16 +212,16 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "a restored plugin is deregistered twice",
-        file: "src/manager/commands.rs",
-        right: "desired.restored.take_if(|known| *known == plugin);",
-        wrong: "",
+        file: "src/manager/actions.rs",
+        right: "desired.restored.take_if(|known| known == plugin);",
+        wrong: "let _ = desired;",
         finder: Finder::Simulation { seed: 971 },
     },
     Mistake {
         what: "a plugin that waits to be deregistered is not saved",
         file: "src/manager/operation/mod.rs",
-        right: "State::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),\n            _",
-        wrong: "State::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),\n            _",
+        right: "Self::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),\n            _",
+        wrong: "Self::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),\n            _",
         finder: Finder::Simulation { seed: 3399 },
     },
     Mistake {
@@ -283,8 +283,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a program that is owed is forgotten in a restart",
         file: "src/manager/saved_state.rs",
-        right: "self.host.resume(owed.into_plugin().0);",
-        wrong: "drop(owed.into_plugin().0);",
+        right: "self.context.work.push_back(Work::Resume(handler, plugin));",
+        wrong: "drop(Work::Resume(handler, plugin));",
         finder: Finder::Simulation { seed: 250 },
     },
     Mistake {
@@ -296,9 +296,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "a socket in the queue is started out of turn",
-        file: "src/manager/operations.rs",
-        right: "if desired.is_queued || !has_descriptors",
-        wrong: "if !has_descriptors",
+        file: "src/manager/turn.rs",
+        right: "if !desired.is_queued && has_descriptors",
+        wrong: "if has_descriptors",
         finder: Finder::Simulation { seed: 11121 },
     },
     Mistake {

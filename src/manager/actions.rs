@@ -1,0 +1,376 @@
+//! What an operation does, carried out on its socket and on what sockets share.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prost::Message as _;
+
+use super::Manager;
+use super::active::{Active, Pending};
+use super::connections::{Connection, Owner};
+use super::event::{EventKind, PluginEvent, Shortage};
+use super::failure::Refusal;
+use super::host::{Asker, Hints};
+use super::ids::SocketId;
+use super::messages::Output;
+use super::operation::{Actions, Question, Reply};
+use super::reconcile::Target;
+use super::registered::{By, Liveness, Registered};
+use super::socket::{Label, Socket, hang_up};
+use crate::config::{
+    GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
+};
+use crate::escape;
+use crate::grpc::{CallError, Client};
+use crate::handler::{DialError, HandlerId, Plugin, Reason};
+use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
+use crate::time::Time;
+
+/// The step of an operation: its socket, taken out of the table, and its run, taken out of the
+/// socket.
+pub(super) struct Execution<'a> {
+    pub(super) manager: &'a mut Manager,
+    pub(super) socket: &'a mut Socket,
+    pub(super) active: Box<Active>,
+}
+
+impl Actions for Execution<'_> {
+    fn now(&self) -> Time {
+        self.manager.context.now
+    }
+
+    fn socket(&self) -> Arc<Path> {
+        self.socket.path.clone()
+    }
+
+    fn dial(&mut self) -> Result<(), DialError> {
+        log::debug!("{}: connecting", self.label());
+        let context = &mut self.manager.context;
+        if !context.make_room_for_operation() {
+            context.warn_of_shortage(Shortage::Plugins);
+            return Err(DialError::NoDescriptors);
+        }
+        let conn = context.connections.add(Owner::Operation(self.socket.id));
+        let identity = self.active.identity;
+        self.active.connection = Some(Connection::dialling(conn));
+        let path = match self.socket.announced_plugin(identity) {
+            Some(plugin) => context.endpoint_path(&plugin.endpoint),
+            None => self.socket.path.clone(),
+        };
+        let is_found = !identity.is_of_announcement();
+        context.outputs.push_back(Output::Dial {
+            conn,
+            path,
+            identity: is_found.then_some(identity),
+        });
+        Ok(())
+    }
+
+    fn get_info(&mut self) -> Option<Reply> {
+        log::debug!("{}: calling GetInfo", self.label());
+        let request = InfoRequest {}.encode_to_vec();
+        let deadline = self.now() + GET_INFO_TIMEOUT;
+        let method = registration::GET_INFO;
+        self.call(method, &request, MAX_GET_INFO_REPLY, deadline)
+    }
+
+    fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
+        if self.active.identity.is_of_announcement() {
+            self.answer_announcement(result);
+            return Some(Ok(Vec::new()));
+        }
+        log::debug!(
+            "{}: calling NotifyRegistrationStatus; plugin_registered={}",
+            self.label(),
+            result.is_ok()
+        );
+        let desired = self.socket.desired_of(&self.active);
+        if let (Err(refusal), Some(desired)) = (result, desired) {
+            if desired.was_notified(self.active.plugin.as_ref(), refusal) {
+                return Some(Ok(Vec::new()));
+            }
+        }
+        let error = result
+            .err()
+            .and_then(|why| why.status_error(&self.socket.path));
+        let status = RegistrationStatus {
+            plugin_registered: result.is_ok(),
+            error: error.unwrap_or_default(),
+        };
+        let method = registration::NOTIFY_REGISTRATION_STATUS;
+        let request = status.encode_to_vec();
+        self.call(method, &request, MAX_NOTIFY_REPLY, deadline)
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(connection) = self.active.connection.take() {
+            hang_up(connection, &mut self.manager.context);
+        }
+    }
+
+    /// Makes the connection of the operation, which has registered or checked the plugin, the
+    /// plugin's source of liveness.
+    fn monitor_liveness(&mut self) {
+        let context = &mut self.manager.context;
+        let caller = self.socket.announced().and_then(|it| it.caller);
+        let connection = self.active.connection.take();
+        let (mut connection, health) = match (connection, &mut self.socket.registered) {
+            (Some(connection), Some(registered)) => (connection, &mut registered.health),
+            (Some(connection), None) => return hang_up(connection, context),
+            (None, Some(registered)) => {
+                registered.health.process = caller;
+                registered.health.check_at = Some(context.slow_check());
+                return;
+            }
+            (None, None) => return,
+        };
+        health.process = connection.process.or(caller);
+        connection
+            .client
+            .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
+        if !context.connections.may_watch_peer() {
+            hang_up(connection, context);
+            health.check_at = Some(context.slow_check());
+            return;
+        }
+        let (conn, client) = (connection.id, connection.client);
+        let before = health.liveness.replace(Liveness { conn, client });
+        health.check_at = None;
+        if let Some(mut before) = before {
+            before.give_up(context);
+        }
+        let owner = Owner::Liveness(self.socket.id);
+        context.connections.hand_over(conn, owner);
+        context.outputs.push_back(Output::WatchPeer { conn });
+    }
+
+    fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool {
+        if self.active.target != Target::Gone {
+            log::debug!(
+                "{}: the plugin is {plugin}; endpoint={} versions={}",
+                self.label(),
+                escape::path(&plugin.endpoint),
+                escape::text(&plugin.versions.join(","))
+            );
+        }
+        self.active.plugin = Some(plugin.clone());
+        let before = self.socket.applied.name.replace(plugin.clone());
+        debug_assert_eq!(before, None, "an operation acquires one name");
+        self.manager.names.acquire(plugin, self.socket.id)
+    }
+
+    fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>> {
+        log::debug!(
+            "{}: asking the handler to {question} {plugin}",
+            self.label()
+        );
+        if question == Question::Deregister {
+            if let Some(desired) = &mut self.socket.desired {
+                // What was registered before a restart is undone as well.
+                desired.restored.take_if(|known| known == plugin);
+            }
+            self.manager.context.revision += 1;
+            let names = &self.manager.names;
+            let is_restored = self.active.handler.is_none();
+            if is_restored && names.is_registered_elsewhere(plugin, self.socket.id) {
+                log::debug!(
+                    "{}: {plugin} is registered through another socket: its handler is not asked",
+                    self.label()
+                );
+                return Some(Ok(()));
+            }
+        }
+        match self.ask_handler(question, plugin) {
+            Ok(ticket) => {
+                self.active.question = Some(ticket);
+                None
+            }
+            Err(answer) => Some(answer),
+        }
+    }
+
+    fn abandon(&mut self, plugin: &Arc<Plugin>) {
+        let Some(Pending { ticket, .. }) = self.active.question.take() else {
+            return;
+        };
+        let Manager { host, context, .. } = &mut *self.manager;
+        let handler = self.active.handler;
+        match handler.or_else(|| host.handlers().find(&plugin.kind)) {
+            Some(handler) => host.abandon(handler, ticket, (self.socket.id, plugin), context),
+            None => host.forget(ticket),
+        }
+    }
+
+    fn enter_actual(&mut self, plugin: &Arc<Plugin>) {
+        debug_assert!(self.active.handler.is_some(), "it has validated the plugin");
+        let by = self.active.handler.map_or(By::Predecessor, By::Handler);
+        let registered = Registered::new(plugin.clone(), self.active.identity, by);
+        self.socket
+            .set_registered(registered, &mut self.manager.context);
+    }
+
+    fn leave_actual(&mut self) {
+        let Manager {
+            names,
+            sockets,
+            context,
+            ..
+        } = &mut *self.manager;
+        let Some(mut left) = self.socket.take_registered(context) else {
+            return;
+        };
+        if let Some(liveness) = &mut left.health.liveness {
+            liveness.give_up(context);
+        }
+        if let Some(desired) = &mut self.socket.desired {
+            desired.wanted_since = context.now;
+            if let Some(process) = left.health.process {
+                desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
+            }
+        }
+        let removed = names.remove(&left.plugin, self.socket.id);
+        for id in removed.unblocked {
+            sockets.retry_now(id, context);
+        }
+        let is_promoted = removed.promoted.is_some();
+        self.active.promoted = removed.promoted;
+        let current = names.current(&left.plugin).filter(|_| is_promoted);
+        if let Some(id) = current.map(|it| it.socket) {
+            self.manager.touch_instance(id);
+        }
+    }
+
+    fn report(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind) {
+        self.manager.context.emit(PluginEvent {
+            attempt: self.active.number,
+            plugin: plugin.cloned(),
+            ..PluginEvent::of_socket(&self.socket.path, kind)
+        });
+    }
+}
+
+impl Execution<'_> {
+    /// Returns the words that the log lines of the operation begin with.
+    fn label(&self) -> Label<'_> {
+        self.socket.label(self.active.number)
+    }
+
+    fn call(
+        &mut self,
+        method: &'static str,
+        request: &[u8],
+        max_reply: usize,
+        deadline: Time,
+    ) -> Option<Reply> {
+        let context = &mut self.manager.context;
+        let Some(client) = self.active.client() else {
+            return Some(Err(CallError::Cancelled));
+        };
+        client.unary(method, request, max_reply, deadline, context.now);
+        self.active.call = Some((method, context.now));
+        self.active.poll_connection(context)
+    }
+
+    /// Reports to a plugin that has announced itself that it is registered. A failure is reported
+    /// when the operation ends.
+    fn answer_announcement(&mut self, result: Result<(), &Refusal>) {
+        log::debug!(
+            "{}: answering the call of Register; plugin_registered={}",
+            self.label(),
+            result.is_ok()
+        );
+        let desired = self.socket.desired_of(&self.active);
+        if let (Ok(()), Some(desired)) = (result, desired) {
+            desired.answer_announcement(Ok(()), &mut self.manager.context);
+        }
+    }
+
+    /// Asks the plugin's handler. Returns the question if it is left open, or else the answer.
+    fn ask_handler(
+        &mut self,
+        question: Question,
+        plugin: &Arc<Plugin>,
+    ) -> Result<Pending, Result<(), Refusal>> {
+        let host = &self.manager.host;
+        let handler = host
+            .find(question, plugin, self.active.handler)
+            .map_err(Err)?;
+        self.active.handler = Some(handler);
+        self.manager.set_handler(self.socket, Some(handler));
+        let mut hints = Hints::default();
+        if question == Question::Register {
+            if let Some(refusal) = self.endpoint_taken(handler, plugin) {
+                return Err(Err(refusal));
+            }
+            if let Some(desired) = &self.socket.desired {
+                hints.was_registered = desired.restored.as_ref() == Some(plugin);
+                hints.is_announced = desired.origin.announced().is_some();
+                hints.ready_by = Some(desired.found + READY_GRACE);
+            }
+        }
+        let asker = Asker {
+            socket: self.socket.id,
+            attempt: self.active.id,
+            handler,
+        };
+        let Manager { host, context, .. } = &mut *self.manager;
+        match host.ask(asker, question, plugin, hints, context) {
+            Ok(result) => Err(self.manager.answer(self.socket, question, plugin, result)),
+            Err(ticket) => Ok(Pending {
+                ticket,
+                question,
+                stalls_at: Some(self.manager.context.now + STALLED_AFTER),
+            }),
+        }
+    }
+
+    /// Returns the refusal of a plugin whose endpoint another plugin has. The handler decides for
+    /// which types. The first plugin keeps the endpoint for as long as it is up; then the refused
+    /// one is retried.
+    fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Arc<Plugin>) -> Option<Refusal> {
+        let names = &self.manager.names;
+        let holder = names.holder_of_endpoint(plugin, self.socket.id)?;
+        let (id, holder) = (holder.socket, holder.plugin.socket.clone());
+        let reason = self.manager.host.endpoint_taken(handler, plugin)?;
+        self.manager.block(self.socket, plugin, id);
+        Some(Refusal::EndpointTaken { holder, reason })
+    }
+}
+
+impl Manager {
+    /// Retries `socket` once the plugin of `holder` is deregistered or down.
+    fn block(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>, holder: SocketId) {
+        let Some(desired) = &mut socket.desired else {
+            return;
+        };
+        desired.is_blocked = true;
+        let before = socket.applied.blocked.replace(plugin.clone());
+        if let Some(before) = before {
+            self.names.unblock(&before, socket.id);
+        }
+        self.names.block(plugin, socket.id, holder);
+    }
+
+    /// Returns a handler's answer to a question. A refused plugin is retried when the plugin that
+    /// is registered under its name goes, because that may be why the handler refused it, as for
+    /// CSI drivers.
+    pub(super) fn answer(
+        &mut self,
+        socket: &mut Socket,
+        question: Question,
+        plugin: &Arc<Plugin>,
+        result: Result<(), Reason>,
+    ) -> Result<(), Refusal> {
+        if question == Question::Validate && result.is_err() {
+            let holder = self.names.current(plugin).map(|current| current.socket);
+            if let Some(holder) = holder {
+                self.block(socket, plugin, holder);
+            }
+        }
+        result.map_err(|reason| match question {
+            Question::Validate => Refusal::Validation(reason),
+            // Plugins are not notified of a failed deregistration.
+            Question::Register | Question::Deregister => Refusal::Registration(reason),
+        })
+    }
+}

@@ -1,0 +1,352 @@
+//! The turn of one socket: what an event means for it, and how its operations begin.
+//!
+//! A socket is taken out of the table during its turn, so a turn never touches another socket: what
+//! it means for others is queued. After the turn, the router compares what the socket claims with
+//! what was in force before.
+
+use super::Manager;
+use super::actions::Execution;
+use super::active::Active;
+use super::context::Context;
+use super::event::{EventKind, PluginEvent, Shortage};
+use super::host::Asker;
+use super::ids::AttemptId;
+use super::measurement::Limit;
+use super::operation::{Event, Goal, Operation, Step};
+use super::reconcile::Target;
+use super::registered::{By, Registered};
+use super::socket::{Permit, Socket, hang_up};
+use crate::config::Mode;
+use crate::handler::{Reason, Ticket};
+use crate::http2::Endpoint as _;
+use crate::time::Time;
+use crate::watch::Identity;
+
+/// The turn of one socket.
+pub(super) struct Turn<'a> {
+    pub(super) manager: &'a mut Manager,
+    pub(super) socket: &'a mut Socket,
+}
+
+impl Turn<'_> {
+    /// Has the socket process an event, and its operation what follows from that.
+    pub(super) fn process(
+        &mut self,
+        process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>,
+    ) {
+        if let Some(event) = process(self.socket, &mut self.manager.context) {
+            self.handle(event);
+        }
+    }
+
+    /// Has the operation take the step that follows `event`, if one runs.
+    pub(super) fn handle(&mut self, event: Event) {
+        let Some(mut active) = self.socket.active.take() else {
+            return;
+        };
+        match active.operation.take() {
+            Some(operation) => self.execute(active, |actions| operation.handle(event, actions)),
+            None => self.socket.active = Some(active),
+        }
+    }
+
+    /// Does the same for the operation of that attempt, unless it has ended.
+    pub(super) fn handle_of(&mut self, attempt: AttemptId, event: Event) {
+        let active = self.socket.active.as_ref();
+        if active.is_some_and(|it| it.id == attempt) {
+            self.handle(event);
+        }
+    }
+
+    /// Carries out one step of an operation.
+    fn execute(&mut self, active: Box<Active>, step: impl FnOnce(&mut Execution<'_>) -> Step) {
+        let mut execution = Execution {
+            manager: self.manager,
+            socket: self.socket,
+            active,
+        };
+        let step = step(&mut execution);
+        let mut active = execution.active;
+        match step {
+            Step::Goes(operation) => active.operation = Some(operation),
+            Step::Ignores(operation, unexpected) => {
+                active.operation = Some(operation);
+                log::debug!("{}: {unexpected}", self.socket.label(active.number));
+            }
+            Step::Ends(outcome) => return self.ended(*active, outcome),
+        }
+        self.socket.active = Some(active);
+    }
+
+    /// Accepts the answer to a pending question, or drops it if the operation does not wait any
+    /// more.
+    pub(super) fn answered(&mut self, asker: Asker, ticket: Ticket, result: Result<(), Reason>) {
+        let active = self.socket.active.as_mut();
+        let active = active.filter(|it| it.id == asker.attempt);
+        let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
+        let plugin = self.socket.claims_name().cloned();
+        if let (Some(pending), Some(plugin)) = (pending, plugin) {
+            let question = pending.question;
+            let answer = self.manager.answer(self.socket, question, &plugin, result);
+            self.handle(Event::Answered(answer));
+        }
+    }
+
+    /// Processes what the connection of the plugin's liveness has received.
+    pub(super) fn poll_liveness(&mut self) {
+        let now = self.manager.context.now;
+        let client = self.socket.liveness_client();
+        let is_closed = client.is_some_and(|client| {
+            while client.poll_event(now).is_some() {}
+            client.is_closed()
+        });
+        if is_closed {
+            self.liveness_lost();
+        }
+    }
+
+    /// Has the plugin checked whose process or connection was watched and has ended.
+    pub(super) fn liveness_lost(&mut self) {
+        let context = &mut self.manager.context;
+        let Some(Registered { health, .. }) = &mut self.socket.registered else {
+            return;
+        };
+        let Some(mut lost) = health.liveness.take() else {
+            return;
+        };
+        let was_connection = lost.client.is_some();
+        lost.hang_up(context);
+        context.connections.remove(lost.conn);
+        if health.liveness_lost(was_connection, context.now) {
+            self.check();
+        }
+    }
+
+    // --- Time ---
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(&mut self) {
+        let now = self.manager.context.now;
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        self.check_health(&is_due);
+        let client = self.socket.liveness_client();
+        if let Some(client) = client.filter(|client| is_due(client.poll_timeout())) {
+            client.handle_timeout(now);
+            self.poll_liveness();
+        }
+        let Some(active) = &mut self.socket.active else {
+            return;
+        };
+        if let Some(pending) = &mut active.question {
+            if is_due(pending.stalls_at) {
+                pending.stalls_at = None;
+                self.stalled();
+            }
+        }
+        let Some(active) = &mut self.socket.active else {
+            return;
+        };
+        let mut event = None;
+        if is_due(active.connection_deadline()) {
+            if let Some(client) = active.client() {
+                client.handle_timeout(now);
+            }
+            let reply = active.poll_connection(&mut self.manager.context);
+            event = reply.map(Event::Replied);
+        }
+        let is_timeout = is_due(active.operation.as_ref().and_then(Operation::deadline));
+        if let Some(event) = event.or(is_timeout.then_some(Event::Timeout)) {
+            self.handle(event);
+        }
+    }
+
+    /// Does what is due for the registered plugin, or examines the socket if none is registered.
+    fn check_health(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
+        let is_active = self.socket.active.is_some();
+        let context = &mut self.manager.context;
+        let Some(registered) = &mut self.socket.registered else {
+            self.socket.is_dirty |= !is_active;
+            return;
+        };
+        let is_restored_announced = registered.is_restored_announced();
+        let Registered { plugin, health, .. } = registered;
+        if context.policy.is_stopping {
+            // The next daemon checks and deregisters.
+        } else if is_due(health.grace_until()) {
+            health.end_grace();
+            self.socket.is_dirty = true;
+            self.manager.sockets.withdraw(self.socket, context);
+        } else if is_restored_announced && is_due(health.check_at) {
+            let kind = EventKind::NotAnnounced;
+            context.emit(PluginEvent::of_plugin(plugin, kind));
+            self.manager.sockets.withdraw(self.socket, context);
+        } else if is_due(health.check_at) && !is_active {
+            health.check_at = None;
+            self.check();
+        }
+    }
+
+    /// Lets the next socket of the name pass, because the question to the handler has been open for
+    /// a while.
+    fn stalled(&mut self) {
+        let names = &mut self.manager.names;
+        let Some(plugin) = &self.socket.applied.name else {
+            return;
+        };
+        let next = names.stall(plugin, self.socket.id);
+        if let (Some(_), Some(active)) = (next, &self.socket.active) {
+            self.manager.context.emit(PluginEvent {
+                attempt: active.number,
+                ..PluginEvent::of_plugin(plugin, EventKind::HandlerStalled)
+            });
+        }
+        self.manager.acquired(next);
+    }
+
+    // --- The start of operations ---
+
+    fn begin(
+        &mut self,
+        (target, identity, number): (Target, Identity, u32),
+        step: impl FnOnce(&mut Execution<'_>) -> Step,
+    ) {
+        let last = &mut self.manager.last_attempt;
+        last.0 += 1;
+        let active = Active::new(*last, target, identity, number);
+        self.execute(Box::new(active), step);
+    }
+
+    /// Starts to deregister the registered plugin.
+    pub(super) fn deregister(&mut self) {
+        let Some(registered) = &self.socket.registered else {
+            return;
+        };
+        let (plugin, by) = (registered.plugin.clone(), registered.by);
+        self.begin((Target::Gone, registered.identity, 0), |execution| {
+            if let By::Handler(handler) = by {
+                execution.active.handler = Some(handler);
+            }
+            Operation::deregister(plugin, execution)
+        });
+    }
+
+    /// Starts to check whether the registered plugin answers, unless it is being deregistered.
+    pub(super) fn check(&mut self) {
+        if self.manager.context.policy.is_stopping || self.socket.active.is_some() {
+            return;
+        }
+        let Some(registered) = &self.socket.registered else {
+            return;
+        };
+        let (identity, plugin) = (registered.identity, registered.plugin.clone());
+        let goal = if identity.is_of_announcement() {
+            Goal::CheckAnnounced(plugin)
+        } else {
+            Goal::Check(plugin)
+        };
+        self.begin((Target::Checked(identity), identity, 0), |execution| {
+            Operation::begin(goal, execution)
+        });
+    }
+
+    /// Starts to register the plugin behind the socket, unless it has to wait for its backoff, its
+    /// redial or a permit.
+    pub(super) fn register(&mut self) {
+        let is_free = self.socket.active.is_none() && self.socket.registered.is_none();
+        if !is_free || self.manager.context.policy.is_stopping || !self.is_ready() {
+            return;
+        }
+        let Some(desired) = &mut self.socket.desired else {
+            return;
+        };
+        desired.redial_at = None;
+        let is_new = desired.attempts == 0;
+        desired.attempts = desired.attempts.saturating_add(1);
+        let (identity, number) = (desired.identity, desired.attempts);
+        let known = desired.restored.clone();
+        let goal = match (desired.origin.announced(), self.manager.context.policy.mode) {
+            (Some(announced), _) => Goal::RegisterAnnounced(announced.plugin.clone()),
+            (None, Mode::Register) => Goal::Register { is_new, known },
+            (None, Mode::Observe) => Goal::Observe { is_new },
+        };
+        let target = Target::Registered(identity);
+        self.begin((target, identity, number), |execution| {
+            Operation::begin(goal, execution)
+        });
+    }
+
+    /// Returns whether an attempt may begin now. If not, what it waits for is in force: a time, or
+    /// a place in the queue for a permit.
+    fn is_ready(&mut self) -> bool {
+        let Manager {
+            limiter, context, ..
+        } = &mut *self.manager;
+        let Some(desired) = &mut self.socket.desired else {
+            return false;
+        };
+        let now = context.now;
+        if desired.is_observed(now) {
+            desired.stop_retrying();
+            return false;
+        }
+        if desired.backoff.until().is_some_and(|until| now < until) {
+            return false;
+        }
+        if desired.has_refused() {
+            let redial_at = &mut desired.redial_at;
+            let at = *redial_at.get_or_insert_with(|| limiter.reserve_redial(now));
+            if now < at {
+                return false;
+            }
+        }
+        let has_descriptors = context.connections.room_for_operations() > 0;
+        // A socket in the queue waits for its turn, even if it is examined for another reason.
+        if !desired.is_queued && has_descriptors && limiter.is_any_free(now) {
+            return true;
+        }
+        let is_news = !desired.is_queued;
+        if is_news {
+            desired.is_queued = true;
+            limiter.enqueue(self.socket.id);
+            self.socket.applied.permit = Permit::Queued;
+        }
+        limiter.schedule(now, &mut context.timers);
+        if !has_descriptors {
+            context.warn_of_shortage(Shortage::Plugins);
+        } else if is_news {
+            context.limit_hit(Limit::Operations);
+        }
+        false
+    }
+
+    // --- The stop ---
+
+    /// Drops the operation and the source of liveness, because the daemon stops.
+    pub(super) fn drop_operation(&mut self) {
+        let context = &mut self.manager.context;
+        if let Some(Registered { health, .. }) = &mut self.socket.registered {
+            if let Some(mut liveness) = health.liveness.take() {
+                liveness.hang_up(context);
+                context.connections.remove(liveness.conn);
+            }
+        }
+        let Some(mut active) = self.socket.active.take() else {
+            return;
+        };
+        let operation = active.operation.as_ref();
+        if let Some(plugin) = operation.and_then(Operation::plugin_to_deregister) {
+            // The next process deregisters it.
+            let left = Registered::new(plugin.clone(), active.identity, By::Predecessor);
+            self.socket.set_registered(left, context);
+        }
+        let state = operation.map_or("", Operation::state);
+        context.emit(PluginEvent {
+            plugin: active.plugin.take(),
+            attempt: active.number,
+            ..PluginEvent::of_socket(&self.socket.path, EventKind::OperationDropped(state))
+        });
+        if let Some(connection) = active.connection.take() {
+            hang_up(connection, context);
+        }
+    }
+}
