@@ -51,14 +51,18 @@ impl Manager {
         match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => self.turn(id, |turn| turn.process(Socket::closed)),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.closed(id, &mut self.context),
-            Some(Owner::Liveness(id)) => self.turn(id, |turn| turn.liveness_lost()),
+            Some(Owner::Liveness(id)) => self.turn(id, |turn| {
+                turn.liveness_lost();
+            }),
             None => {}
         }
     }
 
     pub(super) fn process_ended(&mut self, conn: ConnectionId) {
         if let Some(Owner::Liveness(id)) = self.context.connections.owner(conn) {
-            self.turn(id, |turn| turn.liveness_lost());
+            self.turn(id, |turn| {
+                turn.liveness_lost();
+            });
         }
     }
 
@@ -76,7 +80,9 @@ impl Manager {
             Some(Owner::Operation(id)) => {
                 self.turn(id, |turn| turn.process(Socket::poll_connection));
             }
-            Some(Owner::Liveness(id)) => self.turn(id, |turn| turn.poll_liveness()),
+            Some(Owner::Liveness(id)) => self.turn(id, |turn| {
+                turn.poll_liveness();
+            }),
             Some(Owner::Call(id) | Owner::Stream(id)) => self.host.poll(id, &mut self.context),
             None => {}
         }
@@ -176,7 +182,9 @@ impl Manager {
         self.stop = Scheduled::default();
         let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
         for id in ids {
-            self.turn(id, |turn| turn.drop_operation());
+            self.turn(id, |turn| {
+                turn.drop_operation();
+            });
         }
         self.host.hang_up_all(&mut self.context);
         // What is left concerns operations and handlers that have nothing to do any more.

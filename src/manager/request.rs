@@ -52,7 +52,9 @@ impl Manager {
         }
         for (id, state) in &selected {
             match state {
-                State::Down => self.turn(*id, |turn| turn.check()),
+                State::Down => self.turn(*id, |turn| {
+                    turn.check();
+                }),
                 _ => self.sockets.retry_now(*id, &mut self.context),
             }
         }

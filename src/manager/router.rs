@@ -78,7 +78,9 @@ impl Manager {
         let is_any = !ids.is_empty();
         ids.retain(|id| self.is_to_register(*id));
         for id in ids {
-            self.turn(id, |turn| turn.register());
+            self.turn(id, |turn| {
+                turn.register();
+            });
         }
         if is_any_ready {
             // The operations that have just started hold the permits now.
