@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(problems) => complain_all(&problems),
         },
-        Ok(Command::Probe(options)) => ended(probe::run(&options)),
+        Ok(Command::Probe(options, format)) => ended(probe::run(&options, format)),
         Ok(Command::Doctor(options)) => ended(doctor::run(&options)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
         Ok(Command::Ask(options)) => match ask::run(&options) {

@@ -46,6 +46,7 @@ pub use self::failure::Failure;
 use self::options::Verb as Ask;
 pub use self::options::{Format, Options as AskOptions};
 pub use self::settings::needs_restart;
+use crate::daemon::probe::Options as Probe;
 use crate::escape;
 use crate::simulate::Profile;
 
@@ -60,7 +61,7 @@ pub enum Command {
     /// Print the configuration.
     CheckConfig(CommandLine),
     /// Probe one socket, or those in a directory.
-    Probe(probe::Options),
+    Probe(Probe, Format),
     /// Examine the node.
     Doctor(doctor::Options),
     /// Simulate a plugin.

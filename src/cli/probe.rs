@@ -1,38 +1,23 @@
 //! `plugind probe`: what the daemon would do with one socket, or with those in a directory.
 //!
-//! Parses the arguments, has the sockets probed, and shows the findings: as text for people, or as
-//! JSON. It never notifies a plugin, so it can be used on a plugin that is in service.
-
-mod json;
-mod outcome;
-mod text;
+//! Parses the arguments and shows the steps of the probe: as text that can be pasted into a bug
+//! report, or as JSON, both in plain ASCII.
 
 use std::error::Error;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::json::document;
 use super::options::{Format, TEXT_FORMATS};
 use super::settings::{Chosen, find};
-use crate::config::{DaemonConfig, MAX_NAMES};
-use crate::daemon::probe::{Outcome, Prober, Sockets, sockets_in};
+use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
-
-/// The socket to probe, and the format of the findings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The socket, or the directory.
-    pub path: PathBuf,
-    /// The daemon's configuration, as far as it decides about a plugin.
-    pub config: DaemonConfig,
-    /// The time limit for the probe of one socket, besides the daemon's own limits.
-    pub timeout: Option<Duration>,
-    /// The format of the findings.
-    pub format: Format,
-}
+use crate::time;
 
 /// Parses the arguments after `probe`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -52,92 +37,156 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     }
     let path = path.unwrap_or_else(|| chosen.dirs.last().cloned());
     let missing = "missing PATH, expected a socket or a directory";
-    let path = path.ok_or_else(|| arguments.error(missing))?;
-    Ok(Command::Probe(Options {
-        path,
+    let options = Options {
+        path: path.ok_or_else(|| arguments.error(missing))?,
         config: chosen.complete(None),
         timeout,
-        format,
-    }))
+    };
+    Ok(Command::Probe(options, format))
 }
 
 /// Runs the probe, shows the findings, and returns the exit status.
 #[inline(never)]
-pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let mut prober = Prober::new(&options.config, options.timeout)?;
-    let code = match sockets_in(&options.path) {
-        Some(sockets) => probe_all(&sockets, &options.path, &mut prober, options.format),
-        None => status(probe(&options.path, &mut prober, options.format)),
-    };
-    Ok(ExitCode::from(code))
-}
-
-/// Probes one socket. Text is shown step by step, because a step may take long.
-fn probe(socket: &Path, prober: &mut Prober, format: Format) -> Outcome {
-    if format == Format::Json {
-        let report = prober.probe(socket, &mut |_| {});
-        print(&json::show(&report));
-        return report.outcome;
-    }
-    print(&text::head(socket));
-    let report = prober.probe(socket, &mut |step| print(&text::step(step, socket)));
-    print(&text::end(&report));
-    report.outcome
-}
-
-/// Probes the sockets in a directory one after the other, and returns the exit status.
-fn probe_all(sockets: &Sockets, dir: &Path, prober: &mut Prober, format: Format) -> u8 {
-    let (before, between, after) = match format {
-        Format::Json => ("[\n", ",\n", "]\n"),
-        _ => ("", "\n", ""),
-    };
-    print(before);
-    let mut outcomes = Vec::with_capacity(sockets.paths.len());
-    for socket in &sockets.paths {
-        if !outcomes.is_empty() {
-            print(between);
-        }
-        outcomes.push(probe(socket, prober, format));
-    }
-    print(after);
-    if format != Format::Json {
-        print(&text::summary(dir, &outcomes));
-    }
-    complain(sockets);
-    let statuses = outcomes.into_iter().map(status);
-    let unread = u8::from(!sockets.unread.is_empty());
-    statuses.chain([unread]).max().unwrap_or_default()
-}
-
-/// Returns the exit status of the process for an outcome.
-fn status(outcome: Outcome) -> u8 {
-    outcome::describe(outcome).status
-}
-
-/// Reports the directories that were not read.
-fn complain(sockets: &Sockets) {
-    for (dir, problem) in &sockets.unread {
-        let dir = escape::path(dir);
-        let _ = match problem {
-            Some(problem) => {
-                let remedy = problem.remedy();
-                writeln!(
-                    io::stderr(),
-                    "plugind: cannot probe {dir}: {problem}; {remedy}"
-                )
-            }
-            None => writeln!(
-                io::stderr(),
-                "plugind: cannot probe all of {dir}: it contains more than {MAX_NAMES} names"
-            ),
+pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>> {
+    let path = &*options.path;
+    let is_directory = path.is_dir();
+    let report = if format == Format::Json {
+        let report = probe(options, &mut |_, _| {})?;
+        let mut sockets = report.sockets.iter().map(|(path, it)| to_json(path, it));
+        let json = if is_directory {
+            sockets.collect()
+        } else {
+            sockets.next().unwrap_or_default()
         };
+        print(&document(&json));
+        report
+    } else {
+        let version = env!("CARGO_PKG_VERSION");
+        print(&format!(
+            "plugind {version} probes {}\n",
+            escape::path(path)
+        ));
+        let report = probe(options, &mut |socket, step| {
+            print(&line(step, socket, path));
+        })?;
+        print(&if is_directory {
+            summary(path, &report)
+        } else {
+            report.sockets.values().map(end).collect()
+        });
+        report
+    };
+    for problem in &report.problems {
+        let _ = writeln!(io::stderr(), "plugind: {problem}");
     }
+    let statuses = report.sockets.values().map(|it| describe(it.outcome).0);
+    let unread = u8::from(!report.problems.is_empty());
+    let status = statuses.chain([unread]).max().unwrap_or_default();
+    Ok(ExitCode::from(status))
 }
 
 /// Prints to standard output at once. A closed output is not a failure of the probe.
 fn print(text: &str) {
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Returns the line of a step, as soon as it is taken, because the next one may take long. In a
+/// directory it names the socket.
+fn line(step: &Step, socket: &Path, probed: &Path) -> String {
+    let hundredths = time::micros(step.after).div_ceil(10);
+    let after = format!("{}.{:02} ms", hundredths / 100, hundredths % 100);
+    let socket = match socket.strip_prefix(probed) {
+        Ok(below) if socket != probed => format!("{}: ", escape::path(below)),
+        _ => String::new(),
+    };
+    format!(
+        "{after:>11}  {:<19}  {socket}{}\n",
+        step.reason, step.message
+    )
+}
+
+/// Returns the lines after the last step of the only socket.
+fn end(probed: &Probed) -> String {
+    let conclusion = |label, what: &str| format!("{:>11}  {label:<19}  {what}\n", "");
+    let notification = probed.notification.iter();
+    let mut lines: String = notification
+        .map(|words| conclusion("notification", &format!("{:?}", escape::text(words))))
+        .collect();
+    let (_, _, text, advice) = describe(probed.outcome);
+    lines.push_str(&conclusion("outcome", &[text, advice].concat()));
+    lines
+}
+
+/// Returns the lines after the last socket of a directory: the number of sockets for each outcome.
+fn summary(dir: &Path, report: &Report) -> String {
+    let mut outcomes: Vec<Outcome> = report.sockets.values().map(|it| it.outcome).collect();
+    outcomes.sort_unstable();
+    let (count, dir) = (outcomes.len(), escape::path(dir));
+    let sockets = if count == 1 { "socket" } else { "sockets" };
+    let groups = outcomes.chunk_by(|one, other| one == other);
+    let groups = groups.map(|same| format!("{:>11}  {}\n", same.len(), describe(same[0]).2));
+    format!("\n{count} {sockets} in {dir}\n") + &groups.collect::<String>()
+}
+
+/// Returns the findings about a socket for programs. The texts of a plugin are escaped only as JSON
+/// requires, so that a program reads exactly those texts.
+fn to_json(socket: &Path, probed: &Probed) -> Value {
+    let (status, outcome, ..) = describe(probed.outcome);
+    let steps = probed.steps.iter().map(|step| {
+        json!({
+            "afterMicroseconds": time::micros(step.after),
+            "reason": step.reason,
+            "message": step.message,
+        })
+    });
+    let mut json = json!({
+        "socket": socket.to_string_lossy(),
+        "outcome": outcome,
+        "exitStatus": status,
+        "steps": steps.collect::<Value>(),
+    });
+    if let Some(plugin) = &probed.plugin {
+        json["plugin"] = json!({"type": plugin.kind, "name": plugin.name});
+        json["endpoint"] = plugin.endpoint.to_string_lossy().into();
+        json["versions"] = json!(plugin.versions);
+    }
+    if let Some(words) = &probed.notification {
+        json["notification"] = json!(words);
+    }
+    json
+}
+
+/// Returns the exit status for an outcome, its name in JSON, its text, and what may help.
+fn describe(outcome: Outcome) -> (u8, &'static str, &'static str, &'static str) {
+    match outcome {
+        Outcome::WouldRegister => (0, "WouldRegister", "the plugin would be registered", ""),
+        Outcome::WouldRefuse => (5, "WouldRefuse", "the plugin would be refused", ""),
+        Outcome::NotARegistrationService => (
+            6,
+            "NotARegistrationService",
+            "this is not a plugin registration service",
+            "; probe the socket in the plugins directory",
+        ),
+        Outcome::Unreachable => (
+            7,
+            "Unreachable",
+            "the plugin does not answer",
+            "; check that it is running and listens on this socket",
+        ),
+        Outcome::ClosedAtOnce => (
+            8,
+            "ClosedAtOnce",
+            "the connection was closed before any data was received",
+            "; configure the plugin to serve this socket without TLS",
+        ),
+        Outcome::EndpointUnavailable => (
+            9,
+            "EndpointUnavailable",
+            "nothing listens at the plugin's endpoint",
+            "; check that it listens there, and --map-path",
+        ),
+    }
 }
 
 pub(super) const HELP: &str = "\
@@ -147,9 +196,8 @@ directory. Plugins are never notified: probing one that is in service is safe.
 Usage: plugind probe [OPTIONS] PATH
        plugind probe [OPTIONS] --root-dir DIR
 
-PATH is a socket or a directory. In a directory, every socket in it and in its
-subdirectories is probed, as run finds them: names with a leading dot are
-skipped.
+PATH is a socket or a directory. In a directory, every socket is probed that run
+would find there. Each line is an event of run, with the time since the start.
 
 Options:
   --root-dir DIR        probe DIR/plugins_registry if PATH is not given
@@ -163,10 +211,10 @@ Options:
   --exec TYPE=PROGRAM   accept plugins of TYPE, for which run would use
                         PROGRAM; PROGRAM is checked, but not run; can be given
                         several times (default: none)
-  --timeout DURATION    give up on a socket after that time, such as 500ms or
-                        30s (default: the limits of run)
-  -o, --output FORMAT   text: each step as it ends (default); json: one object
-                        per socket, in an array if PATH is a directory
+  --timeout DURATION    give up after that time, such as 500ms or 30s (default:
+                        the limits of run)
+  -o, --output FORMAT   text: each step as it is taken (default); json: one
+                        object per socket, in an array if PATH is a directory
   -h, --help            print this help
   -V, --version         print the version
 
@@ -178,20 +226,23 @@ Exit status; in a directory, the highest one:
   6  not a plugin registration service
   7  no answer, or not in time
   8  the connection was closed before any data was received
-  9  the plugin would be registered, but its endpoint does not answer
+  9  nothing listens at the plugin's endpoint
 ";
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use lexopt::Parser;
 
     use super::*;
-    use crate::config::{self, UnknownTypes};
+    use crate::config::{self, DaemonConfig, UnknownTypes};
 
-    fn parse(arguments: &[&str]) -> Result<Options, String> {
+    fn parse(arguments: &[&str]) -> Result<(Options, Format), String> {
         let line = [&["probe"], arguments].concat();
         match Command::parse(Parser::from_args(line)) {
-            Ok(Command::Probe(options)) => Ok(options),
+            Ok(Command::Probe(options, format)) => Ok((options, format)),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -199,24 +250,24 @@ mod tests {
 
     #[test]
     fn one_socket_is_enough() {
-        let options = parse(&["/a-reg.sock"]).unwrap();
+        let (options, format) = parse(&["/a-reg.sock"]).unwrap();
         assert_eq!(options.path, PathBuf::from("/a-reg.sock"));
         assert_eq!(options.config, DaemonConfig::default());
-        assert_eq!((options.format, options.timeout), (Format::Text, None));
+        assert_eq!((format, options.timeout), (Format::Text, None));
         assert_eq!(options.config.handlers.types, config::DEFAULT_TYPES);
     }
 
     #[test]
     fn types_replace_the_default() {
-        let options = parse(&["a", "--type", "X", "--type=Y", "-ojson"]).unwrap();
+        let (options, format) = parse(&["a", "--type", "X", "--type=Y", "-ojson"]).unwrap();
         assert!(options.path.is_absolute());
         assert_eq!(options.config.handlers.types, ["X", "Y"]);
-        assert_eq!(options.format, Format::Json);
+        assert_eq!(format, Format::Json);
     }
 
     #[test]
     fn the_options_of_run_that_decide_what_becomes_of_a_plugin_are_read_the_same() {
-        let options = parse(&[
+        let (options, _) = parse(&[
             "--root-dir=/data/kubelet",
             "--map-path=/var/lib/kubelet=/data/kubelet",
             "--unknown-types=accept",
@@ -235,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_path_comes_before_a_root_directory() {
-        let options = parse(&["--root-dir=/data", "/a-reg.sock"]).unwrap();
+        let (options, _) = parse(&["--root-dir=/data", "/a-reg.sock"]).unwrap();
         assert_eq!(options.path, Path::new("/a-reg.sock"));
     }
 

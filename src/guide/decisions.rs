@@ -129,6 +129,10 @@
 //! - **What kubelet does not call is not called.** Given up: a CSI driver's GetPluginInfo and
 //!   NodeGetCapabilities, whose replies were only shown; and a connection to the endpoint in a dry
 //!   run, which `plugind probe` makes.
+//! - **`plugind probe` is a dry run with one socket**: the same plugin manager, whose events are
+//!   the steps, so the two cannot disagree. Given up: a ladder of calls of its own, with the mode
+//!   of the file, the process, the SETTINGS and the reply of a plugin that would be refused; and
+//!   waiting for SETTINGS at the endpoint.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.

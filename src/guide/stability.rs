@@ -22,7 +22,7 @@
 //! | 6 | `probe`: not a plugin registration service |
 //! | 7 | `probe`: no answer, or not in time |
 //! | 8 | `probe`: the connection was closed before any data was received |
-//! | 9 | `probe`: the plugin would be registered, but its endpoint does not answer |
+//! | 9 | `probe`: nothing listens at the plugin's endpoint |
 //! | 78 | `run`, `check-config`, `reload`: the configuration is not valid |
 //! | 124 | `wait`: timed out, for whatever reason, a missing daemon included |
 //! | 137 | `simulate`: crashed, as requested by `--crash-after` |
@@ -97,25 +97,20 @@
 //! # JSON of `plugind probe -o json`
 //!
 //! One object for a socket, an array of them for a directory, in plain ASCII. Readers should ignore
-//! keys that they do not know. A step that was not reached is missing; one that failed has `error`.
+//! keys that they do not know.
 //!
 //! | key | what it holds |
 //! |---|---|
 //! | `socket` | the path |
-//! | `file` | `kind`, `symbolic_link`, `uid`, `gid`, `mode` (octal, as text) |
-//! | `connect` | `pid`, `uid`, `name` of the peer process, if they are known |
-//! | `http2` | the server's settings: `header_table_size`, `max_frame_size` and further ones |
-//! | `get_info` | `type`, `name`, `endpoint`, `supported_versions`, as the plugin reports them |
-//! | `verdict` | `accepted`, `decided`; of a refusal also `told`, the text for the plugin |
-//! | `endpoint` | `path`, if it is not the registration socket; `error` if it does not answer |
-//! | `not_checked` | what only a registration would show, as text; missing if it is empty |
+//! | `plugin`, `endpoint`, `versions` | as in the API, if the plugin would be registered |
+//! | `notification` | the text that a plugin would be notified of that would be refused |
+//! | `steps` | events: `afterMicroseconds` since the start, `reason`, `message` |
 //! | `outcome` | one word; the exit code stands for the same |
-//! | `exit_status` | the exit code |
+//! | `exitStatus` | the exit code |
 //!
-//! Each step also has `took_us`, its duration in microseconds. Outcomes: `would_register`,
-//! `would_refuse`, `not_a_registration_service`, `unreachable`, `closed_at_once`,
-//! `endpoint_unavailable`.
-//! Tests: `json_has_what_the_ladder_has`, `json_is_plain_ascii_and_means_the_same`.
+//! Outcomes: `WouldRegister`, `WouldRefuse`, `NotARegistrationService`, `Unreachable`,
+//! `ClosedAtOnce`, `EndpointUnavailable`.
+//! Test: `json_has_what_the_text_has`.
 //!
 //! # JSON of `plugind version -o json`
 //!

@@ -153,12 +153,6 @@ pub trait PluginHandler: Send {
     /// that were open for the plugin are cancelled before.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Returns what this handler uses a plugin's endpoint for. A dry run checks the endpoint unless
-    /// this is [`EndpointUse::None`].
-    fn endpoint_use(&self) -> EndpointUse {
-        EndpointUse::None
-    }
-
     /// Returns the reason for refusing a plugin if another plugin of its type and name is
     /// registered with the same endpoint and is up; `None` to allow both: then
     /// [`PluginHandler::register`] is asked.
@@ -204,18 +198,6 @@ pub trait PluginHandler: Send {
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }
-}
-
-/// The purpose for which a handler connects to a plugin's endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EndpointUse {
-    /// None: the handler never connects to it.
-    #[default]
-    None,
-    /// Registering the plugin: a plugin whose endpoint does not answer is refused.
-    Registering,
-    /// Using the plugin: it is registered at once, and connected to afterwards.
-    Using,
 }
 
 /// The answer of a handler to a question.

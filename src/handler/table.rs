@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{EndpointUse, Plugin, PluginHandler};
+use super::PluginHandler;
 
 /// The handlers, and the types of each.
 #[derive(Default)]
@@ -114,34 +114,14 @@ impl HandlerTable {
         })
     }
 
-    /// Returns the purpose for which the endpoint of a plugin of type `kind` is needed.
-    pub fn endpoint_use(&self, kind: &str) -> EndpointUse {
-        self.of_type(kind)
-            .map_or(EndpointUse::None, PluginHandler::endpoint_use)
-    }
-
-    /// Returns what a dry run does not check of a plugin that its handler accepts, and to whose
-    /// endpoint a connection was made or not.
-    pub fn not_checked(
-        &self,
-        plugin: &Plugin,
-        was_connected: bool,
-    ) -> impl Iterator<Item = &'static str> + use<> {
-        let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
-        let endpoint = (has_endpoint && !was_connected).then_some(UNUSED_ENDPOINT);
-        let handler = self.of_type(&plugin.kind);
-        let rest = handler.and_then(PluginHandler::not_checked);
-        endpoint.into_iter().chain(rest)
-    }
-
     /// Returns the handler with that number, or `None` if it was dropped.
     pub(crate) fn get(&self, id: HandlerId) -> Option<&(dyn PluginHandler + 'static)> {
         self.handlers.get(id.index())?.as_deref()
     }
 
-    /// Returns the handler for plugins of type `kind`.
-    fn of_type(&self, kind: &str) -> Option<&(dyn PluginHandler + 'static)> {
-        self.get(self.find(kind)?)
+    /// Returns what a dry run leaves out of the registration of a plugin of type `kind`.
+    pub fn not_checked(&self, kind: &str) -> Option<&'static str> {
+        self.get(self.find(kind)?)?.not_checked()
     }
 
     /// Returns the types with a handler of their own, sorted.
@@ -149,9 +129,6 @@ impl HandlerTable {
         self.by_type.keys().map(String::as_str)
     }
 }
-
-/// The note on a plugin to whose endpoint no connection was made.
-const UNUSED_ENDPOINT: &str = "no connection to the endpoint was made";
 
 impl fmt::Debug for HandlerTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -71,9 +71,8 @@ pub enum EventKind {
     NotUndone(Refusal),
     /// The registration has failed, and its handler has not undone its part of it.
     FailureNotUndone(Refusal),
-    /// In a dry run: the plugin would be registered. The parts of a registration that were left
-    /// out.
-    WouldRegister(Vec<&'static str>),
+    /// In a dry run: the plugin would be registered. What was left out of that.
+    WouldRegister(Option<&'static str>),
     /// In a dry run: the plugin would be refused.
     WouldRefuse(Refusal),
     /// The socket cannot be connected to yet.

@@ -67,7 +67,6 @@ mod state;
 mod status;
 mod timers;
 mod turn;
-mod verdict;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -100,8 +99,6 @@ pub use state::State;
 pub use status::{Status, Usage};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use timers::Timer;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use verdict::{Verdict, verdict};
 
 #[cfg(doc)]
 use crate::config::RESYNC_INTERVAL;

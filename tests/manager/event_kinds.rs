@@ -69,7 +69,7 @@ fn all() -> Vec<(EventKind, &'static str)> {
             EventKind::FailureNotUndone(refusal()),
             "DeregistrationFailed",
         ),
-        (EventKind::WouldRegister(vec!["a"]), "WouldRegister"),
+        (EventKind::WouldRegister(Some("a")), "WouldRegister"),
         (EventKind::WouldRefuse(refusal()), "WouldRefuse"),
         (
             EventKind::NotConnected {

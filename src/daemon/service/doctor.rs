@@ -14,6 +14,7 @@ mod other_roots;
 mod running;
 mod sockets;
 mod system;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ use self::directory::Place;
 use self::finding::Findings;
 pub use self::finding::{Finding, Level};
 use self::kubelet::Kubelet;
-use super::probe::sockets_below;
+use self::tree::sockets_below;
 use crate::config::{MAX_NAMES, PLUGINS_DIR};
 use crate::daemon::SetupError;
 use crate::daemon::fs::mounts::Mounts;

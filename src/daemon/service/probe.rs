@@ -1,248 +1,256 @@
-//! One probe of a socket: what is at the path, which process serves it, and how the daemon would
-//! answer the plugin.
+//! A probe: the daemon in a dry run, until it is known what would become of each plugin.
 //!
-//! Shell. Takes the daemon's own steps with the daemon's own limits, and stops at the first step
-//! that fails. A probe makes one connection with one `GetInfo` call, and a connection without a
-//! call to the plugin's endpoint. The plugin is never notified, so a plugin in service can be
-//! probed. Blocks until the outcome is known.
-//!
-//! ```text
-//! file -> connect -> HTTP/2 -> GetInfo -> verdict -> endpoint
-//!                                                    (one of its own that the handler uses)
-//! ```
+//! A [`PluginManager`] in observe mode is given one socket, or watches one directory; its events
+//! are the steps of the probe. It calls GetInfo and has the reply validated. The plugin is never
+//! notified, so a plugin in service can be probed. The only step of the probe's own is a connection
+//! to the endpoint of a plugin that would be registered.
 
-mod call;
-mod directory;
-mod report;
-
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use prost::Message as _;
-
-use self::call::Call;
-pub(crate) use self::directory::sockets_below;
-pub use self::directory::{Sockets, sockets_in};
-pub use self::report::{
-    EndpointFailure, File, FileKind, Found, NoInfo, NoSettings, Outcome, Peer, Report, Step,
-};
 use super::run;
-use crate::config::{DaemonConfig, PathMap};
-use crate::daemon::SetupError;
-use crate::daemon::clock::Clock;
+use crate::config::{ApiSocket, Config, DaemonConfig, Mode};
+use crate::daemon::{Event, PluginManager, SetupError};
+use crate::escape;
 use crate::grpc::{CallError, Code};
-use crate::handler::{CallFailure, EndpointUse, HandlerTable, Plugin};
+use crate::handler::{DialError, Plugin};
 use crate::http2::{ConnectionError, OtherProtocol};
-use crate::manager::{Verdict, verdict};
-use crate::proto::pluginregistration::PluginInfo;
+use crate::manager::event::EventKind;
+use crate::manager::{Failure, PluginEvent, Socket};
 use crate::time::Time;
 
-/// Probes sockets as a daemon with the same configuration would.
-#[derive(Debug)]
-pub struct Prober {
-    handlers: HandlerTable,
-    path_map: PathMap,
-    /// The time limit for the whole probe of a socket, beside the daemon's own limits.
-    timeout: Option<Duration>,
+/// What to probe, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The socket, or the directory.
+    pub path: PathBuf,
+    /// The daemon's configuration, as far as it decides about a plugin.
+    pub config: DaemonConfig,
+    /// The time limit for the whole probe, besides the daemon's own limits.
+    pub timeout: Option<Duration>,
 }
 
-impl Prober {
-    /// Creates a prober with the daemon's handlers. Programs are checked as the daemon checks them,
-    /// and not run.
-    pub fn new(config: &DaemonConfig, timeout: Option<Duration>) -> Result<Self, SetupError> {
-        let (handlers, _) = run::handlers(&config.handlers)?;
-        Ok(Self {
-            handlers,
-            path_map: config.manager.path_map.clone(),
-            timeout,
-        })
-    }
-
-    /// Probes the registration socket at that path. Each step is passed to `show` as soon as it is
-    /// known.
-    pub fn probe(&mut self, socket: &Path, show: &mut dyn FnMut(&Step)) -> Report {
-        let clock = Clock::start();
-        let now = clock.now();
-        let mut probe = Probe {
-            prober: self,
-            show,
-            steps: Vec::new(),
-            not_checked: Vec::new(),
-            clock,
-            since: now,
-            until: None,
-        };
-        probe.until = probe.prober.timeout.map(|timeout| now + timeout);
-        let outcome = probe.run(socket).unwrap_or_else(|end| end);
-        Report {
-            socket: socket.to_owned(),
-            steps: probe.steps,
-            not_checked: probe.not_checked,
-            outcome,
-        }
-    }
+/// The findings of a probe.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The findings about each socket, by its path.
+    pub sockets: BTreeMap<Arc<Path>, Probed>,
+    /// The directories that could not be read as a whole, each with its problem.
+    pub problems: Vec<String>,
 }
 
-/// A probe that is in progress. A step that fails ends the probe.
+/// The findings about a socket.
+#[derive(Debug, Default)]
+pub struct Probed {
+    /// The plugin, once it has described itself.
+    pub plugin: Option<Arc<Plugin>>,
+    /// The notification of a plugin that would be refused, in kubelet's words.
+    pub notification: Option<String>,
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// The conclusion; [`Outcome::Unreachable`] until another one is drawn.
+    pub outcome: Outcome,
+    is_over: bool,
+}
+
+/// A step: what was observed at a moment.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The time since the beginning of the probe.
+    pub after: Duration,
+    /// The reason in CamelCase, as that of an event.
+    pub reason: &'static str,
+    /// The observation as a sentence.
+    pub message: String,
+}
+
+/// The conclusion about a socket.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The daemon would register the plugin.
+    WouldRegister,
+    /// The daemon would refuse the plugin.
+    WouldRefuse,
+    /// What answers is not a registration service.
+    NotARegistrationService,
+    /// Nothing answers, or not in time.
+    #[default]
+    Unreachable,
+    /// The connection was accepted and closed before any data was received.
+    ClosedAtOnce,
+    /// The plugin is acceptable, but nothing listens at its endpoint.
+    EndpointUnavailable,
+}
+
+/// Probes a socket, or the sockets in a directory. Each step is passed to `show` with the path of
+/// its socket as soon as it is taken. Fails if a program of the configuration must not be run, or
+/// if the directory cannot be used.
+pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Report, SetupError> {
+    let (handlers, _) = run::handlers(&options.config.handlers)?;
+    let is_directory = options.path.is_dir();
+    let config = Config {
+        plugins_dirs: Vec::from_iter(is_directory.then(|| options.path.clone())),
+        device_plugins_dir: None,
+        api_socket: ApiSocket::None,
+        mode: Mode::Observe,
+        ..options.config.manager.clone()
+    };
+    let plugins = PluginManager::new(&config, handlers)?;
+    let mut probe = Probe {
+        began: plugins.now(),
+        plugins,
+        config,
+        show,
+        report: Report::default(),
+    };
+    if !is_directory {
+        probe.find(&options.path);
+    }
+    probe.run(options.timeout).map_err(SetupError::Loop)?;
+    Ok(probe.report)
+}
+
+/// A probe that is in progress.
 struct Probe<'a> {
-    prober: &'a mut Prober,
-    show: &'a mut dyn FnMut(&Step),
-    steps: Vec<Step>,
-    not_checked: Vec<&'static str>,
-    clock: Clock,
-    /// The time at which the current step began.
-    since: Time,
-    /// The deadline that the user set.
-    until: Option<Time>,
+    plugins: PluginManager,
+    config: Config,
+    show: &'a mut dyn FnMut(&Path, &Step),
+    began: Time,
+    report: Report,
 }
 
 impl Probe<'_> {
-    fn run(&mut self, socket: &Path) -> Result<Outcome, Outcome> {
-        self.examine(socket)?;
-        let mut call = self.connect(socket)?;
-        let info = self.get_info(&mut call);
-        call.hang_up();
-        let plugin = self.validate(info?, socket)?;
-        self.check_endpoint(&plugin)?;
-        Ok(Outcome::WouldRegister)
-    }
-
-    /// Examines the file at the path.
-    fn examine(&mut self, socket: &Path) -> Result<(), Outcome> {
-        let file = File::at(socket);
-        let end = match &file {
-            Ok(file) if file.kind == FileKind::Socket => Ok(()),
-            Ok(_) => Err(Outcome::NotARegistrationService),
-            Err(_) => Err(Outcome::Unreachable),
-        };
-        self.record(Found::File(file));
-        end
-    }
-
-    /// Connects to the socket.
-    fn connect(&mut self, socket: &Path) -> Result<Call, Outcome> {
-        let (call, peer) = Call::dial(socket, self.clock, self.until).map_err(|error| {
-            self.record(Found::Peer(Err(error)));
-            Outcome::Unreachable
-        })?;
-        self.record(Found::Peer(Ok(peer)));
-        Ok(call)
-    }
-
-    /// Calls GetInfo. Records the SETTINGS of the peer, and then the reply.
-    fn get_info(&mut self, call: &mut Call) -> Result<PluginInfo, Outcome> {
-        call.get_info();
-        let settings = call.settings().map_err(NoSettings);
-        let spoke = settings.as_ref().map(|_| ()).map_err(|error| {
-            if error.is_closed_at_once() {
-                Outcome::ClosedAtOnce
-            } else {
-                outcome_of(&error.0)
+    /// Has the plugin manager find a socket, as the watch does.
+    fn find(&mut self, path: &Path) {
+        let path: Arc<Path> = path.into();
+        match self.plugins.find_socket(&path) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.take("NotASocket", "the file is not a socket".to_owned(), &path);
+                self.conclude(&path, Outcome::NotARegistrationService);
             }
-        });
-        self.record(Found::Settings(settings));
-        spoke?;
-
-        let info = call
-            .reply()
-            .map_err(NoInfo::Call)
-            .and_then(|reply| PluginInfo::decode(&*reply).map_err(NoInfo::Undecodable));
-        let result = match &info {
-            Ok(info) => Ok(info.clone()),
-            Err(NoInfo::Call(error)) => Err(outcome_of(error)),
-            Err(NoInfo::Undecodable(_)) => Err(Outcome::NotARegistrationService),
-        };
-        self.record(Found::Info(info));
-        result
-    }
-
-    /// Determines the verdict of the daemon and of its handlers.
-    fn validate(&mut self, info: PluginInfo, socket: &Path) -> Result<Arc<Plugin>, Outcome> {
-        let handlers = &mut self.prober.handlers;
-        let verdict = verdict(handlers, info, Arc::from(socket), self.clock.now());
-        let plugin = match &verdict {
-            Verdict::Accepted(plugin) | Verdict::Undecided(plugin) => Ok(plugin.clone()),
-            Verdict::Refused(_) => Err(Outcome::WouldRefuse),
-        };
-        self.record(Found::Verdict(verdict));
-        plugin
-    }
-
-    /// Connects to the plugin's endpoint, if the handler would, and waits for the server's
-    /// SETTINGS.
-    fn check_endpoint(&mut self, plugin: &Plugin) -> Result<(), Outcome> {
-        let wanted = self.prober.handlers.endpoint_use(&plugin.kind);
-        let has_endpoint = plugin.endpoint.as_os_str() != plugin.socket.as_os_str();
-        let connects = has_endpoint && wanted != EndpointUse::None;
-        if connects {
-            self.dial_endpoint(plugin, wanted)?;
+            Err(error) => {
+                let message = format!("cannot examine the file: {error}");
+                self.take("NotFound", message, &path);
+                self.conclude(&path, Outcome::Unreachable);
+            }
         }
-        let left_out = self.prober.handlers.not_checked(plugin, connects);
-        self.not_checked.extend(left_out);
-        Ok(())
     }
 
-    fn dial_endpoint(&mut self, plugin: &Plugin, wanted: EndpointUse) -> Result<(), Outcome> {
-        let path: Arc<Path> = self.prober.path_map.find(&plugin.endpoint).into();
-        let is_registered = wanted != EndpointUse::Registering;
-        let answer = self.await_settings(&path).map_err(|error| EndpointFailure {
-            is_registered,
-            endpoint: plugin.endpoint.clone(),
-            path: path.clone(),
-            error,
-        });
-        let is_overdue = self.until.is_some_and(|until| until <= self.clock.now());
-        let end = match &answer {
-            Ok(()) => Ok(()),
-            Err(_) if is_overdue => Err(Outcome::Unreachable),
-            Err(_) if is_registered => Err(Outcome::EndpointUnavailable),
-            Err(_) => Err(Outcome::WouldRefuse),
+    /// Takes turns until each socket has an outcome.
+    fn run(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let until = timeout.map(|timeout| self.began + timeout);
+        loop {
+            while let Some(event) = self.plugins.poll_event() {
+                match event {
+                    Event::Plugin(event) => self.note(&event),
+                    Event::Directory(report) => self.report.problems.push(report.to_string()),
+                }
+            }
+            let sockets = self.plugins.manager().sockets().map(Socket::path);
+            let open = sockets.filter(|path| !self.is_over(path)).cloned();
+            let open: Vec<Arc<Path>> = open.collect();
+            let left = until.map(|until| until.saturating_since(self.plugins.now()));
+            if left == Some(Duration::ZERO) {
+                for path in open {
+                    let message = "no outcome within the time limit".to_owned();
+                    self.take("TimedOut", message, &path);
+                }
+                return Ok(());
+            }
+            if open.is_empty() && self.plugins.has_scanned() {
+                return Ok(());
+            }
+            self.plugins.turn(left)?;
+        }
+    }
+
+    /// Records an event of a socket that has no outcome yet.
+    fn note(&mut self, event: &PluginEvent) {
+        let Some(path) = event.socket.as_ref().filter(|path| !self.is_over(path)) else {
+            return;
         };
-        self.record(Found::Endpoint { path, answer });
-        end
+        self.take(event.reason(), event.message().to_string(), path);
+        let (outcome, notification) = match &event.kind {
+            EventKind::WouldRegister(_) => (self.check_endpoint(event.plugin.as_deref()), None),
+            EventKind::WouldRefuse(refusal) => (Outcome::WouldRefuse, refusal.status_error(path)),
+            EventKind::AttemptFailed { failure, .. } => (outcome_of(failure), None),
+            EventKind::NotConnected { .. } => (Outcome::Unreachable, None),
+            EventKind::SocketLost => {
+                self.report.sockets.remove(path);
+                return;
+            }
+            _ => return,
+        };
+        if let Some(probed) = self.report.sockets.get_mut(path) {
+            probed.plugin.clone_from(&event.plugin);
+            probed.notification = notification;
+        }
+        self.conclude(path, outcome);
     }
 
-    /// Waits until the server on that socket has sent its SETTINGS.
-    fn await_settings(&self, path: &Path) -> Result<(), CallFailure> {
-        let dialled = Call::dial(path, self.clock, self.until);
-        let (mut call, _) = dialled.map_err(CallFailure::Dial)?;
-        let settings = call.settings();
-        call.hang_up();
-        settings.map(drop).map_err(CallFailure::Call)
+    /// Connects to the endpoint of a plugin, unless it is the socket.
+    fn check_endpoint(&mut self, plugin: Option<&Plugin>) -> Outcome {
+        let Some(plugin) = plugin.filter(|it| it.endpoint.as_os_str() != it.socket.as_os_str())
+        else {
+            return Outcome::WouldRegister;
+        };
+        let endpoint = self.config.path_map.find(&plugin.endpoint);
+        let shown = escape::path(&endpoint);
+        if let Err(error) = self.plugins.try_endpoint(&endpoint) {
+            let message = format!("cannot connect to its endpoint {shown}: {error}");
+            self.take("EndpointUnavailable", message, &plugin.socket);
+            return Outcome::EndpointUnavailable;
+        }
+        let message = format!("connected to its endpoint {shown}");
+        self.take("EndpointConnected", message, &plugin.socket);
+        Outcome::WouldRegister
     }
 
-    /// Records and shows the finding of a step.
-    fn record(&mut self, found: Found) {
-        let now = self.clock.now();
-        let took = now.saturating_since(self.since);
-        self.since = now;
-        let step = Step { found, took };
-        (self.show)(&step);
-        self.steps.push(step);
+    /// Records and shows a step.
+    fn take(&mut self, reason: &'static str, message: String, path: &Arc<Path>) {
+        let step = Step {
+            after: self.plugins.now().saturating_since(self.began),
+            reason,
+            message,
+        };
+        (self.show)(path, &step);
+        let probed = self.report.sockets.entry(path.clone()).or_default();
+        probed.steps.push(step);
+    }
+
+    fn conclude(&mut self, path: &Arc<Path>, outcome: Outcome) {
+        let probed = self.report.sockets.entry(path.clone()).or_default();
+        (probed.outcome, probed.is_over) = (outcome, true);
+    }
+
+    fn is_over(&self, path: &Path) -> bool {
+        self.report.sockets.get(path).is_some_and(|it| it.is_over)
     }
 }
 
-/// Returns the outcome for a failed call: [`Outcome::Unreachable`] if the call may succeed later,
-/// otherwise [`Outcome::NotARegistrationService`].
-fn outcome_of(error: &CallError) -> Outcome {
-    if is_foreign(error) {
-        return Outcome::NotARegistrationService;
-    }
-    match error.code() {
-        Code::Unavailable | Code::DeadlineExceeded => Outcome::Unreachable,
-        _ => Outcome::NotARegistrationService,
-    }
-}
-
-/// Returns whether the peer speaks another protocol than HTTP/2, or violates HTTP/2.
-fn is_foreign(error: &CallError) -> bool {
-    let CallError::Connection { error, .. } = error else {
-        return false;
-    };
-    match error {
-        ConnectionError::NotHttp2(instead) => *instead != OtherProtocol::Nothing,
-        ConnectionError::Violation(_) => true,
-        _ => false,
+/// Returns the outcome for an attempt that has failed: [`Outcome::Unreachable`] if another one may
+/// succeed.
+fn outcome_of(failure: &Failure) -> Outcome {
+    match failure {
+        Failure::Refused(_) => Outcome::WouldRefuse,
+        Failure::Dial(DialError::NotASocket) | Failure::UndecodableInfo(_) => {
+            Outcome::NotARegistrationService
+        }
+        Failure::GetInfo(CallError::Connection { error, .. }) => match error {
+            ConnectionError::NotHttp2(OtherProtocol::Nothing) => Outcome::ClosedAtOnce,
+            ConnectionError::NotHttp2(_) | ConnectionError::Violation(_) => {
+                Outcome::NotARegistrationService
+            }
+            _ => Outcome::Unreachable,
+        },
+        Failure::GetInfo(error) => match error.code() {
+            Code::Unavailable | Code::DeadlineExceeded => Outcome::Unreachable,
+            _ => Outcome::NotARegistrationService,
+        },
+        _ => Outcome::Unreachable,
     }
 }

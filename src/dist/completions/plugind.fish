@@ -63,7 +63,7 @@ complete -c plugind -n '__plugind_is probe' -l map-path -r -F -d 'connect to end
 complete -c plugind -n '__plugind_is probe' -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'
 complete -c plugind -n '__plugind_is probe' -l unknown-types -x -a 'reject accept ignore' -d 'what run does with plugins of other types'
 complete -c plugind -n '__plugind_is probe' -l exec -r -F -d 'accept plugins of TYPE, for which run would use PROGRAM'
-complete -c plugind -n '__plugind_is probe' -l timeout -x -d 'give up on a socket after that time, such as 500ms or 30s'
+complete -c plugind -n '__plugind_is probe' -l timeout -x -d 'give up after that time, such as 500ms or 30s'
 complete -c plugind -n '__plugind_is probe' -s o -l output -x -a 'text json' -d 'FORMAT'
 complete -c plugind -n '__plugind_is probe' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is probe' -s V -l version -d 'print the version'

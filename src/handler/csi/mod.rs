@@ -23,8 +23,8 @@ pub use self::version::{Unsupported, Version};
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, EndpointUse, Event, EventType, Plugin, PluginHandler,
-    Reason, Store, Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, Event, EventType, Plugin, PluginHandler, Reason, Store,
+    Ticket, reply, wording,
 };
 use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::proto::csi_v1::{NodeGetInfoRequest, node};
@@ -131,10 +131,6 @@ impl PluginHandler for CsiHandler {
             version,
         });
         Answer::Pending
-    }
-
-    fn endpoint_use(&self) -> EndpointUse {
-        EndpointUse::Registering
     }
 
     fn not_checked(&self) -> Option<&'static str> {

@@ -45,8 +45,8 @@ pub use self::unlistable::Unlistable;
 
 use super::reconnect::{Reconnect, Target};
 use super::{
-    Answer, Call, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin,
-    PluginHandler, Reason, Store, Stream, Ticket, reply, wording,
+    Answer, Call, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
+    Store, Stream, Ticket, reply, wording,
 };
 use crate::budget::Reserved;
 use crate::config::{
@@ -179,10 +179,6 @@ impl PluginHandler for DeviceHandler {
         };
         self.clients.insert(plugin.socket.clone(), client);
         Answer::Pending
-    }
-
-    fn endpoint_use(&self) -> EndpointUse {
-        EndpointUse::Registering
     }
 
     fn not_checked(&self) -> Option<&'static str> {

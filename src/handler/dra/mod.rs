@@ -25,8 +25,7 @@ pub use self::service::{HealthService, NoService, Service};
 
 use super::reconnect::{Reconnect, Target};
 use super::{
-    Answer, CallFailure, Context, EffectId, EndpointUse, Event, EventType, Plugin, PluginHandler,
-    Reason, Stream,
+    Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason, Stream,
 };
 use crate::budget::Reserved;
 use crate::config::DIAL_TIMEOUT;
@@ -80,10 +79,6 @@ impl PluginHandler for DraHandler {
         let message = format!("selected the DRA service to call service={service}");
         context.emit(plugin, EventType::Normal, "ServiceSelected", message);
         Answer::YES
-    }
-
-    fn endpoint_use(&self) -> EndpointUse {
-        EndpointUse::Using
     }
 
     /// Returns the reason in kubelet's words.

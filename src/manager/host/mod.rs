@@ -20,7 +20,6 @@ use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
 use super::timers::Scheduled;
-use super::verdict::find_handler;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
     HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run, Ticket,
@@ -170,12 +169,20 @@ impl HandlerHost {
         plugin: &Plugin,
         pinned: Option<HandlerId>,
     ) -> Result<HandlerId, Refusal> {
-        // A plugin that was validated is not checked again.
-        if question == Question::Validate {
-            return find_handler(&self.handlers, plugin);
+        // A plugin that was validated is not checked again. The type is looked up first, as in
+        // kubelet, but only if it is short enough to be kept.
+        let is_new = question == Question::Validate;
+        if is_new {
+            plugin.check_type()?;
         }
-        let found = pinned.or_else(|| self.handlers.find(&plugin.kind));
-        found.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))
+        let found = pinned.filter(|_| !is_new);
+        let found = found.or_else(|| self.handlers.find(&plugin.kind));
+        let found =
+            found.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))?;
+        if is_new {
+            plugin.check()?;
+        }
+        Ok(found)
     }
 
     /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
@@ -185,8 +192,8 @@ impl HandlerHost {
     }
 
     /// Returns what a dry run does not check of a plugin that its handler accepts.
-    pub(super) fn not_checked(&self, plugin: &Plugin) -> Vec<&'static str> {
-        self.handlers.not_checked(plugin, false).collect()
+    pub(super) fn not_checked(&self, plugin: &Plugin) -> Option<&'static str> {
+        self.handlers.not_checked(&plugin.kind)
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.

@@ -42,6 +42,11 @@ impl PluginManager {
         self.clock.now()
     }
 
+    /// Returns whether the first scan is over.
+    pub(crate) fn has_scanned(&self) -> bool {
+        self.watch.is_scanned()
+    }
+
     /// Returns when the start is over at the latest, if the first scan is over.
     pub(crate) fn starts_at(&self) -> Option<Time> {
         self.readiness.starts_at()

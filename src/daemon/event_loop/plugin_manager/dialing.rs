@@ -1,13 +1,16 @@
 //! The dials of the plugin manager, and the processes behind the connections.
 
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::PluginManager;
 use crate::daemon::connection;
 use crate::daemon::fs::dial::{dial_foreign, dial_within};
+use crate::daemon::fs::stat::Stat;
 use crate::escape;
 use crate::handler::DialError;
-use crate::manager::{ConnectionId, LivenessSource, Process};
+use crate::manager::{self, ConnectionId, LivenessSource, Process};
 use crate::watch::Identity;
 
 impl PluginManager {
@@ -35,6 +38,26 @@ impl PluginManager {
         let added = self.connections.add(conn, stream, self.poll.registry());
         added.map_err(|error| DialError::Other(error.to_string()))?;
         Ok(process)
+    }
+
+    /// Hands the socket at a path to the manager, as if a watched directory had it. Returns whether
+    /// the file is a socket.
+    pub(crate) fn find_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
+        let found = Stat::follow(path)?;
+        if found.is_socket() {
+            let above = path.parent().map(Path::to_owned);
+            self.mounts.set_roots(above.as_slice());
+            self.handle_input(manager::Input::Found {
+                path: path.clone(),
+                identity: found.identity,
+            });
+        }
+        Ok(found.is_socket())
+    }
+
+    /// Connects to an endpoint as the manager does, and closes the connection.
+    pub(crate) fn try_endpoint(&self, path: &Path) -> Result<(), DialError> {
+        dial_foreign(path, None, &self.mounts).map(drop)
     }
 
     /// Watches the peer process of a connection, or the connection itself if that is impossible.

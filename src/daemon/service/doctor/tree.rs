@@ -2,7 +2,6 @@
 //!
 //! Shell. Lists directories once, and watches nothing.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::config::MAX_TREE_DEPTH;
@@ -12,28 +11,19 @@ use crate::watch::{EntryKind, Place, Problem, is_hidden};
 
 /// The sockets in a directory and below it.
 #[derive(Debug, Default)]
-pub struct Sockets {
+pub(super) struct Sockets {
     /// The sockets, and the symbolic links to sockets, sorted.
-    pub paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
     /// The directories that could not be read, with the problem, or that were not read to the end
     /// (`None`).
-    pub unread: Vec<(PathBuf, Option<Problem>)>,
+    pub(super) unread: Vec<(PathBuf, Option<Problem>)>,
     /// The number of directories, including those that could not be read.
-    pub directories: usize,
-}
-
-/// Returns the sockets that the daemon would find in `dir`, or `None` if `dir` is not a directory.
-pub fn sockets_in(dir: &Path) -> Option<Sockets> {
-    if !fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
-        return None;
-    }
-    let mut names = usize::MAX;
-    Some(sockets_below(dir, &Mounts::default(), &mut names))
+    pub(super) directories: usize,
 }
 
 /// Returns the sockets that the daemon would find in a directory that exists. Reads at most as many
 /// names as `names` allows, and does not enter file systems that may not answer.
-pub(crate) fn sockets_below(dir: &Path, mounts: &Mounts, names: &mut usize) -> Sockets {
+pub(super) fn sockets_below(dir: &Path, mounts: &Mounts, names: &mut usize) -> Sockets {
     let mut sockets = Sockets::default();
     sockets.add_from(dir, 0, mounts, names);
     sockets.paths.sort_unstable();
@@ -78,6 +68,7 @@ impl Sockets {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::net::UnixListener;
 
     use super::*;
