@@ -5,9 +5,9 @@
 //! gives to it. Each row has a number that is never reused. A comment that quotes a row links here
 //! with that number, and the name of a test may begin with it: `pm7_...` holds row PM7.
 //! `tests/tidy` checks that every number in a comment or a test name has a row, that every
-//! quotation is in its row, and that every test that a row names exists. `make parity` plays
-//! scenarios against kubelet's own code; the README's table "What a plugin can notice" lists all
-//! differences that it accepts.
+//! quotation is in its row, and that every test that a row names exists. `make full ONLY=parity`
+//! plays scenarios against kubelet's own code; the README's table "What a plugin can notice" lists
+//! all differences that it accepts.
 //!
 //! # Constants
 //!

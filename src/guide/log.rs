@@ -1,9 +1,9 @@
 //! Every line of the log at info and above, and every event: what it means and what to do.
 //!
 //! Words in braces stand for values. The level follows and, for events, the reason that `plugind
-//! events` shows. The page plugind-log(7) of the manual is made from this one (`make manual`), and
-//! `tests/tidy` finds a line that is missing here and an entry that is not logged. A line about a
-//! socket has its path in front, and one of an attempt to register has the number of the attempt.
+//! events` shows. The page plugind-log(7) of the manual is made from this one (`make generate`),
+//! and `tests/tidy` finds a line that is missing here and an entry that is not logged. A line about
+//! a socket has its path in front, and one of an attempt to register has the number of the attempt.
 //!
 //! # The daemon
 //!

@@ -24,35 +24,16 @@
 //! | | `commands`, `doctor`, `probe`, `simulate` | the other commands |
 //! | | `configuration` | its file, the environment, and reloads |
 //! | | `service` | the daemon under a service manager; log formats and unit files |
-//! | | `crashes` | programs agree with plugins after each SIGKILL; `make crashes`: after 1,000 |
-//! | | `soak` | descriptors and memory after many plugins; `make soak` runs it for long |
+//! | | `crashes` | programs agree with plugins after each SIGKILL |
+//! | | `soak` | descriptors and memory after 10,000 plugins |
 //! | `tidy` | `proto`, `manual`, ... | rules of the source; what is generated is current |
 //!
-//! | target | what it holds |
-//! |---|---|
-//! | `make parity` | the same scenarios with kubelet's managers of plugins and here (needs Go) |
-//! | `make older-kernels` | the suites again without each feature that older kernels lack |
-//! | `make sim` | 100,000 seeds of the simulation |
-//! | `make fuzz` | each fuzz target for 30 s |
-//! | `make mistakes` | 54 planted mistakes, which the simulation or a fuzz target must find |
-//! | `make mutants` | small changes, which a test should notice (needs cargo-mutants) |
-//! | `make h2spec` | both ends of HTTP/2 against h2spec (needs Go) |
-//! | `make neighbours` | the built binary under attack, beside a plugin that behaves |
-//! | `make timed`, `make soak` | all tests with limits on times; many plugins, on a quiet machine |
-//! | `make bench` | times and memory beside other clients, also from Register to the device list |
-//! | `make cost` | instructions of one more plugin (valgrind) |
-//! | `make coverage` | lines of the protocol folders that tests run |
-//! | `make static` | the layout of the static file: hardened, small, without dependencies |
-//! | `make static-test` | the suites of the binary with the static one |
-//! | `make static-test TARGET=armv7` | the same and the demo with qemu-user; or `aarch64` |
-//! | `make reproducible` | two builds in different directories are the same |
-//! | `make dist` | each image's digests and sizes, and that skopeo and podman read it |
-//! | `make dist-test` | the package in a bare Debian 12 (needs root and debootstrap) |
-//!
-//! With an emulator, the suites of older kernels are not run, which filter system calls. What else
-//! is not run there is a list with reasons in `tests/static/test.sh`.
-//!
-//! `make full` does all of that and more; `make full ONLY=sim` a part.
+//! What takes long, or needs more than a compiler, is a part of `make full`, which `make` lists;
+//! its tests are ignored otherwise, with the part as the reason. `make full ONLY=sim` runs one
+//! part. `ONLY=mistakes` plants 54 mistakes, which the simulation or a fuzz target must find;
+//! `ONLY=static TARGET=armv7` tests another processor's binary with qemu-user. With an emulator,
+//! the suites of older kernels are not run, which filter system calls; what else is not run there
+//! is a list with reasons in `tests/static/test.sh`.
 //!
 //! # Adding a test
 //!
@@ -69,10 +50,10 @@
 //!   `tests/manager/restored.rs` for what follows a restart.
 //! - **A fault of the node**: `FAULTS` in `tests/manager/simulation/faults.rs`, with a weight, and
 //!   its end in `recover`.
-//! - **A command or an option**: its help text, and `make manual`, which writes `src/dist/man/` and
-//!   `src/dist/completions/` again. What is not generated stands in the templates (`*.in`).
+//! - **A command or an option**: its help text, and `make generate`, which writes `src/dist/man/`
+//!   and `src/dist/completions/` again. What is not generated stands in the templates (`*.in`).
 //! - **A line of the log at info and above, or an event**: an entry in [`log`](super::log), and
-//!   `make manual`. A failure of `tests/tidy` names the line that lacks one.
+//!   `make generate`. A failure of `tests/tidy` names the line that lacks one.
 //! - **A mistake that went unnoticed**: a test that notices it, and an entry in
 //!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
 //!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.
@@ -120,10 +101,11 @@
 //!
 //! # Mutation testing
 //!
-//! `make mutants SHARD=0/400` tries 1 of 400 parts of what cargo-mutants can change, with the tests
-//! in `src/` and the quick suites. Of 8,867 mutants, 613 were drawn at random, in proportion to the
-//! folders (at least 12 of each), and ran against the tests that reach them. "Case added" counts
-//! those that were missed first; "open" those that not every suite that reaches them has tried.
+//! `make full ONLY=mutants SHARD=0/400` tries 1 of 400 parts of what cargo-mutants can change, with
+//! the tests in `src/` and the quick suites. Of 8,867 mutants, 613 were drawn at random, in
+//! proportion to the folders (at least 12 of each), and ran against the tests that reach them.
+//! "Case added" counts those that were missed first; "open" those that not every suite that reaches
+//! them has tried.
 //!
 //! | folder | drawn | do not compile | caught | case added | no effect | missed | open |
 //! |---|---|---|---|---|---|---|---|

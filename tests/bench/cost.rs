@@ -4,8 +4,8 @@
 //! Runs itself under `valgrind --tool=callgrind`, which counts while the manager works, and takes
 //! the difference between a run with [`MORE`] additional plugins and one without. Without valgrind,
 //! prints that and succeeds. Fails if the cost with two thousand exceeds [`MOST`] thousandths of
-//! the cost with ten. `make cost` builds it with symbols and without LTO, so that its functions are
-//! found by name.
+//! the cost with ten. `make full ONLY=cost` builds it with symbols and without LTO, so that its
+//! functions are found by name.
 
 #[path = "../manager/script.rs"]
 mod script;

@@ -20,7 +20,6 @@ use crate::support::timed::assert_faster;
 use crate::support::without::{Without, lacks, until_exists};
 
 older_kernels! {
-    long: true;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [];

@@ -12,7 +12,6 @@ use crate::support::simulated::Simulated;
 use crate::support::without::{Without, lacks, until_exists};
 
 older_kernels! {
-    long: false;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [];

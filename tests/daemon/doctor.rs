@@ -24,7 +24,6 @@ use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
 use crate::support::without::{Without, lacks};
 
 older_kernels! {
-    long: false;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [
         "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a note",

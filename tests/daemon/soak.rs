@@ -1,10 +1,7 @@
 //! Plugins for a long time: many that register and end, and many that do nothing.
-//!
-//! Short in `cargo test`; with `make soak`, as long as it takes to be sure.
+//! What is measured belongs to the whole process: `make full ONLY=soak` runs one test at a time.
 
-use std::env;
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -16,26 +13,9 @@ use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 use crate::support::process::PATIENCE;
 
-/// Waits for other tests to end: what belongs to the whole process is measured by one at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns `short` in `cargo test`, and `long` in `make soak`: the latter begins to measure once as
-/// many paths are remembered as ever are.
-fn short_or_long<T>(short: T, long: T) -> T {
-    if env::var_os("PLUGIND_SOAK").is_some() {
-        long
-    } else {
-        short
-    }
-}
-
 #[test]
+#[ignore = "make full ONLY=soak"]
 fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
-    let _alone = alone();
-    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
     let mut node = Node::start();
     // Each plugin has its own socket: a socket that is renewed again and again is examined less
     // often.
@@ -46,14 +26,14 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
         plugin.stop();
         node.until_handler_is_told(&format!("deregister {name}"));
     };
-    (0..warm_up).for_each(|n| cycle(&mut node, n));
+    (0..CYCLES).for_each(|n| cycle(&mut node, n));
     // The last descriptors may be closed a moment later.
     node.until_quiet();
     let before = (descriptors(), resident());
-    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut node, n));
+    (CYCLES..2 * CYCLES).for_each(|n| cycle(&mut node, n));
     node.until_quiet();
     let after = (descriptors(), resident());
-    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    println!("{CYCLES} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
     assert_eq!(after.0, before.0, "descriptors");
     assert!(
         after.1 <= before.1 + SLACK,
@@ -62,12 +42,11 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
 }
 
 #[test]
+#[ignore = "make full ONLY=soak"]
 fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
-    let _alone = alone();
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }
-    let (warm_up, cycles) = short_or_long((100, 200), (10_000, 10_000));
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let cycle = |daemon: &mut Daemon, n: usize| {
@@ -91,11 +70,11 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
         daemon.until_silent_for(Duration::from_secs(1));
         (daemon.descriptors(), daemon.resident())
     };
-    (0..warm_up).for_each(|n| cycle(&mut daemon, n));
+    (0..CYCLES).for_each(|n| cycle(&mut daemon, n));
     let before = used(&daemon);
-    (warm_up..warm_up + cycles).for_each(|n| cycle(&mut daemon, n));
+    (CYCLES..2 * CYCLES).for_each(|n| cycle(&mut daemon, n));
     let after = used(&daemon);
-    println!("{cycles} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
+    println!("{CYCLES} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
     assert_eq!(after.0, before.0, "descriptors");
     assert!(
         after.1 <= before.1 + SLACK,
@@ -104,12 +83,12 @@ fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
 }
 
 #[test]
+#[ignore = "make full ONLY=soak"]
 fn a_hundred_registered_plugins_wake_nobody() {
-    let _alone = alone();
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }
-    let quiet = Duration::from_secs(short_or_long(3, 60));
+    let quiet = Duration::from_secs(60);
     // Changes beside the watched directory do not concern the daemon, but they wake it.
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
@@ -147,6 +126,10 @@ fn descriptors() -> usize {
 fn resident() -> u64 {
     status("self", "VmRSS:")
 }
+
+/// The number of plugins that come and go before anything is measured, and after that: as many as
+/// paths are remembered at most.
+const CYCLES: usize = 10_000;
 
 /// The limit on the growth of memory meanwhile (KiB): what an allocator keeps now and then, and
 /// well below what a hundred octets per cycle would add up to.

@@ -21,7 +21,6 @@ use crate::support::plugin::{Flaw, Plugin, SERVICE};
 use crate::support::without::{Without, lacks};
 
 older_kernels! {
-    long: false;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [];

@@ -2,8 +2,9 @@
 //!
 //! The attacker is a plugin container that may write to its own part of the watched directory, or a
 //! node in trouble. Each row is a test: the honest plugin registers again and again, first in peace
-//! and then under attack, and the daemon is stopped while the attack continues. `make neighbours`
-//! prints the rows as a table, beside what was measured before the daemon withstood them.
+//! and then under attack, and the daemon is stopped while the attack continues. `make full
+//! ONLY=neighbours` prints the rows as a table, beside what was measured before the daemon
+//! withstood them.
 //!
 //! The rows run one at a time, and the daemon has a processor of its own if there is more than one.
 

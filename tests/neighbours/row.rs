@@ -318,9 +318,9 @@ const MAX_TURN: Duration = Duration::from_millis(5);
 
 /// Returns the factor on the time limits of turns and plugins.
 ///
-/// `make neighbours` holds the release binary to the limits, on a machine that does nothing else.
-/// Elsewhere, a slow machine should not be taken for a slow daemon: there, these tests notice
-/// attacks that make the daemon unresponsive, which was a matter of seconds.
+/// `make full ONLY=neighbours` holds the release binary to the limits, on a machine that does
+/// nothing else. Elsewhere, a slow machine should not be taken for a slow daemon: there, these
+/// tests notice attacks that make the daemon unresponsive, which was a matter of seconds.
 pub(crate) fn leniency() -> u32 {
     let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
     match (is_measured(), is_shipped) {

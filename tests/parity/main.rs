@@ -2,8 +2,8 @@
 //! plugins and the calls of handlers have to be equal, apart from their times.
 //!
 //! Intended differences are rows of the README's table "What a plugin can notice", and a scenario
-//! names its row. A scenario that names a row but does not differ fails, too. `make parity` builds
-//! kubelet's plugin manager and runs this.
+//! names its row. A scenario that names a row but does not differ fails, too. `make full
+//! ONLY=parity` builds kubelet's plugin manager and runs this.
 
 mod plugin;
 mod scenarios;

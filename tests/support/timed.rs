@@ -3,8 +3,8 @@
 use std::env;
 use std::time::Duration;
 
-/// Fails if something took as long as the limit or longer, in `make timed`. `make test` may run
-/// beside other work, which would be measured instead.
+/// Fails if something took as long as the limit or longer, in `make full ONLY=timed`. `make test`
+/// may run beside other work, which would be measured instead.
 #[track_caller]
 pub(crate) fn assert_faster(took: Duration, limit: Duration) {
     if is_timed() {

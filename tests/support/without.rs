@@ -38,16 +38,16 @@ pub(crate) enum Without {
 }
 
 /// Defines a test for each row, which runs the suite without what the row names. Then come the
-/// tests that do not apply, each with the reason. A long suite runs again only on request (`make
-/// older-kernels`).
+/// tests that do not apply, each with the reason.
 macro_rules! older_kernels {
-    (long: $is_long:literal; $($name:ident: $without:ident [$($test:literal: $reason:literal),* $(,)?];)+) => {
+    ($($name:ident: $without:ident [$($test:literal: $reason:literal),* $(,)?];)+) => {
         mod older_kernels {
             use crate::support::without::{Without, again};
             $(
                 #[test]
+                #[ignore = "make full ONLY=older-kernels"]
                 fn $name() {
-                    again(module_path!(), $is_long, Without::$without, &[$(($test, $reason)),*]);
+                    again(module_path!(), Without::$without, &[$(($test, $reason)),*]);
                 }
             )+
         }
@@ -62,10 +62,7 @@ pub(crate) fn lacks(without: Without) -> bool {
 /// Runs the other tests of this suite, which must pass, and those that do not apply, which must
 /// fail unless they need a namespace and this machine does not allow that.
 #[track_caller]
-pub(crate) fn again(module: &str, is_long: bool, without: Without, inapplicable: &[(&str, &str)]) {
-    if env::var_os(WITHOUT).is_some() || is_long && env::var_os(LONG).is_none() {
-        return; // The run of the others, or not wanted.
-    }
+pub(crate) fn again(module: &str, without: Without, inapplicable: &[(&str, &str)]) {
     let path: Vec<&str> = module.split("::").collect();
     let suite = format!("{}::", path[1]);
     let named = |(test, reason): &(&str, &str)| (format!("{suite}{test}"), (*reason).to_owned());
@@ -205,6 +202,3 @@ fn filter(without: Without) -> Vec<sock_filter> {
 
 /// The environment variable that names what is missing in this run.
 const WITHOUT: &str = "PLUGIND_TEST_WITHOUT";
-
-/// The environment variable that has the long suites run again, too.
-const LONG: &str = "PLUGIND_OLDER_KERNELS";

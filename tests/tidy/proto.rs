@@ -2,7 +2,7 @@
 //!
 //! The generated code is checked in, so that building needs neither `protoc` nor a build script.
 //! This test generates it again with `protox` and `prost-build` and compares. If
-//! `PLUGIND_WRITE_PROTO` is set, as `make proto` does, the test writes the generated code first.
+//! `PLUGIND_GENERATE` is set, as `make generate` does, the test writes the generated code first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn the_generated_messages_are_what_the_definitions_say() {
         let checked_in = fs::read_to_string(&path).unwrap_or_default();
         assert!(
             checked_in == code,
-            "{GENERATED}/{file} is not what {DEFINITIONS}/ says: run `make proto`"
+            "{GENERATED}/{file} is not what {DEFINITIONS}/ says: run `make generate`"
         );
     }
 }
@@ -135,4 +135,4 @@ const DEFINITIONS: &str = "proto";
 const GENERATED: &str = "src/proto";
 
 /// The environment variable that makes the test write the code before it is compared.
-const WRITE: &str = "PLUGIND_WRITE_PROTO";
+const WRITE: &str = "PLUGIND_GENERATE";

@@ -1,4 +1,4 @@
-//! Measures which lines of the protocol folders the tests run: `make coverage`.
+//! Measures which lines of the protocol folders the tests run: `make full ONLY=coverage`.
 //!
 //! The compiler's own instrumentation counts, in the tests that drive the protocol: those in the
 //! library, those with the `h2` crate and other peers, and the replay of the fuzzing corpus. Only

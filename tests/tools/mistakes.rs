@@ -1,5 +1,5 @@
-//! Checks that the simulation and the fuzz targets find mistakes: `make mistakes`. Plants one
-//! mistake at a time in a copy of the source, and runs the tests that should find it.
+//! Checks that the simulation and the fuzz targets find mistakes: `make full ONLY=mistakes`. Plants
+//! one mistake at a time in a copy of the source, and runs the tests that should find it.
 //!
 //! Each mistake for the simulation is listed with the seed that found it when it was planted first.
 

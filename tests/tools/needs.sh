@@ -3,7 +3,7 @@
 #
 #   needs.sh list TARGET...    prints a line for each package, with "optional" behind it if the
 #                              target does the rest of its work without it, "crate" if cargo
-#                              installs it
+#                              installs it; ONLY names the part of `make full`
 #   needs.sh check TARGET...   explains what is missing and not optional, and exits with status 1
 set -euo pipefail
 
@@ -27,15 +27,26 @@ main() {
 # Adds what one target needs. A target that is not listed here needs only a shell.
 needs_of() {
 	case $1 in
-	build | run | demo | test | timed | sim | soak | crashes | older-kernels | coverage | mistakes | mutants | parity | proto | manual | package | msrv | msrv-test) needs_cargo ;;
-	static | static-test | bench | neighbours) needs_cargo && needs_static ;;
+	build | run | demo | test | doc | generate) needs_cargo ;;
+	static | bench) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;
-	cost) needs_cargo && needs_command valgrind valgrind ;;
 	check) needs_of lint && needs_of static ;;
-	dist | reproducible) needs_cargo && needs_static_of_all ;;
-	dist-test) needs_of dist && needs_root ;;
-	full) needs_of check && needs_of fuzz && needs_of dist-test ;;
+	dist) needs_cargo && needs_static_of_all ;;
+	full) needs_of_part "${ONLY:-}" ;;
+	esac
+}
+
+# Adds what `make full` needs for one part, or for all.
+needs_of_part() {
+	case $1 in
+	neighbours | static) needs_of static ;;
+	fuzz) needs_of fuzz ;;
+	cost) needs_cargo && needs_command valgrind valgrind ;;
+	reproducible) needs_of dist ;;
+	dist) needs_of dist && needs_root ;;
+	'') needs_of fuzz && needs_of dist && needs_root ;;
+	*) needs_cargo ;;
 	esac
 }
 

@@ -140,7 +140,7 @@ pub(crate) struct Kubelet {
 }
 
 impl Kubelet {
-    /// Returns whether `make parity` has built it.
+    /// Returns whether `make full ONLY=parity` has built it.
     pub(crate) fn is_installed() -> bool {
         go_program(PROGRAM).is_some()
     }

@@ -3,7 +3,7 @@
 //!
 //! Each scenario runs with the built binary and with kubelet's registration server: a plugin that
 //! kubelet does not accept proves nothing about the daemon. What is not installed is skipped:
-//! `make parity` builds the Go programs; the others need Python with grpcio.
+//! `make full ONLY=parity` builds the Go programs; the others need Python with grpcio.
 
 #[allow(dead_code, reason = "only lists are asked for")]
 mod calls;

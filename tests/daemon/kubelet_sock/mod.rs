@@ -13,7 +13,6 @@ mod start;
 mod views;
 
 older_kernels! {
-    long: true;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [];

@@ -21,7 +21,6 @@ mod roots;
 mod stalled;
 
 older_kernels! {
-    long: true;
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [

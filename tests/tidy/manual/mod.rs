@@ -2,7 +2,7 @@
 //!
 //! All of `src/dist/man/` and `src/dist/completions/` that comes from elsewhere is checked in, so
 //! that packages need no generator. These tests generate the files again and compare. If
-//! `PLUGIND_WRITE_MANUAL` is set, as `make manual` does, the files are written first.
+//! `PLUGIND_GENERATE` is set, as `make generate` does, the files are written first.
 
 #![allow(
     clippy::format_push_string,
@@ -47,7 +47,7 @@ fn the_generated_files_are_what_the_help_texts_and_the_guide_say() {
     }
     assert!(
         differing.is_empty(),
-        "run `make manual`, these differ: {differing:?}"
+        "run `make generate`, these differ: {differing:?}"
     );
 }
 
@@ -216,4 +216,4 @@ const COMPLETIONS: &str = "src/dist/completions";
 const CONFIGURATION: &str = "src/dist/plugind.conf";
 
 /// The environment variable that makes the tests write the files before they are compared.
-const WRITE: &str = "PLUGIND_WRITE_MANUAL";
+const WRITE: &str = "PLUGIND_GENERATE";

@@ -1,4 +1,5 @@
-//! The mistakes that `make mistakes` plants. `tests/tidy` checks that each fits the source.
+//! The mistakes that `make full ONLY=mistakes` plants. `tests/tidy` checks that each fits the
+//! source.
 
 #![allow(dead_code, reason = "each user needs a part of it")]
 

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Measures the static binary beside bare clients, and beside kubelet's own plugin manager if Go can
+# build it. REST=n shortens the 60 s in which nothing happens.
+set -euo pipefail
+
+cd "$(dirname "$0")/../.."
+readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
+unset CARGO # Cargo would take it for its own path.
+readonly kubelet=$PWD/target/peers/kubelet
+
+tests/static/build.sh
+"${cargo[@]}" build --release --locked --example call-cost
+if ! command -v go >/dev/null; then
+	echo "bench: without kubelet, because Go is not installed"
+elif go build -C tests/peers/kubelet -trimpath -o "$kubelet" .; then
+	export PLUGIND_BENCH_KUBELET=$kubelet
+fi
+PLUGIND_BINARY=$PWD/target/static/plugind PLUGIND_BENCH_CALL_COST=$PWD/target/release/examples/call-cost \
+	PLUGIND_BENCH_REST=${REST:-60} "${cargo[@]}" bench --locked --bench bench
