@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use log::LevelFilter;
 use plugind::cli::{
     BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging,
-    needs_restart, probe, simulate, version,
+    needs_restart, probe, simulate,
 };
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
@@ -28,7 +28,6 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => complain(&failure, failure.exit_code().into()),
         },
-        Ok(Command::Version(format)) => print(&version::text(format)),
         Ok(Command::Print(text)) => print(&text.concat()),
         Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),
     }

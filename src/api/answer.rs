@@ -2,10 +2,10 @@
 //!
 //! Pure. A response shows one moment: the [`View`] of the turn in which it is rendered.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::follow::EventCursor;
-use super::json::{DeviceEntry, RecordEntry, StatusEntry};
+use super::json::{DeviceEntry, List, RecordEntry, StatusEntry};
 use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::Call;
@@ -39,33 +39,13 @@ pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
     }
 }
 
-/// A list, whose items are made while they are written.
-#[derive(Serialize)]
-struct List<'a, T> {
-    kind: &'a str,
-    instance: &'a str,
-    generation: u64,
-    items: T,
-}
-
-struct Items<F>(F);
-
-impl<F: Fn() -> I, I: IntoIterator<Item: Serialize>> Serialize for Items<F> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq((self.0)())
-    }
-}
-
-fn list<I: IntoIterator<Item: Serialize>>(
-    kind: &str,
-    view: &View<'_>,
-    items: impl Fn() -> I,
-) -> Response {
+/// Returns the response with a list of this kind.
+fn list<T: Serialize>(kind: &str, view: &View<'_>, items: impl Iterator<Item = T>) -> Response {
     Response::json(&List {
-        kind,
-        instance: &view.daemon.instance,
+        kind: kind.into(),
+        instance: (&*view.daemon.instance).into(),
         generation: view.manager.generation(),
-        items: Items(items),
+        items: items.collect(),
     })
 }
 
@@ -82,13 +62,12 @@ fn plugins(
             && name.is_none_or(|name| plugin.is_some_and(|it| it.name == name))
             && state.is_none_or(|state| state == record.state)
     };
-    let records = || view.manager.records().filter(wants);
-    if name.is_some() && records().next().is_none() {
+    let mut records = view.manager.records().filter(wants).peekable();
+    if name.is_some() && records.peek().is_none() {
         return Response::error(Status::NotFound, "no such plugin");
     }
-    list("PluginList", view, || {
-        records().map(|record| RecordEntry::new(&record, view))
-    })
+    let entries = records.map(|record| RecordEntry::new(&record, view));
+    list("PluginList", view, entries)
 }
 
 /// Returns the devices of each resource, or of one, as its current plugin lists them.
@@ -103,12 +82,11 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     if resource.is_some() && plugins.is_empty() {
         return Response::error(Status::NotFound, "no such resource");
     }
-    list("DeviceList", view, || {
-        plugins.iter().flat_map(|it| {
-            let devices = it.devices.iter();
-            devices.map(|device| DeviceEntry::new(&it.plugin, device))
-        })
-    })
+    let entries = plugins.iter().flat_map(|it| {
+        let devices = it.devices.iter();
+        devices.map(|device| DeviceEntry::new(&it.plugin, device))
+    });
+    list("DeviceList", view, entries)
 }
 
 fn metrics(view: &View<'_>) -> Response {

@@ -42,9 +42,9 @@ enum State {
     /// The rest of the request, until a deadline.
     Reading { input: Vec<u8>, until: Time },
     /// The caller's response.
-    Requested { is_head: bool, chunks: bool },
+    Requested { is_head: bool },
     /// More lines of the caller's response, whose head is written.
-    Streaming { is_chunked: bool },
+    Streaming,
     /// The client reads the rest of the output; nothing is read from it.
     Closing,
 }
@@ -80,7 +80,6 @@ impl Connection {
                 let request = request?;
                 self.state = State::Requested {
                     is_head: request.method == Method::Head,
-                    chunks: request.chunks,
                 };
                 Some(request)
             }
@@ -100,7 +99,7 @@ impl Connection {
 
     /// Responds to the request. Does nothing if none waits for its response.
     pub fn respond(&mut self, response: &Response, now: Time) {
-        if let State::Requested { is_head, .. } = self.state {
+        if let State::Requested { is_head } = self.state {
             self.push(response.encode(is_head), now);
             self.state = State::Closing;
         }
@@ -109,14 +108,14 @@ impl Connection {
     /// Begins a response to the request whose lines follow, and returns whether they are wanted:
     /// HEAD is answered completely by this.
     pub fn begin_stream(&mut self, now: Time) -> bool {
-        let State::Requested { is_head, chunks } = self.state else {
+        let State::Requested { is_head } = self.state else {
             return false;
         };
-        self.push(stream_head(chunks), now);
+        self.push(stream_head(), now);
         self.state = if is_head {
             State::Closing
         } else {
-            State::Streaming { is_chunked: chunks }
+            State::Streaming
         };
         !is_head
     }
@@ -124,28 +123,14 @@ impl Connection {
     /// Adds lines to the stream in progress, which should be about what [`room`](Self::room)
     /// returns.
     pub fn send(&mut self, lines: Vec<u8>, now: Time) {
-        let State::Streaming { is_chunked } = self.state else {
-            return;
-        };
-        if lines.is_empty() {
-            return; // An empty chunk would end the body.
-        }
-        let len = lines.len();
-        if is_chunked {
-            self.push(format!("{len:x}\r\n").into_bytes(), now);
-        }
-        self.push(lines, now);
-        if is_chunked {
-            self.push(b"\r\n".to_vec(), now);
+        if self.state == State::Streaming {
+            self.push(lines, now);
         }
     }
 
     /// Ends the stream in progress.
-    pub fn finish(&mut self, now: Time) {
-        if let State::Streaming { is_chunked } = self.state {
-            if is_chunked {
-                self.push(b"0\r\n\r\n".to_vec(), now);
-            }
+    pub fn finish(&mut self) {
+        if self.state == State::Streaming {
             self.state = State::Closing;
         }
     }

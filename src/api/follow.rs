@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::json::{EventEntry, RecordEntry, dropped};
+use super::json::{self, EventEntry, RecordEntry};
 use super::view::View;
 use crate::config::API_FOLLOW_PAUSE;
 use crate::escape;
@@ -82,10 +82,7 @@ impl Follower {
                         continue;
                     }
                     let generation = *generation;
-                    write(
-                        &json!({ "event": "BOOKMARK", "generation": generation }),
-                        out,
-                    );
+                    write_change("BOOKMARK", Some(generation), None::<()>, out);
                     self.position = Position::Changes(ChangeCursor::after(generation));
                 }
                 Position::Changes(cursor) => match view.manager.next_change(cursor) {
@@ -95,14 +92,11 @@ impl Follower {
                     }
                     Ok(Some(Change::Removed { socket, generation })) => {
                         let record = json!({ "socket": socket.to_string_lossy() });
-                        let removed = "DELETED";
-                        let line =
-                            json!({ "event": removed, "generation": generation, "record": record });
-                        write(&line, out);
+                        write_change("DELETED", Some(generation), Some(record), out);
                     }
                     Ok(None) => return self.pause(view),
                     Err(Expired) => {
-                        write(&json!({ "event": "EXPIRED" }), out);
+                        write_change("EXPIRED", None, None::<()>, out);
                         return true;
                     }
                 },
@@ -147,7 +141,7 @@ impl EventCursor {
         let known = self.seen.max(self.dropped);
         if let Some((generation, last)) = view.events.dropped_after(known) {
             self.dropped = generation;
-            write(&dropped(self.seen, last, view), out);
+            write(&EventEntry::dropped(self.seen, last, view), out);
         }
         for event in view.events.after(self.seen) {
             if out.len() >= len {
@@ -160,21 +154,25 @@ impl EventCursor {
     }
 }
 
-/// A line of a watch with a record.
-#[derive(Serialize)]
-struct Line<'a> {
-    event: &'static str,
-    generation: Generation,
-    record: RecordEntry<'a>,
+fn set(event: &'static str, record: &Record<'_>, view: &View<'_>, out: &mut Vec<u8>) {
+    let entry = RecordEntry::new(record, view);
+    write_change(event, Some(record.generation), Some(entry), out);
 }
 
-fn set(event: &'static str, record: &Record<'_>, view: &View<'_>, out: &mut Vec<u8>) {
-    let line = Line {
+/// Appends a line of a watch.
+fn write_change(
+    event: &'static str,
+    generation: Option<Generation>,
+    record: Option<impl Serialize>,
+    out: &mut Vec<u8>,
+) {
+    let event = event.into();
+    let change = json::Change {
         event,
-        generation: record.generation,
-        record: RecordEntry::new(record, view),
+        generation,
+        record,
     };
-    write(&line, out);
+    write(&change, out);
 }
 
 fn write(line: &impl Serialize, out: &mut Vec<u8>) {

@@ -1,14 +1,13 @@
-//! Records, devices, events and the status as JSON.
+//! The documents of the API: lists, records, devices, events and the status, as JSON.
 //!
 //! Pure. The structs are the documents: their fields are the keys. Facts that are not known are
-//! left out.
+//! left out. The server writes what the commands that ask a daemon read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::event_log::KeptEvent;
 use super::view::View;
@@ -16,47 +15,65 @@ use crate::config::{API_CLIENTS, API_DEVICE_ID, API_DEVICE_NODES, Mode};
 use crate::escape;
 use crate::handler::device::Device;
 use crate::handler::{Plugin, csi, device, dra};
-use crate::manager::{Generation, Record, State};
+use crate::manager::{Generation, Record};
 use crate::time::{self, Time};
 
-/// A record.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RecordEntry<'a> {
-    #[serde(flatten)]
-    plugin: Option<TypeAndName<'a>>,
-    state: &'static str,
-    socket: Cow<'a, str>,
+/// A text, of the daemon while it is written, and of its own after it was read.
+pub(crate) type Text<'a> = Cow<'a, str>;
+
+/// A list of records or devices.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct List<'a, T> {
+    #[serde(default)]
+    pub(crate) kind: Text<'a>,
+    #[serde(default)]
+    pub(crate) instance: Text<'a>,
+    #[serde(default)]
+    pub(crate) generation: Generation,
+    pub(crate) items: Vec<T>,
+}
+
+/// A record, with what the handler knows about the plugin as `D`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RecordEntry<'a, D> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) r#type: Text<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) name: Text<'a>,
+    pub(crate) state: Text<'a>,
+    pub(crate) socket: Text<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) endpoint: Text<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    endpoint: Option<Cow<'a, str>>,
+    pub(crate) versions: Option<Cow<'a, [String]>>,
+    pub(crate) since: String,
+    pub(crate) generation: Generation,
+    pub(crate) attempts: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_error: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) next_retry: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    versions: Option<&'a [String]>,
-    since: String,
-    generation: Generation,
-    attempts: u32,
+    pub(crate) pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_error: Option<String>,
+    pub(crate) uid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_retry: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    details: Option<Details>,
+    pub(crate) details: Option<D>,
 }
 
 /// The type and the name of a plugin.
-#[derive(Serialize)]
-struct TypeAndName<'a> {
-    r#type: &'a str,
-    name: &'a str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct TypeAndName<'a> {
+    pub(crate) r#type: Text<'a>,
+    pub(crate) name: Text<'a>,
 }
 
 /// What the handler of a plugin knows about it.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
-enum Details {
+pub(super) enum Details {
     Csi {
         node_id: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,32 +91,31 @@ enum Details {
     },
 }
 
-impl<'a> RecordEntry<'a> {
+impl<'a> RecordEntry<'a, Details> {
     pub(super) fn new(record: &Record<'a>, view: &View<'_>) -> Self {
         let plugin = record.plugin;
+        let text = |of: fn(&Plugin) -> Text<'_>| plugin.map(|it| of(it)).unwrap_or_default();
         Self {
-            plugin: plugin.map(|plugin| TypeAndName::of(plugin)),
-            state: record.state.name(),
+            r#type: text(|it| (&*it.kind).into()),
+            name: text(|it| (&*it.name).into()),
+            state: record.state.name().into(),
             socket: record.socket.to_string_lossy(),
-            endpoint: plugin.map(|plugin| plugin.endpoint.to_string_lossy()),
-            versions: plugin.map(|plugin| &*plugin.versions),
+            endpoint: text(|it| it.endpoint.to_string_lossy()),
+            versions: plugin.map(|it| (&*it.versions).into()),
             since: view.time(record.since),
             generation: record.generation,
             attempts: record.attempts,
-            last_error: record.last_error.map(|error| error.to_string()),
-            next_retry: record.next_retry.map(|next| view.time(next)),
+            last_error: record
+                .last_error
+                .map(|it| it.to_string())
+                .unwrap_or_default(),
+            next_retry: record
+                .next_retry
+                .map(|at| view.time(at))
+                .unwrap_or_default(),
             pid: record.process.and_then(|process| process.pid),
             uid: record.process.map(|process| process.uid),
             details: plugin.and_then(|plugin| Details::of(plugin, view)),
-        }
-    }
-}
-
-impl<'a> TypeAndName<'a> {
-    fn of(plugin: &'a Plugin) -> Self {
-        Self {
-            r#type: &plugin.kind,
-            name: &plugin.name,
         }
     }
 }
@@ -140,175 +156,185 @@ impl Details {
 }
 
 /// A device of a plugin, in a limited number of octets.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct DeviceEntry<'a> {
-    resource: &'a str,
-    id: Cow<'a, str>,
-    health: &'static str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DeviceEntry<'a> {
+    pub(crate) resource: Text<'a>,
+    pub(crate) id: Text<'a>,
+    pub(crate) health: Text<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    numa_nodes: &'a [i64],
-    socket: Cow<'a, str>,
+    pub(crate) numa_nodes: Cow<'a, [i64]>,
+    pub(crate) socket: Text<'a>,
 }
 
 impl<'a> DeviceEntry<'a> {
     pub(super) fn new(plugin: &'a Plugin, device: &'a Device) -> Self {
-        let id = &*device.id;
+        let (id, nodes) = (&*device.id, &device.numa_nodes);
+        let health = if device.is_healthy {
+            "Healthy"
+        } else {
+            "Unhealthy"
+        };
         Self {
-            resource: &plugin.name,
+            resource: (&*plugin.name).into(),
             id: if id.len() > API_DEVICE_ID {
                 escape::text(id).at_most(API_DEVICE_ID).to_string().into()
             } else {
                 id.into()
             },
-            health: if device.is_healthy {
-                "Healthy"
-            } else {
-                "Unhealthy"
-            },
-            numa_nodes: &device.numa_nodes[..device.numa_nodes.len().min(API_DEVICE_NODES)],
+            health: health.into(),
+            numa_nodes: nodes[..nodes.len().min(API_DEVICE_NODES)].into(),
             socket: plugin.socket.to_string_lossy(),
         }
     }
 }
 
 /// An event, with its repetitions.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct EventEntry<'a> {
-    generation: Generation,
-    r#type: &'static str,
-    reason: &'static str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EventEntry<'a> {
+    pub(crate) generation: Generation,
+    pub(crate) r#type: Text<'a>,
+    pub(crate) reason: Text<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) socket: Text<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    socket: Option<Cow<'a, str>>,
+    pub(crate) plugin: Option<TypeAndName<'a>>,
+    pub(crate) message: Text<'a>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plugin: Option<TypeAndName<'a>>,
-    message: String,
-    detail: String,
-    count: u32,
-    first_time: String,
-    last_time: String,
+    pub(crate) count: Option<u32>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) first_time: String,
+    pub(crate) last_time: String,
 }
 
 impl<'a> EventEntry<'a> {
     pub(super) fn new(kept: &'a KeptEvent, view: &View<'_>) -> Self {
         let event = &kept.event;
+        let kind = if event.is_warning() {
+            "Warning"
+        } else {
+            "Normal"
+        };
+        let socket = event.socket().map(|socket| socket.to_string_lossy());
+        let plugin = event.plugin().map(|plugin| TypeAndName {
+            r#type: (&*plugin.kind).into(),
+            name: (&*plugin.name).into(),
+        });
         Self {
             generation: kept.generation,
-            r#type: if event.is_warning() {
-                "Warning"
-            } else {
-                "Normal"
-            },
-            reason: event.reason(),
-            socket: event.socket().map(|socket| socket.to_string_lossy()),
-            plugin: event.plugin().map(|plugin| TypeAndName::of(plugin)),
-            message: event.message(),
+            r#type: kind.into(),
+            reason: event.reason().into(),
+            socket: socket.unwrap_or_default(),
+            plugin,
+            message: event.message().into(),
             detail: event.detail(),
-            count: kept.count,
+            count: Some(kept.count),
             first_time: view.time(kept.first),
             last_time: view.time(kept.last),
         }
     }
+
+    /// Returns the line that events after a generation were dropped, the last of which happened at
+    /// `last`.
+    pub(super) fn dropped(after: Generation, last: Time, view: &View<'_>) -> Self {
+        Self {
+            generation: after,
+            r#type: "Normal".into(),
+            reason: "EventsDropped".into(),
+            message: "earlier events were dropped".into(),
+            last_time: view.time(last),
+            ..Self::default()
+        }
+    }
 }
 
-/// Returns the line that events after a generation were dropped, the last of which happened at
-/// `last`.
-pub(super) fn dropped(after: Generation, last: Time, view: &View<'_>) -> Value {
-    json!({
-        "generation": after,
-        "type": "Normal",
-        "reason": "EventsDropped",
-        "message": "earlier events were dropped",
-        "lastTime": view.time(last),
-    })
+/// A line of a watch, with `R` for the record.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Change<R> {
+    pub(crate) event: Text<'static>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) generation: Option<Generation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) record: Option<R>,
 }
 
 /// The status of the daemon.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StatusEntry<'a> {
-    version: &'static str,
-    pid: u32,
-    start_time: String,
-    uptime_seconds: u64,
-    mode: &'static str,
-    instance: &'a str,
-    generation: Generation,
-    directories: Vec<DirectoryEntry<'a>>,
-    plugins: Counts,
-    sockets: u64,
-    limits: Vec<UsageEntry>,
-    longest_turn_microseconds: u64,
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct StatusEntry<'a> {
+    pub(crate) version: Text<'a>,
+    pub(crate) pid: u32,
+    pub(crate) start_time: String,
+    pub(crate) uptime_seconds: u64,
+    pub(crate) mode: Text<'a>,
+    pub(crate) instance: Text<'a>,
+    pub(crate) generation: Generation,
+    pub(crate) directories: Vec<DirectoryEntry<'a>>,
+    /// The number of records in each state.
+    pub(crate) plugins: BTreeMap<Text<'a>, usize>,
+    pub(crate) sockets: usize,
+    pub(crate) limits: Vec<UsageEntry<'a>>,
+    pub(crate) longest_turn_microseconds: u64,
 }
 
-#[derive(Serialize)]
-struct DirectoryEntry<'a> {
-    path: Cow<'a, str>,
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct DirectoryEntry<'a> {
+    pub(crate) path: Text<'a>,
+    pub(crate) state: Text<'a>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) problem: String,
 }
 
-#[derive(Serialize)]
-struct UsageEntry {
-    name: &'static str,
-    used: usize,
-    limit: usize,
-}
-
-/// The number of records in each state, in the order of [`State::ALL`].
-#[derive(Default)]
-struct Counts([u64; State::ALL.len()]);
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let counts = State::ALL
-            .iter()
-            .zip(self.0)
-            .filter(|(_, count)| *count > 0);
-        serializer.collect_map(counts.map(|(state, count)| (state.name(), count)))
-    }
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct UsageEntry<'a> {
+    pub(crate) name: Text<'a>,
+    pub(crate) used: usize,
+    pub(crate) limit: usize,
 }
 
 impl<'a> StatusEntry<'a> {
     /// Returns the status of the daemon with that number of clients.
     pub(super) fn new(view: &View<'a>, clients: usize) -> Self {
         let daemon = view.daemon;
-        let mut plugins = Counts::default();
+        let mut plugins = BTreeMap::new();
         for record in view.manager.records() {
-            plugins.0[record.state as usize] += 1;
+            *plugins.entry(record.state.name().into()).or_default() += 1;
         }
         let directories = view.watch.directories().map(|directory| DirectoryEntry {
             path: directory.path.to_string_lossy(),
-            state: directory.state.name(),
-            problem: directory.problem.map(ToString::to_string),
+            state: directory.state.name().into(),
+            problem: directory
+                .problem
+                .map(ToString::to_string)
+                .unwrap_or_default(),
         });
-        let limits = view.manager.usage().into_iter().map(|usage| UsageEntry {
-            name: usage.name,
-            used: usage.used,
-            limit: usage.limit,
+        let usage = view.manager.usage().into_iter();
+        let usage = usage.map(|usage| (usage.name, usage.used, usage.limit));
+        let limits = usage.chain([("clients", clients, API_CLIENTS)]);
+        let limits = limits.map(|(name, used, limit)| UsageEntry {
+            name: name.into(),
+            used,
+            limit,
         });
-        let clients = UsageEntry {
-            name: "clients",
-            used: clients,
-            limit: API_CLIENTS,
+        let mode = match daemon.mode {
+            Mode::Register => "register",
+            Mode::Observe => "observe",
         };
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             pid: daemon.pid,
             start_time: view.time(daemon.started),
             uptime_seconds: view.now.saturating_since(daemon.started).as_secs(),
-            mode: match daemon.mode {
-                Mode::Register => "register",
-                Mode::Observe => "observe",
-            },
-            instance: &daemon.instance,
+            mode: mode.into(),
+            instance: (&*daemon.instance).into(),
             generation: view.manager.generation(),
             directories: directories.collect(),
-            sockets: plugins.0.iter().sum(),
+            sockets: plugins.values().sum(),
             plugins,
-            limits: limits.chain([clients]).collect(),
+            limits: limits.collect(),
             longest_turn_microseconds: time::micros(view.longest_turn),
         }
     }
@@ -329,7 +355,7 @@ mod tests {
     use crate::config::UnknownTypes;
     use crate::handler::csi::Version;
     use crate::handler::{Inventory, built_in};
-    use crate::manager::{Failure, LastError, Manager, Process};
+    use crate::manager::{Failure, LastError, Manager, Process, State};
     use crate::proto::v1beta1;
     use crate::watch::Watch;
 

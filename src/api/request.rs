@@ -13,8 +13,6 @@ pub struct Request {
     pub method: Method,
     /// The target in origin form: path and query as they were sent, still percent-encoded.
     pub target: String,
-    /// Whether the client knows chunked bodies, which are those of HTTP/1.1.
-    pub(super) chunks: bool,
 }
 
 /// The method of a request.
@@ -52,12 +50,10 @@ impl Request {
             }
             Err(_) => return Err(bad_request("the request head is not valid")),
         }
-        let is_http_1_1 = head.version == Some(1);
-        check_fields(head.headers, is_http_1_1)?;
+        check_fields(head.headers, head.version == Some(1))?;
         Ok(Some(Self {
             method: Method::parse(head.method.unwrap_or_default()),
             target: origin_form(head.path.unwrap_or_default())?,
-            chunks: is_http_1_1,
         }))
     }
 }
@@ -174,7 +170,6 @@ mod tests {
                 let head = [line, end, "Host: x", end, end].concat();
                 let request = parse(&head).expect("the request is valid");
                 assert_eq!((request.method, &*request.target), (method, target));
-                assert_eq!(request.chunks, line.ends_with("1.1"));
             }
         }
     }

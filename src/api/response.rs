@@ -158,15 +158,10 @@ impl ContentType {
     }
 }
 
-/// Returns the head of a response whose body follows in lines of JSON: in chunks, or until the end
-/// of the connection.
-pub(super) fn stream_head(is_chunked: bool) -> Vec<u8> {
-    let framing = if is_chunked {
-        "Transfer-Encoding: chunked\r\n"
-    } else {
-        ""
-    };
-    head(Status::Ok, ContentType::Json, framing)
+/// Returns the head of a response whose body follows in lines of JSON, until the end of the
+/// connection.
+pub(super) fn stream_head() -> Vec<u8> {
+    head(Status::Ok, ContentType::Json, "")
 }
 
 /// Returns a head. RFC 9112 §9.3: "A server that does not support persistent connections MUST send
@@ -194,13 +189,9 @@ mod tests {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         assert_eq!(text(&response.encode(true)), wanted);
         assert_eq!(text(&response.encode(false)), format!("{wanted}xxx"));
-        for (is_chunked, field) in [(true, "Transfer-Encoding: chunked\r\n"), (false, "")] {
-            let wanted = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{field}\
-                 Connection: close\r\n\r\n"
-            );
-            assert_eq!(text(&stream_head(is_chunked)), wanted);
-        }
+        let wanted = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+                      Connection: close\r\n\r\n";
+        assert_eq!(text(&stream_head()), wanted);
     }
 
     #[test]

@@ -331,7 +331,6 @@ mod tests {
         Request {
             method,
             target: target.to_owned(),
-            chunks: true,
         }
     }
 

@@ -253,7 +253,7 @@ impl Server {
         for client in &mut self.clients {
             client.connection.stop();
             match client.task {
-                Some(Task::Follow(_)) => client.finish(now),
+                Some(Task::Follow(_)) => client.finish(),
                 Some(Task::Change(_)) => {
                     let stopping = "the daemon is stopping";
                     client.respond(&Response::error(Status::ServiceUnavailable, stopping), now);
@@ -338,7 +338,7 @@ impl Client {
                 let len = lines.len();
                 self.connection.send(lines, view.now);
                 if is_over {
-                    self.finish(view.now);
+                    self.finish();
                 }
                 len
             }
@@ -352,8 +352,8 @@ impl Client {
     }
 
     /// Ends a response that follows changes.
-    fn finish(&mut self, now: Time) {
-        self.connection.finish(now);
+    fn finish(&mut self) {
+        self.connection.finish();
         self.task = None;
     }
 }

@@ -5,14 +5,35 @@
 //! plugin, in the environment of programs of `--exec`.
 
 use std::env;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use super::client::Client;
 use super::failure::{Kind, Result};
-use super::options::{Context, Options, Verb};
-use super::{change, describe, devices, events, list, status, wait, watch};
+use super::options::{Formats, Options};
 use crate::daemon::client::default_socket;
+pub(super) use crate::daemon::client::time_of_day as now;
+
+/// A command that asks a daemon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) formats: Formats,
+    /// The kinds of target, as in an error message; empty if there is none.
+    pub(super) target: &'static str,
+    pub(super) run: Run,
+}
+
+/// The function that runs a command.
+pub(super) type Run = fn(&Context<'_>) -> Result<()>;
+
+/// What a command needs to run.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) options: &'a Options,
+    pub(super) client: Client,
+    pub(super) is_terminal: bool,
+    pub(super) is_coloured: bool,
+}
 
 /// Returns the path in the environment variable `PLUGIND_API_SOCKET`, unless that is empty.
 pub(super) fn named_socket() -> Option<PathBuf> {
@@ -34,22 +55,13 @@ pub fn run(options: &Options) -> Result<()> {
         is_terminal,
         is_coloured: is_terminal && !is_dumb && !is_set("NO_COLOR"),
     };
-    let done = match options.verb {
-        Verb::List if options.follows => watch::run(&context),
-        Verb::List => list::run(&context),
-        Verb::Devices => devices::run(&context),
-        Verb::Watch => watch::run(&context),
-        Verb::Describe => describe::run(&context),
-        Verb::Events => events::run(&context),
-        Verb::Wait => wait::run(&context),
-        Verb::Status => status::run(&context),
-        Verb::Metrics => status::metrics(&context),
-        Verb::Retry | Verb::Forget | Verb::Rescan | Verb::Reload | Verb::Log => {
-            change::run(&context)
-        }
-    };
-    match done {
+    match super::run_of(options.verb)(&context) {
         Err(failure) if failure.kind == Kind::OutputClosed => Ok(()),
         done => done,
     }
+}
+
+/// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
+pub(super) fn remark(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -3,21 +3,23 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::ask::Context;
 use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::options::{Context, DEFAULT, Target, Verb};
+use super::options::{DEFAULT, Options, Target};
 use super::table::Table;
 
 /// Sends the request, and shows what the daemon did.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let verb = context.options.verb;
-    let path = path(verb, &context.options.target);
+    let path = path(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
-    if matches!(verb, Verb::Rescan | Verb::Reload) {
+    if matches!(context.options.verb, "rescan" | "reload") {
         request.timeout = RESCAN_TIMEOUT;
     }
-    let mut done = context.client.json(&request)?;
+    let mut done: Value = context.client.json(&request)?;
     if done["filter"] == "" {
         done["filter"] = DEFAULT.into();
     }
@@ -27,15 +29,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Returns the path and the query of the request.
-fn path(verb: Verb, target: &Target) -> String {
-    let path = match verb {
-        Verb::Retry => "/v1/retry",
-        Verb::Forget => "/v1/forget",
-        Verb::Log => "/v1/log",
-        Verb::Reload => "/v1/reload",
-        _ => "/v1/rescan",
-    };
-    let query = match target {
+fn path(options: &Options) -> String {
+    let query = match &options.target {
         Target::Plugin { kind, name } => {
             let (kind, name) = (encode(kind.as_bytes()), encode(name.as_bytes()));
             format!("?type={kind}&name={name}")
@@ -44,7 +39,7 @@ fn path(verb: Verb, target: &Target) -> String {
         Target::Filter(filter) => format!("?filter={}", encode(filter.as_bytes())),
         Target::All | Target::Type(_) | Target::Resource(_) => String::new(),
     };
-    path.to_owned() + &query
+    format!("/v1/{}{query}", options.verb)
 }
 
 /// The time that reading directories may take: they may be large, and on slow file systems.
@@ -113,37 +108,17 @@ mod tests {
 
     #[test]
     fn the_target_is_the_query() {
-        let plugin = Target::Plugin {
-            kind: "A".to_owned(),
-            name: "b/c+d".to_owned(),
-        };
-        for (verb, target, expected) in [
-            (Verb::Retry, Target::All, "/v1/retry"),
-            (
-                Verb::Retry,
-                plugin.clone(),
-                "/v1/retry?type=A&name=b%2Fc%2Bd",
-            ),
-            (
-                Verb::Retry,
-                Target::Socket("/r/a b".into()),
-                "/v1/retry?socket=%2Fr%2Fa%20b",
-            ),
-            (Verb::Forget, plugin, "/v1/forget?type=A&name=b%2Fc%2Bd"),
-            (Verb::Rescan, Target::All, "/v1/rescan"),
-            (Verb::Reload, Target::All, "/v1/reload"),
-            (
-                Verb::Log,
-                Target::Filter("a=b,c".to_owned()),
-                "/v1/log?filter=a%3Db%2Cc",
-            ),
-            (
-                Verb::Log,
-                options(&["log", "default"]).target,
-                "/v1/log?filter=",
-            ),
+        for (line, expected) in [
+            (&["retry"][..], "/v1/retry"),
+            (&["retry", "A/b/c+d"], "/v1/retry?type=A&name=b%2Fc%2Bd"),
+            (&["retry", "/r/a b"], "/v1/retry?socket=%2Fr%2Fa%20b"),
+            (&["forget", "A/b"], "/v1/forget?type=A&name=b"),
+            (&["rescan"], "/v1/rescan"),
+            (&["reload"], "/v1/reload"),
+            (&["log", "a=b,c"], "/v1/log?filter=a%3Db%2Cc"),
+            (&["log", "default"], "/v1/log?filter="),
         ] {
-            assert_eq!(path(verb, &target), expected);
+            assert_eq!(path(&options(line)), expected);
         }
     }
 }

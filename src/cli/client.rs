@@ -1,18 +1,19 @@
-//! The client of a running daemon: one HTTP/1.1 request for each connection to its API socket.
+//! The client of a running daemon: one HTTP/1.0 request for each connection to its API socket.
 //!
-//! Everything that the daemon can do wrong is bounded: a response has to begin and to continue in
-//! time, and a line or a document has a maximum length.
+//! Other programs than plugind may own the socket. Everything that they, or the daemon, can do wrong
+//! is bounded: a response has to begin and to continue in time, and a head, a line and a document
+//! have a maximum length.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::str;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::decoder::{Decoder, TRUNCATED};
 use super::failure::{Failure, Kind, Result};
-use super::json::text;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
 use crate::handler::DialError;
@@ -41,12 +42,15 @@ pub(super) struct Request<'a> {
 #[derive(Debug)]
 pub(super) struct Response {
     connection: Connection,
-    decoder: Decoder,
+    status: u16,
     timeout: Option<Duration>,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
-    /// The part of the body that was received and not returned.
-    body: Vec<u8>,
+    /// The octets that were received and not returned: of the head, then of the body.
+    received: Vec<u8>,
+    /// The number of octets of the body that are missing; `None` if it ends with the connection.
+    missing: Option<usize>,
+    is_complete: bool,
 }
 
 impl<'a> Request<'a> {
@@ -82,24 +86,25 @@ impl Client {
             ("GET", "")
         };
         let target = request.target;
-        let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n"
-        );
+        let head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n{length}\r\n");
         connection.send(head.as_bytes()).map_err(broken)?;
         let mut response = Response {
             connection,
-            decoder: Decoder::default(),
+            status: 0,
             timeout: Some(request.timeout),
             until: request.until,
-            body: Vec::new(),
+            received: Vec::new(),
+            missing: None,
+            is_complete: false,
         };
-        while response.decoder.status == 0 {
+        while response.status == 0 {
             response.fill()?;
+            response.parse_head().map_err(broken)?;
         }
         if request.follows {
             response.timeout = None;
         }
-        match response.decoder.status {
+        match response.status {
             200 => Ok(response),
             _ => Err(response.refused(request.changes || request.target.contains("?name="))),
         }
@@ -111,7 +116,7 @@ impl Client {
     }
 
     /// Sends a request and returns the JSON of the response.
-    pub(super) fn json(&self, request: &Request<'_>) -> Result<Value> {
+    pub(super) fn json<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
         parse(&self.body(request)?)
     }
 
@@ -133,23 +138,25 @@ impl Client {
 }
 
 impl Response {
-    /// Returns the next line as JSON, or `None` after the last one.
-    pub(super) fn json_line(&mut self) -> Result<Option<Value>> {
+    /// Returns the next line, or `None` after the last one.
+    pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut searched = 0;
         loop {
-            let new = &self.body[searched..];
+            let new = &self.received[searched..];
             if let Some(at) = new.iter().position(|&byte| byte == b'\n') {
-                let line = parse(&self.body[..searched + at]);
-                self.body.drain(..=searched + at);
-                return line.map(Some);
+                let mut line: Vec<u8> = self.received.drain(..=searched + at).collect();
+                line.pop();
+                return Ok(Some(line));
             }
-            searched = self.body.len();
+            searched = self.received.len();
             if searched > MAX_LINE {
                 return Err(too_long());
             }
-            if self.decoder.is_done {
+            if self.is_complete {
                 return match searched {
                     0 => Ok(None),
+                    // A daemon that is killed does not complete a response that is followed.
+                    _ if self.timeout.is_none() => Err(Failure::ended()),
                     _ => Err(broken(TRUNCATED)),
                 };
             }
@@ -157,20 +164,26 @@ impl Response {
         }
     }
 
+    /// Returns the JSON in the next line, or `None` after the last one.
+    pub(super) fn json_line<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
+        let line = self.line()?;
+        line.map(|line| parse(&line)).transpose()
+    }
+
     /// Returns whether a whole line was received and not returned.
     pub(super) fn has_line(&self) -> bool {
-        self.body.contains(&b'\n')
+        self.received.contains(&b'\n')
     }
 
     /// Returns the rest of the body.
     fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
-        while !self.decoder.is_done {
+        while !self.is_complete {
             self.fill()?;
-            if self.body.len() > limit {
+            if self.received.len() > limit {
                 return Err(too_long());
             }
         }
-        Ok(self.body)
+        Ok(self.received)
     }
 
     /// Receives once.
@@ -180,29 +193,72 @@ impl Response {
             Some(timeout) => self.until.or(Deadline::after(timeout)),
             None => self.until,
         };
-        let received = match self.connection.receive(&mut buf, until) {
-            Ok(0) => match self.decoder.end() {
-                // A daemon that is killed does not complete a response that is followed.
-                Err(_) if self.timeout.is_none() => return Err(Failure::ended()),
-                ended => ended,
-            },
-            Ok(len) => self.decoder.receive(&buf[..len], &mut self.body),
-            Err(WaitError::TimedOut) => Err("the daemon does not respond in time"),
-            Err(WaitError::OutputClosed) => return Err(Failure::new(Kind::OutputClosed, "")),
-            Err(WaitError::Failed(error)) => return Err(broken(error)),
+        let received = self.connection.receive(&mut buf, until);
+        let len = received.map_err(|error| match error {
+            WaitError::TimedOut => broken("the daemon does not respond in time"),
+            WaitError::OutputClosed => Failure::new(Kind::OutputClosed, ""),
+            WaitError::Failed(error) => broken(error),
+        })?;
+        self.received.extend_from_slice(&buf[..len]);
+        match (len, self.missing) {
+            (0, None) if self.status > 0 => self.is_complete = true,
+            (0, None) if self.received.is_empty() => return Err(broken(NO_RESPONSE)),
+            (0, _) => return Err(broken(TRUNCATED)),
+            (_, None) => {}
+            (_, Some(missing)) => self.expect(missing, len),
+        }
+        Ok(())
+    }
+
+    /// Expects that the last `received` octets are among `missing` ones, and ignores those behind.
+    fn expect(&mut self, missing: usize, received: usize) {
+        let surplus = received.saturating_sub(missing);
+        self.received.truncate(self.received.len() - surplus);
+        let missing = missing.saturating_sub(received);
+        (self.missing, self.is_complete) = (Some(missing), missing == 0);
+    }
+
+    /// Parses the head, and removes it, if it is complete.
+    fn parse_head(&mut self) -> std::result::Result<(), &'static str> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut head = httparse::Response::new(&mut fields);
+        let len = match head.parse(&self.received) {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) if self.received.len() > MAX_HEAD => {
+                return Err(LONG_HEAD);
+            }
+            Ok(httparse::Status::Partial) => return Ok(()),
+            Err(httparse::Error::TooManyHeaders) => return Err(LONG_HEAD),
+            Err(_) => return Err(NOT_HTTP),
         };
-        received.map_err(broken)
+        let mut length = None;
+        for field in head.headers.iter() {
+            if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                return Err(FRAMING);
+            }
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let value = str::from_utf8(field.value).map_err(|_| FRAMING)?;
+                length = Some(value.parse().map_err(|_| FRAMING)?);
+            }
+        }
+        let status = head.code.filter(|status| *status >= 200);
+        self.status = status.ok_or(NOT_HTTP)?;
+        self.received.drain(..len);
+        if let Some(length) = length {
+            self.expect(length, self.received.len());
+        }
+        Ok(())
     }
 
     /// Returns the failure that a response with another status than 200 stands for; `names` states
     /// whether the request may name what does not exist.
     fn refused(self, names: bool) -> Failure {
-        let status = self.decoder.status;
+        let status = self.status;
         let body = self.rest(MAX_LINE).unwrap_or_default();
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let why = match text(&json["error"]) {
-            "" => body.trim_ascii(),
-            error => error.as_bytes(),
+        let why = match &json["error"] {
+            Value::String(error) => error.as_bytes(),
+            _ => body.trim_ascii(),
         };
         let lines = why.split(|&byte| byte == b'\n').map(escape::composed);
         let lines: Vec<_> = lines.collect();
@@ -250,9 +306,15 @@ pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
 }
 
 /// Parses JSON of the daemon.
-fn parse(bytes: &[u8]) -> Result<Value> {
-    serde_json::from_slice(bytes)
-        .map_err(|_| Failure::new(Kind::Failed, "the response is not JSON"))
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let why = if error.is_data() {
+            "the response is not what was asked for"
+        } else {
+            "the response is not JSON"
+        };
+        Failure::new(Kind::Failed, why)
+    })
 }
 
 /// Returns the failure of an exchange that another one may not have.
@@ -277,6 +339,18 @@ const MAX_LINE: usize = 1024 * 1024;
 /// The maximum length of a document: 16,384 records of 4 KiB (bytes).
 const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
+const NOT_HTTP: &str = "the response is not HTTP; does another program own the socket?";
+const LONG_HEAD: &str = "the head of the response is longer than 16 KiB or 64 fields";
+const FRAMING: &str = "the framing of the response is invalid";
+const NO_RESPONSE: &str = "the connection was closed without a response";
+const TRUNCATED: &str = "the connection was closed within the response";
+
+/// The maximum number of fields in a head; plugind sends about four.
+const MAX_FIELDS: usize = 64;
+
+/// The maximum length of a head, which is about 150 bytes from plugind (bytes).
+const MAX_HEAD: usize = 16 * 1024;
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixListener;
@@ -294,7 +368,7 @@ mod tests {
             let mut daemon = None;
             let asked = thread::scope(|scope| {
                 let asked = scope.spawn(|| {
-                    client.json(&Request {
+                    client.json::<Value>(&Request {
                         timeout: Duration::from_millis(20),
                         ..Request::get("/")
                     })

@@ -1,51 +1,59 @@
-//! `plugind describe`: all that the daemon knows about one plugin or socket, with its events.
+//! `plugind describe`: one plugin or socket, with all that is known about it.
 
-use serde_json::Value;
+use serde::Serialize;
 
+use super::ask::{Context, now};
 use super::client::print;
 use super::failure::Result;
-use super::json::{composed, document, items, known, mapped, plain, text};
-use super::options::{Context, Format, now};
+use super::json::{
+    Event, Record, composed, document, event_keys, keys, known, mapped, number, plain,
+};
+use super::options::Format;
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
+use crate::api::json::List;
+
+/// Records with their events, as JSON.
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    list: List<'static, Record>,
+    events: Vec<Event>,
+}
 
 /// Shows the plugin or socket.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let mut found = list::read(context)?;
-    let mut records = items(&found["items"]).to_vec();
+    let list = list::read(context)?;
     let mut events = events::read(context)?;
-    events.retain(|event| records.iter().any(|it| belongs(event, it)));
+    events.retain(|event| list.items.iter().any(|it| belongs(event, it)));
     if context.options.format == Format::Json {
-        found["events"] = events.into();
-        return print(document(&found));
+        return print(document(&Described { list, events }));
     }
-    list::sort(&mut records);
-    let described = records
-        .iter()
-        .map(|record| describe(record, &events, now(), context.is_coloured));
+    let records = list.items.iter();
+    let described = records.map(|it| describe(it, &events, now(), context.is_coloured));
     print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Returns whether an event is about the socket of a record, or about its plugin on a socket that
 /// has gone.
-fn belongs(event: &Value, record: &Value) -> bool {
-    let same = |one: &Value, key| !text(&one[key]).is_empty() && one[key] == record[key];
-    let plugin = &event["plugin"];
-    same(event, "socket") || same(plugin, "type") && same(plugin, "name")
+fn belongs(event: &Event, record: &Record) -> bool {
+    let [kind, name, socket] = event_keys(event);
+    let is_socket = !socket.is_empty() && socket == record.socket;
+    is_socket || !kind.is_empty() && [kind, name] == keys(record)[..2]
 }
 
 /// Returns the description of a record, with those of the events that belong to it.
-fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> String {
+fn describe(record: &Record, events: &[Event], now: u64, is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.add_lines(LINES, record, now);
     let lines = table.show("");
 
     let mut table = Table::default();
-    table.add_entries("", &record["details"]);
+    table.add_entries("", record.details.as_ref().unwrap_or_default());
     let details = below("Details:", &table.show("  "));
 
     let mut table = Table::default();
-    let events: Vec<&Value> = events.iter().filter(|it| belongs(it, record)).collect();
+    let events: Vec<&Event> = events.iter().filter(|it| belongs(it, record)).collect();
     if !events.is_empty() {
         table.add_all(EVENT, events, now);
     }
@@ -60,36 +68,34 @@ fn below(heading: &str, lines: &str) -> String {
     }
 }
 
-const LINES: &[Column] = &[
-    ("Name:", |it, _| known(&it["name"])),
-    ("Type:", |it, _| known(&it["type"])),
-    ("State:", |it, _| coloured(known(&it["state"]))),
+const LINES: &[Column<Record>] = &[
+    ("Name:", |it, _| known(&it.name)),
+    ("Type:", |it, _| known(&it.r#type)),
+    ("State:", |it, _| coloured(known(&it.state))),
     ("Since:", |it, now| {
-        let since = &it["since"];
-        mapped(since, |then| {
-            format!("{} ({} ago)", plain(since), age::since(then, now))
+        mapped(&it.since, |then| {
+            format!("{} ({} ago)", plain(then), age::since(then, now))
         })
     }),
-    ("Socket:", |it, _| known(&it["socket"])),
-    ("Endpoint:", |it, _| plain(&it["endpoint"])),
-    ("Versions:", |it, _| plain(&it["versions"])),
-    ("Process:", |it, _| plain(&it["pid"])),
-    ("User:", |it, _| plain(&it["uid"])),
-    ("Attempts:", |it, _| plain(&it["attempts"])),
-    ("Last Error:", |it, _| composed(&it["lastError"])),
+    ("Socket:", |it, _| known(&it.socket)),
+    ("Endpoint:", |it, _| plain(&it.endpoint)),
+    ("Versions:", |it, _| list::versions(it)),
+    ("Process:", |it, _| number(it.pid)),
+    ("User:", |it, _| number(it.uid)),
+    ("Attempts:", |it, _| it.attempts.to_string()),
+    ("Last Error:", |it, _| composed(&it.last_error)),
     ("Next Try:", |it, now| {
-        let next = &it["nextRetry"];
-        mapped(next, |then| {
-            format!("{} (in {})", plain(next), age::until(then, now))
+        mapped(&it.next_retry, |then| {
+            format!("{} (in {})", plain(then), age::until(then, now))
         })
     }),
 ];
 
-const EVENT: &[Column] = &[
-    ("Type", |it, _| known(&it["type"])),
-    ("Reason", |it, _| known(&it["reason"])),
+const EVENT: &[Column<Event>] = &[
+    ("Type", |it, _| known(&it.r#type)),
+    ("Reason", |it, _| known(&it.reason)),
     ("Age", events::last_seen),
-    ("Message", |it, _| composed(&it["message"])),
+    ("Message", |it, _| composed(&it.message)),
 ];
 
 pub(super) const HELP: &str = "\
@@ -109,11 +115,11 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{NOW, events, records};
+    use super::super::testing::{NOW, events, read, records};
     use super::*;
 
     #[track_caller]
-    fn assert_described(record: &Value, expected: &str) {
+    fn assert_described(record: &Record, expected: &str) {
         assert_eq!(describe(record, &events(), NOW, false), expected);
     }
 
@@ -149,7 +155,7 @@ Events:
     #[test]
     fn a_socket_of_which_nothing_is_known_is_shown() {
         assert_described(
-            &json!({"socket": "/r/none"}),
+            &read(json!({"socket": "/r/none"})),
             "\
 Name:        <unknown>
 Type:        <unknown>
@@ -160,7 +166,7 @@ Endpoint:    <none>
 Versions:    <none>
 Process:     <none>
 User:        <none>
-Attempts:    <none>
+Attempts:    0
 Last Error:  <none>
 Next Try:    <none>
 Details:  <none>
@@ -181,7 +187,7 @@ Events:  <none>
 
     #[test]
     fn an_event_belongs_to_its_socket_and_to_its_plugin() {
-        let record = json!({"type": "A", "name": "a", "socket": "/r/a"});
+        let record = read(json!({"type": "A", "name": "a", "socket": "/r/a"}));
         for (event, expected) in [
             (json!({"socket": "/r/a"}), true),
             (
@@ -195,8 +201,9 @@ Events:  <none>
             (json!({"socket": "/r/b"}), false),
             (json!({}), false),
         ] {
-            assert_eq!(belongs(&event, &record), expected, "{event:?}");
+            assert_eq!(belongs(&read(event), &record), expected);
         }
-        assert!(!belongs(&json!({"plugin": {}}), &json!({"socket": "/r/a"})));
+        let unknown = read(json!({"socket": "/r/a"}));
+        assert!(!belongs(&read(json!({"plugin": {}})), &unknown));
     }
 }

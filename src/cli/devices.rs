@@ -1,23 +1,19 @@
 //! `plugind devices`: the devices that the device plugins list.
 
+use super::ask::Context;
 use super::client::{Request, encode};
-use super::failure::{Failure, Kind, Result};
+use super::failure::Result;
 use super::json::{known, plain};
-use super::options::{Context, Target};
-use super::rows::{Rows, print_list};
+use super::options::Target;
+use super::rows::print_list;
 use super::table::{Column, coloured};
+use crate::api::json::DeviceEntry;
 
 /// Shows the devices, in the order of the daemon: by resource and ID.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let list = context
-        .client
-        .json(&Request::get(&path(&context.options.target)))?;
-    let Some(all) = list["items"].as_array() else {
-        let why = "the response is not a list of devices";
-        return Err(Failure::new(Kind::Failed, why));
-    };
-    let rows = Rows::new(context, None, COLUMNS, &[]);
-    print_list(context, &list, all, rows, "No devices.\n")
+    let path = path(&context.options.target);
+    let list = context.client.json(&Request::get(&path))?;
+    print_list(context, &list, COLUMNS, "No devices.\n")
 }
 
 /// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
@@ -28,12 +24,15 @@ fn path(target: &Target) -> String {
     }
 }
 
-const COLUMNS: &[Column] = &[
-    ("RESOURCE", |it, _| known(&it["resource"])),
-    ("DEVICE", |it, _| plain(&it["id"])),
-    ("HEALTH", |it, _| coloured(known(&it["health"]))),
-    ("NUMA", |it, _| plain(&it["numaNodes"])),
-    ("SOCKET", |it, _| known(&it["socket"])),
+const COLUMNS: &[Column<DeviceEntry<'static>>] = &[
+    ("RESOURCE", |it, _| known(&it.resource)),
+    ("DEVICE", |it, _| plain(&it.id)),
+    ("HEALTH", |it, _| coloured(known(&it.health))),
+    ("NUMA", |it, _| {
+        let nodes: Vec<String> = it.numa_nodes.iter().map(ToString::to_string).collect();
+        plain(&nodes.join(","))
+    }),
+    ("SOCKET", |it, _| known(&it.socket)),
 ];
 
 pub(super) const HELP: &str = "\
@@ -56,7 +55,8 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{context, options};
+    use super::super::rows::Rows;
+    use super::super::testing::{context, options, read};
     use super::*;
 
     /// Returns what the command prints for three devices.
@@ -74,8 +74,8 @@ mod tests {
         ];
         let options = options(line);
         let mut rows = Rows::new(&context(&options, is_coloured), None, COLUMNS, &[]);
-        for device in &all {
-            rows.add(device, 0);
+        for device in all {
+            rows.add(None, &read(device), 0);
         }
         rows.show()
     }

@@ -14,7 +14,7 @@ use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::ask::named_socket;
 use super::json::line;
-use super::options::{Format, TEXT_FORMATS};
+use super::options::{Format, TEXT};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::escape;
@@ -38,7 +38,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
+            Argument::Option("--output") => format = arguments.choice(TEXT)?,
             Argument::Option("--run-dir") => examined.run_dir = Some(arguments.path()?),
             Argument::Option("--socket") => examined.socket = Some(arguments.path()?),
             Argument::Option("--plugins-dir") => examined.dirs.push(arguments.path()?),

@@ -1,13 +1,11 @@
 //! `plugind events`: what happened to plugins.
 
-use serde_json::Value;
-
 use super::age;
-use super::client::{Request, print};
+use super::ask::{Context, now, remark};
+use super::client::{Request, parse, print};
 use super::failure::{Failure, Result};
-use super::json::{composed, known, text};
-use super::options::{Context, Target, now, remark};
-use super::rows::{Rows, object};
+use super::json::{Event, ascii, composed, event_keys, known, object};
+use super::rows::Rows;
 use super::table::{Column, coloured};
 
 /// Shows the events.
@@ -21,10 +19,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut response = context.client.open(&request)?;
     let mut rows = Rows::new(context, None, COLUMNS, WIDTHS);
     let mut is_empty = true;
-    while let Some(event) = response.json_line()? {
-        if includes(&options.target, &event) {
+    while let Some(line) = response.line()? {
+        let event: Event = parse(&line)?;
+        if options.target.includes(event_keys(&event)) {
             is_empty = false;
-            rows.add(&event, now());
+            if rows.is_json {
+                rows.add_line(ascii(&String::from_utf8_lossy(&line)));
+            } else {
+                rows.add(None, &event, now());
+            }
         }
         if options.follows && !response.has_line() {
             print(rows.show())?;
@@ -41,7 +44,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Reads all events, oldest first.
-pub(super) fn read(context: &Context<'_>) -> Result<Vec<Value>> {
+pub(super) fn read(context: &Context<'_>) -> Result<Vec<Event>> {
     let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
     while let Some(event) = response.json_line()? {
@@ -53,25 +56,20 @@ pub(super) fn read(context: &Context<'_>) -> Result<Vec<Value>> {
 /// The path of the events.
 const PATH: &str = "/v1/events";
 
-/// Returns whether an event belongs to the target.
-fn includes(target: &Target, event: &Value) -> bool {
-    target.includes(&event["plugin"], event)
-}
-
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column<Event>] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| coloured(known(&it["type"]))),
-    ("REASON", |it, _| known(&it["reason"])),
-    ("OBJECT", |it, _| object(&it["plugin"], it)),
-    ("MESSAGE", |it, _| composed(&it["message"])),
+    ("TYPE", |it, _| coloured(known(&it.r#type))),
+    ("REASON", |it, _| known(&it.reason)),
+    ("OBJECT", |it, _| object(event_keys(it))),
+    ("MESSAGE", |it, _| composed(&it.message)),
 ];
 
 /// Returns when an event happened last, and how often since when if it was repeated.
-pub(super) fn last_seen(event: &Value, now: u64) -> String {
-    let last = age::since(text(&event["lastTime"]), now);
-    match event["count"].as_u64() {
+pub(super) fn last_seen(event: &Event, now: u64) -> String {
+    let last = age::since(&event.last_time, now);
+    match event.count {
         Some(count @ 2..) => {
-            let first = age::since(text(&event["firstTime"]), now);
+            let first = age::since(&event.first_time, now);
             format!("{last} (x{count} over {first})")
         }
         _ => last,
@@ -98,8 +96,6 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::testing::{NOW, context, events, options};
     use super::*;
 
@@ -107,8 +103,8 @@ mod tests {
         let options = options(line);
         let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
         for event in events() {
-            if includes(&options.target, &event) {
-                rows.add(&event, NOW);
+            if options.target.includes(event_keys(&event)) {
+                rows.add(None, &event, NOW);
             }
         }
         rows.show()
@@ -138,19 +134,10 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     }
 
     #[test]
-    fn json_is_one_line_for_each_event() {
-        let shown = show(&["events", "-ojson"]);
-        let lines = shown
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap());
-        assert_eq!(lines.collect::<Vec<Value>>(), events());
-    }
-
-    #[test]
     fn an_event_without_anything_is_shown() {
         let options = options(&["events", "--no-headers"]);
         let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
-        rows.add(&json!({}), NOW);
+        rows.add(None, &Event::default(), NOW);
         assert_eq!(
             rows.show(),
             "<unknown>  <unknown>  <unknown>  <none>  <none>\n"

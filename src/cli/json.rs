@@ -1,78 +1,104 @@
 //! What the daemon has sent, as people read it, and JSON in plain ASCII, which a terminal can show.
 //!
-//! Pure. A missing key, and one of another type, is the empty text or list.
+//! Pure. A text that is missing is the empty one.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{NONE, UNKNOWN};
+use crate::api::json::{EventEntry, RecordEntry};
 use crate::escape;
 
-/// Returns a text, or the empty one.
-pub(super) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// A record of the daemon.
+pub(super) type Record = RecordEntry<'static, Value>;
+
+/// An event of the daemon.
+pub(super) type Event = EventEntry<'static>;
+
+/// The type and the name of a plugin, which may be empty, and a socket.
+pub(super) type Keys<'a> = [&'a str; 3];
+
+/// Returns what a record is about.
+pub(super) fn keys(record: &Record) -> Keys<'_> {
+    [&record.r#type, &record.name, &record.socket]
 }
 
-/// Returns the elements of a list, or none.
-pub(super) fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+/// Returns what an event is about.
+pub(super) fn event_keys(event: &Event) -> Keys<'_> {
+    let plugin = event.plugin.as_ref();
+    let [kind, name] = plugin.map_or([""; 2], |it| [&it.r#type, &it.name]);
+    [kind, name, &event.socket]
 }
 
-/// Returns a text, number or list of these, as people read it; `absent` if it is missing or empty.
-fn shown(value: &Value, absent: &str) -> String {
-    let shown = match value {
-        Value::String(text) => escape::text(text).to_string(),
-        Value::Array(all) => {
-            let all: Vec<String> = all.iter().map(|value| shown(value, absent)).collect();
-            all.join(",")
-        }
-        Value::Object(entries) if entries.is_empty() => String::new(),
-        Value::Null => String::new(),
-        other => line(other),
-    };
-    if shown.is_empty() {
-        return absent.to_owned();
+/// Returns the plugin as the commands accept it, or else the socket.
+pub(super) fn object([kind, name, socket]: Keys<'_>) -> String {
+    match kind {
+        "" => plain(socket),
+        _ => format!("{}/{}", escape::text(kind), escape::text(name)),
     }
-    shown
 }
 
-/// Returns a value as people read it, or `<none>`.
-pub(super) fn plain(value: &Value) -> String {
-    shown(value, NONE)
+fn shown(text: &str, absent: &str) -> String {
+    match text {
+        "" => absent.to_owned(),
+        _ if escape::is_plain(text.as_bytes()) => text.to_owned(),
+        _ => escape::text(text).to_string(),
+    }
 }
 
-/// Returns a value as people read it, or `<unknown>`.
-pub(super) fn known(value: &Value) -> String {
-    shown(value, UNKNOWN)
+/// Returns a text as people read it, or `<none>`.
+pub(super) fn plain(text: &str) -> String {
+    shown(text, NONE)
+}
+
+/// Returns a text as people read it, or `<unknown>`.
+pub(super) fn known(text: &str) -> String {
+    shown(text, UNKNOWN)
+}
+
+/// Returns a text in which the daemon has escaped what comes from plugins, or `<none>`.
+pub(super) fn composed(text: &str) -> String {
+    mapped(text, |text| escape::composed(text.as_bytes()))
 }
 
 /// Returns what `show` makes of a text, or `<none>`.
-pub(super) fn mapped(value: &Value, show: impl FnOnce(&str) -> String) -> String {
-    match text(value) {
+pub(super) fn mapped(text: &str, show: impl FnOnce(&str) -> String) -> String {
+    match text {
         "" => NONE.to_owned(),
         text => show(text),
     }
 }
 
-/// Returns a text in which the daemon has escaped what comes from plugins, or `<none>`.
-pub(super) fn composed(value: &Value) -> String {
-    mapped(value, |text| escape::composed(text.as_bytes()))
+/// Returns a number, or `<none>`.
+pub(super) fn number(number: Option<u32>) -> String {
+    number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
 }
 
-/// Returns JSON in one line.
+/// Returns a text, number or list of these as people read it, or `<none>`.
+pub(super) fn any(value: &Value) -> String {
+    match value {
+        Value::String(text) => plain(text),
+        Value::Array(all) if !all.is_empty() => all.iter().map(any).collect::<Vec<_>>().join(","),
+        Value::Object(entries) if !entries.is_empty() => line(entries),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => NONE.to_owned(),
+    }
+}
+
+/// Returns JSON in one line, with sorted keys.
 pub(super) fn line(value: &impl Serialize) -> String {
-    ascii(&serde_json::to_string(value).unwrap_or_default())
+    ascii(&json!(value).to_string())
 }
 
-/// Returns JSON in indented lines, with a line end.
+/// Returns JSON in indented lines, with sorted keys and a line end.
 pub(super) fn document(value: &impl Serialize) -> String {
-    ascii(&serde_json::to_string_pretty(value).unwrap_or_default()) + "\n"
+    ascii(&format!("{:#}\n", json!(value)))
 }
 
 /// Escapes everything but plain ASCII, which in JSON is in texts only.
-fn ascii(json: &str) -> String {
+pub(super) fn ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {
         if matches!(c, ' '..='~' | '\n') {
@@ -88,8 +114,6 @@ fn ascii(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -127,17 +151,17 @@ mod tests {
             (json!({}), "<none>"),
             (Value::Null, "<none>"),
         ] {
-            assert_eq!(plain(&value), expected);
+            assert_eq!(any(&value), expected);
         }
-        assert_eq!(known(&json!("")), "<unknown>");
+        assert_eq!(known(""), "<unknown>");
     }
 
     #[test]
     fn what_the_daemon_has_escaped_is_not_escaped_again() {
-        let error = json!("no \"a\\\\b\\u{1b}\": \u{1b}\t");
+        let error = "no \"a\\\\b\\u{1b}\": \u{1b}\t";
         let expected = "no \"a\\\\b\\u{1b}\": \\u{1b}\\t";
-        assert_eq!(composed(&error), expected);
-        assert_eq!(plain(&json!("a\\b\u{1b}")), "a\\\\b\\u{1b}");
-        assert_eq!(composed(&Value::Null), "<none>");
+        assert_eq!(composed(error), expected);
+        assert_eq!(plain("a\\b\u{1b}"), "a\\\\b\\u{1b}");
+        assert_eq!(composed(""), "<none>");
     }
 }

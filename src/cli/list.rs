@@ -1,37 +1,35 @@
-//! `plugind list`: the plugins that the daemon knows.
+//! `plugind list`: the plugins.
 
-use serde_json::Value;
-
+use super::ask::Context;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::{composed, known, mapped, plain, text};
-use super::options::{Context, Format, Options, Target};
-use super::rows::{Rows, print_list};
+use super::json::{Record, composed, keys, known, mapped, number, object, plain};
+use super::options::{Format, Options, Target};
+use super::rows::print_list;
 use super::table::{Column, coloured};
-use super::{UNKNOWN, age};
+use super::{UNKNOWN, age, watch};
+use crate::api::json::List;
 use crate::manager::State;
 
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let list = read(context)?;
-    let mut items = list["items"].as_array().cloned().unwrap_or_default();
-    sort(&mut items);
-    let rows = rows(context, None);
-    print_list(context, &list, &items, rows, "No plugins.\n")
+    if context.options.follows {
+        return watch::run(context);
+    }
+    let columns = columns(context.options.format);
+    print_list(context, &read(context)?, columns, "No plugins.\n")
 }
 
-/// Reads the list of the records that were asked for. Returns an error if a plugin was named and
-/// there is none.
-pub(super) fn read(context: &Context<'_>) -> Result<Value> {
+/// Reads the list of the records that were asked for, sorted. Returns an error if a plugin was
+/// named and there is none.
+pub(super) fn read(context: &Context<'_>) -> Result<List<'static, Record>> {
     let options = context.options;
-    let mut list = context.client.json(&Request::get(&path(options)))?;
-    let Some(Value::Array(all)) = list.get_mut("items") else {
-        let why = "the response is not a list of plugins";
-        return Err(Failure::new(Kind::Failed, why));
-    };
-    all.retain(|record| options.target.includes(record, record));
+    let mut list: List<'_, Record> = context.client.json(&Request::get(&path(options)))?;
+    let all = &mut list.items;
+    all.retain(|record| options.target.includes(keys(record)));
     let exists = !all.is_empty();
-    all.retain(|record| is_in_state(options, record));
+    all.retain(|record| selects(options, record));
+    sort(all);
     match options.target.shown() {
         Some(named) if !exists => {
             let why = format!("{named} does not exist");
@@ -47,14 +45,9 @@ pub(super) fn read(context: &Context<'_>) -> Result<Value> {
 }
 
 /// Returns whether a record was asked for.
-pub(super) fn selects(options: &Options, record: &Value) -> bool {
-    options.target.includes(record, record) && is_in_state(options, record)
-}
-
-/// Returns whether a record is in the state that was asked for, if any.
-fn is_in_state(options: &Options, record: &Value) -> bool {
-    let state = options.state.map(State::name);
-    state.is_none_or(|state| record["state"] == state)
+pub(super) fn selects(options: &Options, record: &Record) -> bool {
+    let is_in_state = |state: State| record.state == state.name();
+    options.target.includes(keys(record)) && options.state.is_none_or(is_in_state)
 }
 
 /// Returns the path of the list. Names and states are not part of it: only a list without them
@@ -69,53 +62,54 @@ fn path(options: &Options) -> String {
 }
 
 /// Sorts records by type, name and socket; plugins that are still unknown come last.
-pub(super) fn sort(records: &mut [Value]) {
-    records.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+pub(super) fn sort(records: &mut [Record]) {
+    let key = |record: &Record| (record.r#type.is_empty(), keys(record).map(str::to_owned));
+    records.sort_by_cached_key(key);
 }
 
-fn sort_key(record: &Value) -> (bool, [&str; 3]) {
-    let keys = ["type", "name", "socket"].map(|key| text(&record[key]));
-    (keys[0].is_empty(), keys)
-}
-
-/// Creates the rows of records; with a label for it, there is a column for what happened to each.
-pub(super) fn rows(context: &Context<'_>, event: Option<&str>) -> Rows {
-    let columns = match context.options.format {
+/// Returns the columns of records in this format.
+pub(super) fn columns(format: Format) -> &'static [Column<Record>] {
+    match format {
         Format::Wide => WIDE_COLUMNS,
+        Format::Name => &[("", |it, _| object(keys(it)))],
         _ => COLUMNS,
-    };
-    Rows::new(context, event, columns, WIDTHS)
+    }
 }
 
-const COLUMNS: &[Column] = &[
-    ("TYPE", |it, _| known(&it["type"])),
-    ("NAME", |it, _| known(&it["name"])),
-    ("STATE", |it, _| coloured(known(&it["state"]))),
-    ("AGE", |it, now| age::since(text(&it["since"]), now)),
-    ("ENDPOINT", |it, _| match text(&it["endpoint"]) {
-        "" => plain(&it["socket"]),
-        _ => plain(&it["endpoint"]),
+const COLUMNS: &[Column<Record>] = &[
+    ("TYPE", |it, _| known(&it.r#type)),
+    ("NAME", |it, _| known(&it.name)),
+    ("STATE", |it, _| coloured(known(&it.state))),
+    ("AGE", |it, now| age::since(&it.since, now)),
+    ("ENDPOINT", |it, _| match &*it.endpoint {
+        "" => plain(&it.socket),
+        endpoint => plain(endpoint),
     }),
 ];
 
-const WIDE_COLUMNS: &[Column] = &[
+const WIDE_COLUMNS: &[Column<Record>] = &[
     COLUMNS[0],
     COLUMNS[1],
     COLUMNS[2],
     COLUMNS[3],
-    ("ENDPOINT", |it, _| plain(&it["endpoint"])),
-    ("VERSIONS", |it, _| plain(&it["versions"])),
-    ("SOCKET", |it, _| plain(&it["socket"])),
-    ("PID", |it, _| plain(&it["pid"])),
+    ("ENDPOINT", |it, _| plain(&it.endpoint)),
+    ("VERSIONS", |it, _| versions(it)),
+    ("SOCKET", |it, _| plain(&it.socket)),
+    ("PID", |it, _| number(it.pid)),
     ("RETRY-IN", |it, now| {
-        mapped(&it["nextRetry"], |then| age::until(then, now))
+        mapped(&it.next_retry, |then| age::until(then, now))
     }),
-    ("LAST-ERROR", |it, _| composed(&it["lastError"])),
+    ("LAST-ERROR", |it, _| composed(&it.last_error)),
 ];
+
+/// Returns the versions that a plugin supports.
+pub(super) fn versions(record: &Record) -> String {
+    plain(&record.versions.as_deref().unwrap_or_default().join(","))
+}
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the
 /// longest texts, and room for most names and paths.
-const WIDTHS: &[usize] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
+pub(super) const WIDTHS: &[usize] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\
 List the plugins that a running plugind knows, by type and name. A plugin that
@@ -142,17 +136,18 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{NOW, context, options, records};
+    use super::super::rows::Rows;
+    use super::super::testing::{NOW, context, options, read, records};
     use super::*;
 
     /// Returns what the command prints for these records.
-    fn show(line: &[&str], all: &[Value], is_coloured: bool) -> String {
+    fn show(line: &[&str], mut all: Vec<Record>, is_coloured: bool) -> String {
         let options = options(line);
-        let mut rows = rows(&context(&options, is_coloured), None);
-        let mut all = all.to_vec();
+        let context = context(&options, is_coloured);
+        let mut rows = Rows::new(&context, None, columns(options.format), WIDTHS);
         sort(&mut all);
         for record in all.iter().filter(|record| selects(&options, record)) {
-            rows.add(record, NOW);
+            rows.add(None, record, NOW);
         }
         rows.show()
     }
@@ -160,7 +155,7 @@ mod tests {
     #[test]
     fn a_table_is_sorted_and_names_what_is_missing() {
         assert_eq!(
-            show(&["list"], &records(), false),
+            show(&["list"], records(), false),
             "\
 TYPE          NAME             STATE       AGE    ENDPOINT
 CSIPlugin     ebs.csi.aws.com  Standby     2d     /r/b.sock
@@ -174,7 +169,7 @@ DevicePlugin  example.com/gpu  Backoff     5s     /r/gpu.sock
     #[test]
     fn a_wide_table_has_the_process_and_the_next_try() {
         assert_eq!(
-            show(&["list", "-o", "wide", "DevicePlugin"], &records(), false),
+            show(&["list", "-o", "wide", "DevicePlugin"], records(), false),
             "\
 TYPE          NAME             STATE    AGE  ENDPOINT     VERSIONS         SOCKET       PID  RETRY-IN  LAST-ERROR
 DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gpu.sock  812  12s       GetInfo: deadline \\u{1b}[31mexceeded
@@ -183,7 +178,7 @@ DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gp
         assert_eq!(
             show(
                 &["list", "-o", "wide", "--no-headers", "--state=Connecting"],
-                &records(),
+                records(),
                 false
             ),
             "<unknown>  <unknown>  Connecting  0s  <none>  <none>  /r/new.sock  <none>  <none>  <none>\n"
@@ -193,7 +188,7 @@ DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gp
     #[test]
     fn names_are_what_other_commands_accept() {
         assert_eq!(
-            show(&["list", "-o", "name"], &records(), false),
+            show(&["list", "-o", "name"], records(), false),
             "\
 CSIPlugin/ebs.csi.aws.com
 CSIPlugin/ebs.csi.aws.com
@@ -205,16 +200,17 @@ DevicePlugin/example.com/gpu
 
     #[test]
     fn json_lines_are_the_records_in_ascii() {
-        let record = json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"});
+        let record = read(json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"}));
         assert_eq!(
-            show(&["list", "-o", "jsonl"], &[record], false),
-            "{\"name\":\"\\u00e9\\u009b\",\"socket\":\"/r/a\",\"type\":\"A\"}\n"
+            show(&["list", "-o", "jsonl"], vec![record], false),
+            "{\"attempts\":0,\"generation\":0,\"name\":\"\\u00e9\\u009b\",\"since\":\"\",\
+             \"socket\":\"/r/a\",\"state\":\"\",\"type\":\"A\"}\n"
         );
     }
 
     #[test]
     fn the_state_has_a_colour_on_a_terminal_only() {
-        let shown = show(&["list", "--no-headers", "DevicePlugin"], &records(), true);
+        let shown = show(&["list", "--no-headers", "DevicePlugin"], records(), true);
         let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  5s  /r/gpu.sock\n";
         assert_eq!(shown, expected);
     }
@@ -234,7 +230,7 @@ DevicePlugin/example.com/gpu
 
     #[test]
     fn a_record_without_anything_is_shown() {
-        let shown = show(&["list", "--no-headers"], &[json!({})], false);
+        let shown = show(&["list", "--no-headers"], vec![Record::default()], false);
         assert_eq!(
             shown,
             "<unknown>  <unknown>  <unknown>  <unknown>  <none>\n"

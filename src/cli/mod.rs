@@ -11,7 +11,6 @@ pub mod check_config;
 mod client;
 mod command_line;
 mod config_file;
-mod decoder;
 mod describe;
 mod devices;
 pub mod doctor;
@@ -30,7 +29,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod testing;
-pub mod version;
+mod version;
 mod wait;
 mod watch;
 
@@ -41,9 +40,10 @@ use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
+use self::ask::{Ask, Run};
 pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
-use self::options::Verb as Ask;
+use self::options::{DEVICES, EVENTS, Formats, LIST, TEXT};
 pub use self::options::{Format, Options as AskOptions};
 pub use self::settings::needs_restart;
 use crate::daemon::probe::Options as Probe;
@@ -66,10 +66,8 @@ pub enum Command {
     Doctor(doctor::Options),
     /// Simulate a plugin.
     Simulate(Profile),
-    /// Ask a running daemon.
+    /// Ask a running daemon, or print the version and how the program was built.
     Ask(AskOptions),
-    /// Print the version and how the program was built.
-    Version(Format),
     /// Print this text, which has two parts.
     Print(Help),
 }
@@ -85,7 +83,7 @@ impl Command {
                 arguments.enter(verb.name, verb.help);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
-                    Parse::Ask(verb) => options::parse(verb, &mut arguments),
+                    Parse::Ask(ask) => options::parse(verb.name, &ask, &mut arguments),
                 }
             }
             Some(option) => arguments.standard(&option),
@@ -101,15 +99,15 @@ struct Verb {
     parse: Parse,
 }
 
-/// The function that parses the arguments of a command.
+/// How the arguments of a command are parsed.
 enum Parse {
     Local(fn(&mut Arguments) -> Result<Command, UsageError>),
-    /// That of all commands that ask a running daemon.
+    /// As those of all commands that ask a running daemon.
     Ask(Ask),
 }
 
 /// Creates a command that does its work itself.
-fn local(
+const fn local(
     name: &'static str,
     help: &'static str,
     parse: fn(&mut Arguments) -> Result<Command, UsageError>,
@@ -122,11 +120,21 @@ fn local(
 }
 
 /// Creates a command that asks a running daemon.
-fn ask(name: &'static str, help: &'static str, verb: Ask) -> Verb {
+const fn ask(
+    name: &'static str,
+    help: &'static str,
+    formats: Formats,
+    target: &'static str,
+    run: Run,
+) -> Verb {
     Verb {
         name,
         help: [help, options::HELP],
-        parse: Parse::Ask(verb),
+        parse: Parse::Ask(Ask {
+            formats,
+            target,
+            run,
+        }),
     }
 }
 
@@ -138,22 +146,46 @@ static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
         local("probe", probe::HELP, probe::parse),
         local("doctor", doctor::HELP, doctor::parse),
         local("simulate", simulate::HELP, simulate::parse),
-        local("version", version::HELP, version::parse),
-        ask("list", list::HELP, Ask::List),
-        ask("devices", devices::HELP, Ask::Devices),
-        ask("describe", describe::HELP, Ask::Describe),
-        ask("watch", watch::HELP, Ask::Watch),
-        ask("events", events::HELP, Ask::Events),
-        ask("wait", wait::HELP, Ask::Wait),
-        ask("status", status::STATUS_HELP, Ask::Status),
-        ask("metrics", status::METRICS_HELP, Ask::Metrics),
-        ask("retry", change::RETRY_HELP, Ask::Retry),
-        ask("forget", change::FORGET_HELP, Ask::Forget),
-        ask("rescan", change::RESCAN_HELP, Ask::Rescan),
-        ask("reload", change::RELOAD_HELP, Ask::Reload),
-        ask("log", change::LOG_HELP, Ask::Log),
+        Verb {
+            help: [version::HELP, ""],
+            ..ask("version", "", TEXT, "", version::run)
+        },
+        ask("list", list::HELP, LIST, TYPE, list::run),
+        ask("devices", devices::HELP, DEVICES, RESOURCE, devices::run),
+        ask("describe", describe::HELP, TEXT, SOCKET, describe::run),
+        ask("watch", watch::HELP, LIST, TYPE, watch::run),
+        ask("events", events::HELP, EVENTS, SOCKET, events::run),
+        ask("wait", wait::HELP, &[], NAME, wait::run),
+        ask("status", status::STATUS_HELP, TEXT, "", status::run),
+        ask("metrics", status::METRICS_HELP, &[], "", status::metrics),
+        ask("retry", change::RETRY_HELP, &[], SOCKET, change::run),
+        ask("forget", change::FORGET_HELP, &[], NAME, change::run),
+        ask("rescan", change::RESCAN_HELP, &[], "", change::run),
+        ask("reload", change::RELOAD_HELP, &[], "", change::run),
+        ask("log", change::LOG_HELP, &[], "FILTER", change::run),
     ]
 });
+
+/// What names the device plugins of a resource.
+const RESOURCE: &str = "RESOURCE";
+
+/// What names a plugin.
+const NAME: &str = "TYPE/NAME";
+
+/// What names the plugins of a type, or one.
+const TYPE: &str = "TYPE or TYPE/NAME";
+
+/// What names a plugin, or a socket.
+const SOCKET: &str = "TYPE/NAME or SOCKET";
+
+/// Returns the function that runs a command which asks a daemon.
+fn run_of(name: &str) -> Run {
+    let asked = VERBS.iter().find_map(|verb| match &verb.parse {
+        Parse::Ask(ask) if verb.name == name => Some(ask.run),
+        _ => None,
+    });
+    asked.expect("options have the name of their command")
+}
 
 /// Returns the command of that name.
 fn find(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {

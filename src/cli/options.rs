@@ -1,25 +1,21 @@
 //! The options of the commands that ask a running daemon, which they have in common.
 
 use std::ffi::OsStr;
-use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
-use super::client::Client;
-use super::json::text;
-pub(super) use crate::daemon::client::time_of_day as now;
+use super::ask::Ask;
+use super::json::Keys;
 use crate::escape;
 use crate::manager::State;
 
 /// A command that asks a running daemon, and its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    pub(super) verb: Verb,
+    pub(super) verb: &'static str,
     pub(super) socket: Option<PathBuf>,
     pub(super) target: Target,
     pub(super) format: Format,
@@ -32,24 +28,6 @@ pub struct Options {
     pub(super) timeout: Duration,
     /// The timeout, as typed.
     pub(super) patience: String,
-}
-
-/// A command that asks a running daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
-    List,
-    Devices,
-    Describe,
-    Watch,
-    Events,
-    Wait,
-    Status,
-    Metrics,
-    Retry,
-    Forget,
-    Rescan,
-    Reload,
-    Log,
 }
 
 /// What a command is about.
@@ -94,57 +72,27 @@ pub enum Format {
     Name,
 }
 
-/// What a command needs to run.
-#[derive(Debug)]
-pub(super) struct Context<'a> {
-    pub(super) options: &'a Options,
-    pub(super) client: Client,
-    pub(super) is_terminal: bool,
-    pub(super) is_coloured: bool,
-}
-
 /// The names of formats, the default first.
-type Formats = &'static [(&'static str, Format)];
+pub(super) type Formats = &'static [(&'static str, Format)];
 
 /// The formats of commands that show one thing.
-pub(super) const TEXT_FORMATS: Formats = &[("text", Format::Text), ("json", Format::Json)];
+pub(super) const TEXT: Formats = &[("text", Format::Text), ("json", Format::Json)];
 
-const EVENT_FORMATS: Formats = &[("table", Format::Text), ("json", Format::Json)];
+pub(super) const EVENTS: Formats = &[("table", Format::Text), ("json", Format::Json)];
 
-const DEVICE_FORMATS: Formats = &[
+pub(super) const DEVICES: Formats = &[
     ("table", Format::Text),
     ("json", Format::Json),
     ("jsonl", Format::JsonLines),
 ];
 
-const LIST_FORMATS: Formats = &[
+pub(super) const LIST: Formats = &[
     ("table", Format::Text),
     ("wide", Format::Wide),
     ("json", Format::Json),
     ("jsonl", Format::JsonLines),
     ("name", Format::Name),
 ];
-
-impl Verb {
-    /// Returns the formats that a command accepts; the kinds of target, as in an error message,
-    /// empty if there is none; and whether a target is required.
-    const fn accepts(self) -> (Formats, &'static str, bool) {
-        match self {
-            Self::List | Self::Watch => (LIST_FORMATS, "TYPE or TYPE/NAME", false),
-            Self::Devices => (DEVICE_FORMATS, "RESOURCE", false),
-            Self::Events => (EVENT_FORMATS, PLUGIN_OR_SOCKET, false),
-            Self::Describe => (TEXT_FORMATS, PLUGIN_OR_SOCKET, true),
-            Self::Status => (TEXT_FORMATS, "", false),
-            Self::Retry => (&[], PLUGIN_OR_SOCKET, false),
-            Self::Wait => (&[], "TYPE/NAME", false),
-            Self::Forget => (&[], "TYPE/NAME", true),
-            Self::Log => (&[], "FILTER", true),
-            Self::Metrics | Self::Rescan | Self::Reload => (&[], "", false),
-        }
-    }
-}
-
-const PLUGIN_OR_SOCKET: &str = "TYPE/NAME or SOCKET";
 
 const CONDITIONS: [&str; 3] = ["registered", "deregistered", READY];
 
@@ -185,21 +133,25 @@ impl Target {
         }
     }
 
-    /// Returns whether a plugin, or the socket of the record or event that owns it, is the target.
-    pub(super) fn includes(&self, plugin: &Value, owner: &Value) -> bool {
-        let is = |key: &str, text: &str| plugin[key] == text;
+    /// Returns whether the type and the name of a plugin, or the socket, are the target.
+    pub(super) fn includes(&self, [plugin_type, plugin, socket]: Keys<'_>) -> bool {
         match self {
             Self::All | Self::Resource(_) | Self::Filter(_) => true,
-            Self::Type(kind) => is("type", kind),
-            Self::Plugin { kind, name } => is("type", kind) && is("name", name),
-            Self::Socket(path) => path.to_string_lossy() == text(&owner["socket"]),
+            Self::Type(kind) => plugin_type == kind,
+            Self::Plugin { kind, name } => plugin_type == kind && plugin == name,
+            Self::Socket(path) => path.to_string_lossy() == socket,
         }
     }
 }
 
 /// Parses the arguments after the command.
-pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let (formats, expected, mut is_required) = verb.accepts();
+pub(super) fn parse(
+    verb: &'static str,
+    ask: &Ask,
+    arguments: &mut Arguments,
+) -> Result<Command, UsageError> {
+    let expected = ask.target;
+    let mut is_required = matches!(verb, "describe" | "forget" | "log");
     let mut options = Options {
         verb,
         socket: None,
@@ -207,7 +159,7 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
         format: Format::Text,
         state: None,
         has_headers: true,
-        follows: verb == Verb::Watch,
+        follows: verb == "watch",
         condition: "",
         timeout: Duration::from_secs(30),
         patience: "30s".to_owned(),
@@ -215,7 +167,7 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--socket") => options.socket = Some(arguments.path()?),
-            Argument::Option("--output") => options.format = arguments.choice(formats)?,
+            Argument::Option("--output") => options.format = arguments.choice(ask.formats)?,
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
                 options.state = Some(arguments.parsed(&any_of(&names), State::parse)?);
@@ -236,7 +188,7 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
             other => return arguments.standard(&other),
         }
     }
-    if verb == Verb::Wait {
+    if verb == "wait" {
         if options.condition.is_empty() {
             let conditions = any_of(&CONDITIONS);
             return Err(arguments.error(format!("missing option --for, expected {conditions}")));
@@ -251,11 +203,6 @@ pub(super) fn parse(verb: Verb, arguments: &mut Arguments) -> Result<Command, Us
         return Err(arguments.error(format!("missing {expected}")));
     }
     Ok(Command::Ask(options))
-}
-
-/// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
-pub(super) fn remark(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

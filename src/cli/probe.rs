@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute};
 use super::json::document;
-use super::options::{Format, TEXT_FORMATS};
+use super::options::{Format, TEXT};
 use super::settings::{Chosen, find};
 use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
@@ -25,7 +25,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
+            Argument::Option("--output") => format = arguments.choice(TEXT)?,
             Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
             other => match find(&other) {

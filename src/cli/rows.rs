@@ -1,40 +1,31 @@
-//! Records or events, shown one per line in one or several parts.
+//! Values of one kind, as the option `--output` has them shown: a table, or lines of JSON.
 
 use serde::Serialize;
-use serde_json::Value;
 
+use super::ask::{Context, now, remark};
 use super::client::print;
 use super::failure::Result;
-use super::json::{self, plain, text};
-use super::options::{Context, Format, now, remark};
+use super::json::{document, line};
+use super::options::Format;
 use super::table::{Column, Table, cells, labels};
-use crate::escape;
+use crate::api::json::List;
 
-/// Records or events, as the option `--output` has them shown: a table, or lines of one cell.
+/// Rows of a table, or lines of one cell.
 #[derive(Debug)]
-pub(super) struct Rows {
-    format: Format,
-    columns: &'static [Column],
+pub(super) struct Rows<T: 'static> {
+    pub(super) is_json: bool,
+    columns: &'static [Column<T>],
     table: Table,
 }
 
-/// A change, as a line of JSON.
-#[derive(Serialize)]
-struct Change<'a> {
-    event: &'a str,
-    generation: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    record: Option<&'a Value>,
-}
-
-impl Rows {
+impl<T: Serialize> Rows<T> {
     /// Creates the rows of a table with these columns, after one with the label `first` if there is
     /// one. If changes are followed, the columns have these minimum widths, so that later rows
     /// stand below earlier ones.
     pub(super) fn new(
         context: &Context<'_>,
         first: Option<&str>,
-        columns: &'static [Column],
+        columns: &'static [Column<T>],
         widths: &[usize],
     ) -> Self {
         let options = context.options;
@@ -42,50 +33,29 @@ impl Rows {
         if options.follows {
             table.widths = widths.to_vec();
         }
-        let is_table = matches!(options.format, Format::Text | Format::Wide);
-        if is_table && options.has_headers {
+        if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
             let first = first.map(str::to_owned);
             table.add(first.into_iter().chain(labels(columns)));
         }
         Self {
-            format: options.format,
+            is_json: matches!(options.format, Format::Json | Format::JsonLines),
             columns,
             table,
         }
     }
 
-    /// Adds a row, or the line of another format.
-    pub(super) fn add(&mut self, value: &Value, now: u64) {
-        match self.format {
-            Format::Text | Format::Wide => self.table.add(cells(self.columns, value, now)),
-            Format::Name => self.table.add([object(value, value)]),
-            Format::Json | Format::JsonLines => self.table.add([json::line(value)]),
+    /// Adds a row, after a cell with `first` if there is one, or a line of JSON.
+    pub(super) fn add(&mut self, first: Option<&str>, value: &T, now: u64) {
+        if self.is_json {
+            return self.add_line(line(value));
         }
+        let first = first.map(str::to_owned).into_iter();
+        self.table.add(first.chain(cells(self.columns, value, now)));
     }
 
-    /// Adds a record, and what happened to it in this generation. Without a record, only JSON has a
-    /// line for the event.
-    pub(super) fn add_change(
-        &mut self,
-        event: &str,
-        generation: u64,
-        record: Option<&Value>,
-        now: u64,
-    ) {
-        match (self.format, record) {
-            (Format::Json | Format::JsonLines, _) => self.table.add([json::line(&Change {
-                event,
-                generation,
-                record,
-            })]),
-            (_, None) => {}
-            (Format::Name, Some(record)) => self.add(record, now),
-            (Format::Text | Format::Wide, Some(record)) => {
-                let event = [event.to_owned()].into_iter();
-                self.table
-                    .add(event.chain(cells(self.columns, record, now)));
-            }
-        }
+    /// Adds a line.
+    pub(super) fn add_line(&mut self, line: String) {
+        self.table.add([line]);
     }
 
     /// Removes and returns what was added.
@@ -94,34 +64,23 @@ impl Rows {
     }
 }
 
-/// Returns the plugin in a value, as the commands accept it, or else the socket of `owner`.
-pub(super) fn object(value: &Value, owner: &Value) -> String {
-    match text(&value["type"]) {
-        "" => plain(&owner["socket"]),
-        kind => {
-            let name = escape::text(text(&value["name"]));
-            format!("{}/{name}", escape::text(kind))
-        }
-    }
-}
-
-/// Prints the daemon's list: as it is if its format is JSON, else a row for each of `items`.
-pub(super) fn print_list(
+/// Prints the daemon's list: as it is if its format is JSON, else a row for each of its items.
+pub(super) fn print_list<T: Serialize>(
     context: &Context<'_>,
-    list: &Value,
-    items: &[Value],
-    mut rows: Rows,
+    list: &List<'_, T>,
+    columns: &'static [Column<T>],
     absent: &str,
 ) -> Result<()> {
     if context.options.format == Format::Json {
-        return print(json::document(list));
+        return print(document(list));
     }
-    if items.is_empty() {
+    if list.items.is_empty() {
         remark(absent);
         return Ok(());
     }
-    for item in items {
-        rows.add(item, now());
+    let (mut rows, now) = (Rows::new(context, None, columns, &[]), now());
+    for item in &list.items {
+        rows.add(None, item, now);
     }
     print(rows.show())
 }

@@ -7,12 +7,12 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::json::plain;
+use super::json::any;
 use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time (milliseconds
 /// since 1970).
-pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
+pub(super) type Column<T> = (&'static str, fn(&T, u64) -> String);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
@@ -51,17 +51,17 @@ impl Table {
     }
 
     /// Adds a row with the label and the value of each column.
-    pub(super) fn add_lines(&mut self, columns: &[Column], value: &Value, now: u64) {
+    pub(super) fn add_lines<T>(&mut self, columns: &[Column<T>], value: &T, now: u64) {
         for (label, cell) in columns {
             self.add([(*label).to_owned(), cell(value, now)]);
         }
     }
 
     /// Adds a row of labels and one for each value.
-    pub(super) fn add_all<'a>(
+    pub(super) fn add_all<'a, T: 'a>(
         &mut self,
-        columns: &[Column],
-        values: impl IntoIterator<Item = &'a Value>,
+        columns: &[Column<T>],
+        values: impl IntoIterator<Item = &'a T>,
         now: u64,
     ) {
         self.add(labels(columns));
@@ -77,7 +77,7 @@ impl Table {
             if value.as_object().is_some_and(|inner| !inner.is_empty()) {
                 self.add_entries(&(key + "."), value);
             } else {
-                self.add([key + ":", plain(value)]);
+                self.add([key + ":", any(value)]);
             }
         }
     }
@@ -100,12 +100,12 @@ impl Table {
 }
 
 /// Returns the labels of columns.
-pub(super) fn labels(columns: &[Column]) -> impl Iterator<Item = String> {
+pub(super) fn labels<T>(columns: &[Column<T>]) -> impl Iterator<Item = String> {
     columns.iter().map(|(label, _)| (*label).to_owned())
 }
 
 /// Returns the cells of a value.
-pub(super) fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = String> {
+pub(super) fn cells<T>(columns: &[Column<T>], value: &T, now: u64) -> impl Iterator<Item = String> {
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 
 use lexopt::Parser;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Command;
+use super::ask::Context;
 use super::client::Client;
-use super::options::{Context, Options};
+use super::json::{Event, Record};
+use super::options::Options;
+use crate::api::json::StatusEntry;
 
 /// The time at which the responses are shown: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
@@ -32,16 +36,21 @@ pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
     }
 }
 
+/// Returns a value as the daemon's JSON has it.
+pub(super) fn read<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).unwrap()
+}
+
 /// Returns a record that is five seconds old.
 pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Value {
     json!({
         "type": kind, "name": name, "state": state, "socket": socket, "endpoint": socket,
-        "since": "2026-01-31T11:59:55.000Z",
+        "since": "2026-01-31T11:59:55.000Z", "attempts": 1,
     })
 }
 
 /// Returns the records of three plugins, one of which has two instances, and of a socket.
-pub(super) fn records() -> Vec<Value> {
+pub(super) fn records() -> Vec<Record> {
     let csi = |state: &str, since: &str, socket: &str, endpoint: &str| {
         json!({
             "type": "CSIPlugin", "name": "ebs.csi.aws.com", "state": state, "since": since,
@@ -56,7 +65,7 @@ pub(super) fn records() -> Vec<Value> {
         "nextRetry": "2026-01-31T12:00:12.500Z",
         "details": {"devices": {"total": 4, "healthy": 3, "connected": true}},
     });
-    vec![
+    let all = [
         json!({"state": "Connecting", "socket": "/r/new.sock", "since": "2026-01-31T12:00:00.000Z"}),
         gpu,
         csi(
@@ -71,12 +80,13 @@ pub(super) fn records() -> Vec<Value> {
             "/r/a.sock",
             "/r/b.sock",
         ),
-    ]
+    ];
+    all.map(read).into()
 }
 
 /// Returns events about two of the plugins.
-pub(super) fn events() -> Vec<Value> {
-    vec![
+pub(super) fn events() -> Vec<Event> {
+    let all = [
         json!({
             "generation": 3, "type": "Normal", "reason": "SocketFound", "socket": "/r/gpu.sock",
             "message": "found a socket", "count": 1,
@@ -94,12 +104,13 @@ pub(super) fn events() -> Vec<Value> {
             "message": "registered", "count": 1,
             "firstTime": "2026-01-31T11:56:48.000Z", "lastTime": "2026-01-31T11:56:48.000Z",
         }),
-    ]
+    ];
+    all.map(read).into()
 }
 
 /// Returns a status.
-pub(super) fn status() -> Value {
-    json!({
+pub(super) fn status() -> StatusEntry<'static> {
+    read(json!({
         "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",
         "uptimeSeconds": 11520, "mode": "register", "instance": "9f2c", "generation": 17,
         "directories": [
@@ -112,5 +123,5 @@ pub(super) fn status() -> Value {
             {"name": "connections", "used": 3, "limit": 500},
         ],
         "longestTurnMicroseconds": 312,
-    })
+    }))
 }

@@ -4,22 +4,16 @@ use std::env::consts::ARCH;
 
 use serde::Serialize;
 
-use super::Command;
-use super::arguments::{Argument, Arguments, UsageError};
+use super::ask::Context;
+use super::client::print;
+use super::failure::Result;
 use super::json::line;
-use super::options::{Format, TEXT_FORMATS};
+use super::options::Format;
 use crate::api::REVISION;
 
-/// Parses the arguments after `version`.
-pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let mut format = Format::Text;
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Argument::Option("--output") => format = arguments.choice(TEXT_FORMATS)?,
-            other => return arguments.standard(&other),
-        }
-    }
-    Ok(Command::Version(format))
+/// Prints the version. No daemon is asked.
+pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    print(text(context.options.format))
 }
 
 /// The program, as it was built.
@@ -31,7 +25,7 @@ struct Build {
 }
 
 /// Returns the version, the commit and the target in this format.
-pub fn text(format: Format) -> String {
+fn text(format: Format) -> String {
     let build = Build {
         version: env!("CARGO_PKG_VERSION"),
         commit: REVISION,

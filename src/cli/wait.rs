@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
+use super::ask::Context;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{known, text};
-use super::options::{Context, READY, Target};
+use super::json::{Record, keys, known};
+use super::options::{READY, Target};
 use super::watch::{PATH, Records};
+use crate::api::json::Change;
 use crate::daemon::client::Deadline;
 use crate::escape;
 
@@ -79,11 +79,11 @@ impl<'a> Plugin<'a> {
             return context.client.body(&request).map(|_| true);
         }
         let mut response = context.client.open(&request)?;
-        while let Some(event) = response.json_line()? {
-            if event["event"] == "EXPIRED" {
+        while let Some(change) = response.json_line::<Change<Record>>()? {
+            if change.event == "EXPIRED" {
                 return Ok(false);
             }
-            self.apply(event);
+            self.apply(change);
             if self.is_listed {
                 response.until = until;
                 if self.is_met() {
@@ -95,14 +95,12 @@ impl<'a> Plugin<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, mut event: Value) {
-        let record = event.get_mut("record").map(Value::take);
-        let record = record.unwrap_or_default();
-        let socket = text(&record["socket"]);
-        self.records.remove(socket);
-        match text(&event["event"]) {
-            "ADDED" | "MODIFIED" if self.target.includes(&record, &record) => {
-                self.records.insert(socket.to_owned(), record);
+    fn apply(&mut self, change: Change<Record>) {
+        let record = change.record.unwrap_or_default();
+        self.records.remove(&*record.socket);
+        match &*change.event {
+            "ADDED" | "MODIFIED" if self.target.includes(keys(&record)) => {
+                self.records.insert(record.socket.to_string(), record);
             }
             "BOOKMARK" => self.is_listed = true,
             _ => {}
@@ -118,7 +116,7 @@ impl<'a> Plugin<'a> {
             &HELD
         };
         let mut records = self.records.values();
-        let found = records.any(|record| states.contains(&text(&record["state"])));
+        let found = records.any(|record| states.contains(&&*record.state));
         found == is_registered
     }
 
@@ -130,8 +128,8 @@ impl<'a> Plugin<'a> {
         let Some(record) = self.records.values().next() else {
             return format!("{} does not exist", self.name);
         };
-        let state = known(&record["state"]);
-        let error = escape::composed(text(&record["lastError"]).as_bytes());
+        let state = known(&record.state);
+        let error = escape::composed(record.last_error.as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
     }
@@ -165,9 +163,9 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::super::testing::record;
+    use super::super::testing::{read, record};
     use super::*;
 
     fn target() -> Target {
@@ -178,7 +176,7 @@ mod tests {
     }
 
     fn set(plugin: &mut Plugin<'_>, record: &Value) {
-        plugin.apply(json!({"event": "MODIFIED", "record": record}));
+        plugin.apply(read(json!({"event": "MODIFIED", "record": record})));
     }
 
     #[test]
@@ -219,9 +217,11 @@ mod tests {
         set(&mut plugin, &record("A", "other", "Registered", "/r/a"));
         assert!(!plugin.is_met());
         set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
-        plugin.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
+        plugin.apply(read(
+            json!({"event": "DELETED", "record": {"socket": "/r/a"}}),
+        ));
         assert!(!plugin.is_met() && !plugin.is_listed);
-        plugin.apply(json!({"event": "BOOKMARK"}));
+        plugin.apply(read(json!({"event": "BOOKMARK"})));
         assert!(plugin.is_listed);
     }
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use serde_json::Value;
-
+use super::ask::{Context, now};
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::text;
-use super::list::{rows, selects, sort};
-use super::options::{Context, Options, now};
+use super::json::{Record, line};
+use super::list::{WIDTHS, columns, selects, sort};
+use super::options::{Format, Options};
 use super::rows::Rows;
+use crate::api::json::Change;
 
 /// Shows the plugins and then each change, until the daemon stops.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -18,13 +18,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     loop {
         let mut response = context.client.open(&Request::follow(PATH))?;
         loop {
-            let Some(event) = response.json_line()? else {
+            let Some(change) = response.json_line::<Change<Record>>()? else {
                 return Err(Failure::ended());
             };
-            if event["event"] == "EXPIRED" {
+            if change.event == "EXPIRED" {
                 break;
             }
-            seen.apply(event, now());
+            seen.apply(change, now());
             if !response.has_line() && seen.is_listed {
                 print(seen.rows.show())?;
             }
@@ -40,12 +40,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 pub(super) const PATH: &str = "/v1/watch";
 
 /// Records by their sockets.
-pub(super) type Records = BTreeMap<String, Value>;
+pub(super) type Records = BTreeMap<String, Record>;
 
 /// The records that were seen last, and what is shown of their changes.
 struct Seen<'a> {
     options: &'a Options,
-    rows: Rows,
+    rows: Rows<Record>,
     records: Records,
     /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
@@ -57,9 +57,10 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(context: &Context<'a>) -> Self {
+        let columns = columns(context.options.format);
         Self {
             options: context.options,
-            rows: rows(context, Some("EVENT")),
+            rows: Rows::new(context, Some("EVENT"), columns, WIDTHS),
             records: Records::default(),
             is_listed: false,
             is_shown: false,
@@ -74,24 +75,24 @@ impl<'a> Seen<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, mut event: Value, now: u64) {
-        let generation = event["generation"].as_u64().unwrap_or_default();
-        let is_set = match text(&event["event"]) {
+    fn apply(&mut self, change: Change<Record>, now: u64) {
+        let generation = change.generation.unwrap_or_default();
+        let is_set = match &*change.event {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
             "BOOKMARK" => return self.bookmark(generation, now),
             _ => return,
         };
-        let record = event["record"].take();
-        let socket = text(&record["socket"]).to_owned();
+        let record = change.record.unwrap_or_default();
+        let socket = record.socket.to_string();
         let known = self.records.remove(&socket);
         let known = known.or_else(|| self.stale.remove(&socket));
         let selects = is_set && selects(self.options, &record);
-        let (change, shown) = match known {
+        let (event, shown) = match known {
             None if !selects => return,
             None => ("ADDED", &record),
             // What is listed again has not always changed.
-            Some(known) if selects && known["generation"] == record["generation"] => {
+            Some(known) if selects && known.generation == record.generation => {
                 self.records.insert(socket, record);
                 return;
             }
@@ -100,7 +101,7 @@ impl<'a> Seen<'a> {
             Some(known) => ("DELETED", &deleted(known)),
         };
         if self.is_shown {
-            self.rows.add_change(change, generation, Some(shown), now);
+            self.show(event, generation, Some(shown), now);
         }
         if selects {
             self.records.insert(socket, record);
@@ -111,28 +112,40 @@ impl<'a> Seen<'a> {
     fn bookmark(&mut self, generation: u64, now: u64) {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
-            let mut all: Vec<Value> = self.records.values().cloned().collect();
+            let mut all: Vec<Record> = self.records.values().cloned().collect();
             sort(&mut all);
             for record in &all {
-                let generation = record["generation"].as_u64().unwrap_or_default();
-                self.rows.add_change("ADDED", generation, Some(record), now);
+                self.show("ADDED", record.generation, Some(record), now);
             }
         }
         for stale in mem::take(&mut self.stale).into_values() {
-            let record = deleted(stale);
-            self.rows
-                .add_change("DELETED", generation, Some(&record), now);
+            self.show("DELETED", generation, Some(&deleted(stale)), now);
         }
-        self.rows.add_change("BOOKMARK", generation, None, now);
+        self.show("BOOKMARK", generation, None, now);
+    }
+
+    /// Shows what happened to a record in this generation. Without a record, only JSON has a line
+    /// for the event.
+    fn show(&mut self, event: &'static str, generation: u64, record: Option<&Record>, now: u64) {
+        if self.rows.is_json {
+            let event = event.into();
+            let generation = Some(generation);
+            self.rows.add_line(line(&Change {
+                event,
+                generation,
+                record,
+            }));
+        } else if let Some(record) = record {
+            let has_event = self.options.format != Format::Name;
+            self.rows.add(has_event.then_some(event), record, now);
+        }
     }
 }
 
 /// Returns the last record of a socket that has gone.
-fn deleted(mut record: Value) -> Value {
-    if let Some(state) = record.get_mut("state") {
-        *state = "Deleted".into();
-    }
-    record
+fn deleted(record: Record) -> Record {
+    let state = "Deleted".into();
+    Record { state, ..record }
 }
 
 pub(super) const HELP: &str = "\
@@ -153,9 +166,9 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::super::testing::{NOW, context, options, record};
+    use super::super::testing::{NOW, context, options, read, record};
     use super::*;
 
     /// Returns what the command prints for these lines of the daemon; null stands for EXPIRED.
@@ -168,7 +181,7 @@ mod tests {
                 assert!(seen.begin_again());
                 continue;
             }
-            seen.apply(event, NOW);
+            seen.apply(read(event), NOW);
             if seen.is_listed {
                 shown.push_str(&seen.rows.show());
             }

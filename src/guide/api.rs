@@ -39,8 +39,8 @@
 //! that is too long, 500 for a list that would be too long, 503 for too many clients, 505.
 //!
 //! A connection has one request: every response has `Connection: close`, and what follows a request
-//! is ignored. Responses have a `Content-Length`, except for those that follow changes, which are
-//! chunked.
+//! is ignored. Responses have a `Content-Length`, except for those that follow changes, which end
+//! with the connection.
 //!
 //! `message`, `detail`, `lastError`, `problem` and `error` are texts for people, as they are in the
 //! log: what came from a plugin is escaped in them, as `\n` or `\u{1b}`. Other values are what the

@@ -100,16 +100,10 @@ pub(crate) fn answer(status: u16, body: &str) -> Play {
     ))
 }
 
-/// Returns the play that answers in chunks of `size` octets, sends byte after byte, and closes the
-/// connection. The client may close it first: it needs the answer only up to an event that ends it.
-pub(crate) fn chunked(body: &str, size: usize) -> Play {
-    let mut bytes = CHUNKED.as_bytes().to_vec();
-    for chunk in body.as_bytes().chunks(size) {
-        bytes.extend(format!("{:x}\r\n", chunk.len()).bytes());
-        bytes.extend(chunk);
-        bytes.extend(b"\r\n");
-    }
-    bytes.extend(b"0\r\n\r\n");
+/// Returns the play that answers with this body, byte after byte, and closes the connection. The
+/// client may close it first: it needs the answer only up to an event that ends it.
+pub(crate) fn slow(body: &str) -> Play {
+    let bytes = [HEAD, body].concat().into_bytes();
     Box::new(move |mut stream| {
         let _ = bytes.iter().try_for_each(|byte| stream.write_all(&[*byte]));
     })
@@ -117,12 +111,7 @@ pub(crate) fn chunked(body: &str, size: usize) -> Play {
 
 /// Returns the play that sends this body and leaves the connection open until the client ends it.
 pub(crate) fn endless(body: &str) -> Play {
-    let length = body.len();
-    let chunk = match length {
-        0 => String::new(),
-        _ => format!("{length:x}\r\n{body}\r\n"),
-    };
-    let bytes = CHUNKED.to_owned() + &chunk;
+    let bytes = [HEAD, body].concat();
     Box::new(move |mut stream| {
         stream.write_all(bytes.as_bytes()).unwrap();
         let _ = stream.read(&mut [0]);
@@ -139,8 +128,8 @@ pub(crate) fn flood(first: &'static str, again: &'static str) -> Play {
     })
 }
 
-/// The head of an answer in chunks.
-pub(crate) const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+/// The head of an answer that ends with the connection.
+pub(crate) const HEAD: &str = "HTTP/1.1 200 OK\r\n\r\n";
 
 /// The name of the socket.
 const NAME: &str = "plugind.sock";

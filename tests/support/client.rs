@@ -73,17 +73,6 @@ impl Client {
         (status, head)
     }
 
-    /// Reads one chunk of a body, or `None` at its end.
-    #[track_caller]
-    pub(crate) fn chunk(&mut self) -> Option<String> {
-        let size = self.line().expect("a chunk follows");
-        let size = usize::from_str_radix(&size, 16).unwrap();
-        let mut chunk = vec![0; size + 2];
-        self.reader.read_exact(&mut chunk).unwrap();
-        chunk.truncate(size);
-        (size > 0).then(|| String::from_utf8(chunk).unwrap())
-    }
-
     /// Reads a response.
     #[track_caller]
     pub(crate) fn response(&mut self) -> Response {
@@ -97,9 +86,7 @@ impl Client {
             self.reader.read_exact(&mut bytes).unwrap();
             body = String::from_utf8(bytes).unwrap();
         } else {
-            while let Some(chunk) = self.chunk() {
-                body.push_str(&chunk);
-            }
+            self.reader.read_to_string(&mut body).unwrap();
         }
         Response { status, body }
     }

@@ -235,9 +235,8 @@ impl World {
     fn lines(&mut self, id: ClientId) -> Vec<Value> {
         let read = self.read_all(id);
         let body = match read.split_once("\r\n\r\n") {
-            Some(_) if read.contains("\r\nContent-Length: ") => parse(&read).1,
-            Some((_, chunks)) if read.starts_with("HTTP/") => dechunk(chunks),
-            _ => dechunk(&read),
+            Some((_, body)) if read.starts_with("HTTP/") => body,
+            _ => &read,
         };
         let line = |line| serde_json::from_str(line).expect("a line is JSON");
         body.lines().map(line).collect()
@@ -261,22 +260,7 @@ fn parse(response: &str) -> (u16, String) {
         .split_once("\r\n\r\n")
         .expect("the head is complete");
     let status = head[9..12].parse().expect("the status is a number");
-    if head.contains("chunked") {
-        assert!(body.ends_with("0\r\n\r\n"), "the body is not complete");
-        return (status, dechunk(body));
-    }
     (status, body.to_owned())
-}
-
-/// Returns the contents of chunks.
-fn dechunk(mut chunks: &str) -> String {
-    let mut body = String::new();
-    while let Some((size, rest)) = chunks.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).expect("the size is a number");
-        body.push_str(&rest[..size]);
-        chunks = rest[size..].strip_prefix("\r\n").expect("the chunk ends");
-    }
-    body
 }
 
 fn sockets(list: &Value) -> Vec<&str> {

@@ -142,7 +142,7 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
     assert!(plugin.until_notified().plugin_registered);
     let mut seen = String::new();
     while !seen.contains("\"state\":\"Registered\"") {
-        seen.push_str(&watch.chunk().expect("the watch goes on"));
+        seen.push_str(&watch.line().expect("the watch goes on"));
     }
     assert!(
         seen.contains("\"BOOKMARK\"") && seen.contains("\"ADDED\""),
@@ -150,7 +150,7 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
     );
     let mut reasons = String::new();
     while !reasons.contains("\"reason\":\"Registered\"") {
-        reasons.push_str(&events.chunk().expect("the events go on"));
+        reasons.push_str(&events.line().expect("the events go on"));
     }
     let Node { daemon, .. } = node;
     let (status, took) = daemon.end_with(Signal::SIGTERM);
@@ -158,8 +158,8 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
         status.success() && took < Duration::from_secs(1),
         "{took:?}"
     );
-    while watch.chunk().is_some() {}
-    while events.chunk().is_some() {}
+    while watch.line().is_some() {}
+    while events.line().is_some() {}
     assert!(watch.is_closed() && events.is_closed() && idle.is_closed());
 }
 

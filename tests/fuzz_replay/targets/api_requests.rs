@@ -1,8 +1,8 @@
 //! A client of the API that sends anything gets one response, which is valid HTTP/1.1, and the same
 //! one however its octets are split.
 //!
-//! The response is read with `httparse` and the dechunker below, and compared with what the caller
-//! of the connection responded. An input is the sizes of the client's pieces, and what it sends.
+//! The response is read with `httparse`, and compared with what the caller of the connection
+//! responded. An input is the sizes of the client's pieces, and what it sends.
 
 use plugind::api::{Call, Connection, ContentType, Method, Request, Response, Status, route};
 use plugind::time::Time;
@@ -60,7 +60,7 @@ fn respond(connection: &mut Connection, request: &Request) -> Answer {
                 for _ in 0..count {
                     connection.send(LINE.to_vec(), Time::ZERO);
                 }
-                connection.finish(Time::ZERO);
+                connection.finish();
             }
             (200, LINE.repeat(count))
         }
@@ -110,21 +110,13 @@ fn parse(octets: &[u8], is_head: bool) -> Answer {
         .map(|value| std::str::from_utf8(value).expect("ASCII"))
         .map(|value| value.parse().expect("a number"));
     let rest = &octets[length..];
-    let body = match field("Transfer-Encoding") {
-        _ if is_head => {
-            assert!(rest.is_empty());
-            Vec::new()
-        }
-        Some(b"chunked") => {
-            assert_eq!(body_length, None);
-            dechunk(rest)
-        }
-        None => {
-            assert!(body_length.is_none_or(|length| length == rest.len()));
-            rest.to_vec()
-        }
-        other => panic!("Transfer-Encoding: {other:?}"),
-    };
+    assert_eq!(field("Transfer-Encoding"), None);
+    if is_head {
+        assert!(rest.is_empty());
+    } else {
+        assert!(body_length.is_none_or(|length| length == rest.len()));
+    }
+    let body = rest.to_vec();
     Answer { status, body }
 }
 
@@ -138,27 +130,6 @@ fn parse_refusal(octets: &[u8]) -> Answer {
         is_head || answer.body.starts_with(b"{\"error\":\"") && answer.body.ends_with(b"\"}\n")
     );
     answer
-}
-
-/// Reads a chunked body, which is all there is.
-fn dechunk(mut octets: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let end = octets
-            .iter()
-            .position(|octet| *octet == b'\r')
-            .expect("the size ends");
-        let size = std::str::from_utf8(&octets[..end]).expect("ASCII");
-        let size = usize::from_str_radix(size, 16).expect("hexadecimal digits");
-        octets = octets[end..].strip_prefix(b"\r\n").expect("a line end");
-        let (data, behind) = octets.split_at(size);
-        body.extend_from_slice(data);
-        octets = behind.strip_prefix(b"\r\n").expect("the end of a chunk");
-        if size == 0 {
-            assert!(octets.is_empty(), "the body has ended");
-            return body;
-        }
-    }
 }
 
 /// Returns the number of a status.

@@ -368,10 +368,10 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
         finder: Finder::FuzzTargets,
     },
     Mistake {
-        what: "a line of a stream has the length of another chunk",
-        file: "src/api/connection.rs",
-        right: "        let len = lines.len();",
-        wrong: "        let len = lines.len() + 1;",
+        what: "a response that follows changes has a length",
+        file: "src/api/response.rs",
+        right: "head(Status::Ok, ContentType::Json, \"\")",
+        wrong: "head(Status::Ok, ContentType::Json, \"Content-Length: 0\\r\\n\")",
         finder: Finder::FuzzTargets,
     },
     Mistake {

@@ -75,7 +75,6 @@ fn play(mut random: Random) {
             has_expired: false,
         })
         .collect();
-    // HTTP/1.0 has no chunks, so lines are whole.
     for reader in &readers {
         world
             .server
