@@ -156,15 +156,15 @@ impl Details {
 }
 
 /// A device of a plugin, in a limited number of octets.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct DeviceEntry<'a> {
-    pub(crate) resource: Text<'a>,
-    pub(crate) id: Text<'a>,
-    pub(crate) health: Text<'a>,
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DeviceEntry<'a> {
+    resource: Text<'a>,
+    id: Text<'a>,
+    health: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub(crate) numa_nodes: Cow<'a, [i64]>,
-    pub(crate) socket: Text<'a>,
+    numa_nodes: &'a [i64],
+    socket: Text<'a>,
 }
 
 impl<'a> DeviceEntry<'a> {
@@ -182,8 +182,8 @@ impl<'a> DeviceEntry<'a> {
             } else {
                 id.into()
             },
-            health: health.into(),
-            numa_nodes: nodes[..nodes.len().min(API_DEVICE_NODES)].into(),
+            health,
+            numa_nodes: &nodes[..nodes.len().min(API_DEVICE_NODES)],
             socket: plugin.socket.to_string_lossy(),
         }
     }
@@ -262,37 +262,37 @@ pub(crate) struct Change<R> {
 }
 
 /// The status of the daemon.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct StatusEntry<'a> {
-    pub(crate) version: Text<'a>,
-    pub(crate) pid: u32,
-    pub(crate) start_time: String,
-    pub(crate) uptime_seconds: u64,
-    pub(crate) mode: Text<'a>,
-    pub(crate) instance: Text<'a>,
-    pub(crate) generation: Generation,
-    pub(crate) directories: Vec<DirectoryEntry<'a>>,
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StatusEntry<'a> {
+    version: &'static str,
+    pid: u32,
+    start_time: String,
+    uptime_seconds: u64,
+    mode: &'static str,
+    instance: &'a str,
+    generation: Generation,
+    directories: Vec<DirectoryEntry<'a>>,
     /// The number of records in each state.
-    pub(crate) plugins: BTreeMap<Text<'a>, usize>,
-    pub(crate) sockets: usize,
-    pub(crate) limits: Vec<UsageEntry<'a>>,
-    pub(crate) longest_turn_microseconds: u64,
+    plugins: BTreeMap<&'static str, usize>,
+    sockets: usize,
+    limits: Vec<UsageEntry>,
+    longest_turn_microseconds: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct DirectoryEntry<'a> {
-    pub(crate) path: Text<'a>,
-    pub(crate) state: Text<'a>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) problem: String,
+#[derive(Serialize)]
+struct DirectoryEntry<'a> {
+    path: Text<'a>,
+    state: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    problem: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct UsageEntry<'a> {
-    pub(crate) name: Text<'a>,
-    pub(crate) used: usize,
-    pub(crate) limit: usize,
+#[derive(Serialize)]
+struct UsageEntry {
+    name: &'static str,
+    used: usize,
+    limit: usize,
 }
 
 impl<'a> StatusEntry<'a> {
@@ -301,11 +301,11 @@ impl<'a> StatusEntry<'a> {
         let daemon = view.daemon;
         let mut plugins = BTreeMap::new();
         for record in view.manager.records() {
-            *plugins.entry(record.state.name().into()).or_default() += 1;
+            *plugins.entry(record.state.name()).or_default() += 1;
         }
         let directories = view.watch.directories().map(|directory| DirectoryEntry {
             path: directory.path.to_string_lossy(),
-            state: directory.state.name().into(),
+            state: directory.state.name(),
             problem: directory
                 .problem
                 .map(ToString::to_string)
@@ -314,22 +314,18 @@ impl<'a> StatusEntry<'a> {
         let usage = view.manager.usage().into_iter();
         let usage = usage.map(|usage| (usage.name, usage.used, usage.limit));
         let limits = usage.chain([("clients", clients, API_CLIENTS)]);
-        let limits = limits.map(|(name, used, limit)| UsageEntry {
-            name: name.into(),
-            used,
-            limit,
-        });
+        let limits = limits.map(|(name, used, limit)| UsageEntry { name, used, limit });
         let mode = match daemon.mode {
             Mode::Register => "register",
             Mode::Observe => "observe",
         };
         Self {
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: env!("CARGO_PKG_VERSION"),
             pid: daemon.pid,
             start_time: view.time(daemon.started),
             uptime_seconds: view.now.saturating_since(daemon.started).as_secs(),
-            mode: mode.into(),
-            instance: (&*daemon.instance).into(),
+            mode,
+            instance: &daemon.instance,
             generation: view.manager.generation(),
             directories: directories.collect(),
             sockets: plugins.values().sum(),

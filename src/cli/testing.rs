@@ -11,7 +11,6 @@ use super::ask::Context;
 use super::client::Client;
 use super::json::{Event, Record};
 use super::options::Options;
-use crate::api::json::StatusEntry;
 
 /// The time at which the responses are shown: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
@@ -109,8 +108,8 @@ pub(super) fn events() -> Vec<Event> {
 }
 
 /// Returns a status.
-pub(super) fn status() -> StatusEntry<'static> {
-    read(json!({
+pub(super) fn status() -> Value {
+    json!({
         "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",
         "uptimeSeconds": 11520, "mode": "register", "instance": "9f2c", "generation": 17,
         "directories": [
@@ -123,5 +122,5 @@ pub(super) fn status() -> StatusEntry<'static> {
             {"name": "connections", "used": 3, "limit": 500},
         ],
         "longestTurnMicroseconds": 312,
-    }))
+    })
 }
