@@ -1,8 +1,8 @@
 //! The client of a running daemon: one HTTP/1.0 request for each connection to its API socket.
 //!
-//! Other programs than plugind may own the socket. Everything that they, or the daemon, can do wrong
-//! is bounded: a response has to begin and to continue in time, and a head, a line and a document
-//! have a maximum length.
+//! Other programs than plugind may own the socket. Everything that they, or the daemon, can do
+//! wrong is bounded: a response has to begin and to continue in time, and a head, a line and a
+//! document have a maximum length.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};

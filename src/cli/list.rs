@@ -7,15 +7,12 @@ use super::json::{Record, composed, keys, known, mapped, number, object, plain};
 use super::options::{Format, Options, Target};
 use super::rows::print_list;
 use super::table::{Column, coloured};
-use super::{UNKNOWN, age, watch};
+use super::{UNKNOWN, age};
 use crate::api::json::List;
 use crate::manager::State;
 
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    if context.options.follows {
-        return watch::run(context);
-    }
     let columns = columns(context.options.format);
     print_list(context, &read(context)?, columns, "No plugins.\n")
 }

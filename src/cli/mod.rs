@@ -83,7 +83,9 @@ impl Command {
                 arguments.enter(verb.name, verb.help);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
-                    Parse::Ask(ask) => options::parse(verb.name, &ask, &mut arguments),
+                    Parse::Ask(ask) => {
+                        options::parse(verb.name, ask.formats, ask.target, &mut arguments)
+                    }
                 }
             }
             Some(option) => arguments.standard(&option),
@@ -150,7 +152,14 @@ static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
             help: [version::HELP, ""],
             ..ask("version", "", TEXT, "", version::run)
         },
-        ask("list", list::HELP, LIST, TYPE, list::run),
+        ask("list", list::HELP, LIST, TYPE, |it| {
+            let run = if it.options.follows {
+                watch::run
+            } else {
+                list::run
+            };
+            run(it)
+        }),
         ask("devices", devices::HELP, DEVICES, RESOURCE, devices::run),
         ask("describe", describe::HELP, TEXT, SOCKET, describe::run),
         ask("watch", watch::HELP, LIST, TYPE, watch::run),

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
-use super::ask::Ask;
 use super::json::Keys;
 use crate::escape;
 use crate::manager::State;
@@ -144,13 +143,13 @@ impl Target {
     }
 }
 
-/// Parses the arguments after the command.
+/// Parses the arguments after the command, which accepts these formats, and these kinds of target.
 pub(super) fn parse(
     verb: &'static str,
-    ask: &Ask,
+    formats: Formats,
+    expected: &'static str,
     arguments: &mut Arguments,
 ) -> Result<Command, UsageError> {
-    let expected = ask.target;
     let mut is_required = matches!(verb, "describe" | "forget" | "log");
     let mut options = Options {
         verb,
@@ -167,7 +166,7 @@ pub(super) fn parse(
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--socket") => options.socket = Some(arguments.path()?),
-            Argument::Option("--output") => options.format = arguments.choice(ask.formats)?,
+            Argument::Option("--output") => options.format = arguments.choice(formats)?,
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
                 options.state = Some(arguments.parsed(&any_of(&names), State::parse)?);

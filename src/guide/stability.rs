@@ -72,7 +72,7 @@
 //! contains escapes.
 //!
 //! Tests: `each_command_shows_its_answer`, `json_has_the_event_and_the_last_known_record`,
-//! `json_is_one_line_for_each_event`, `names_are_what_other_commands_accept`,
+//! `names_are_what_other_commands_accept`,
 //! `json_lines_are_the_devices_in_ascii`.
 //!
 //! # The API
