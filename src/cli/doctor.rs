@@ -129,15 +129,13 @@ fn as_json(findings: &[Finding]) -> String {
 
 pub(super) const HELP: &str = "\
 Examine the node: what keeps plugind run, or the plugins, from working here.
-Needs no daemon and changes nothing. A plugin sees at most a connection that is
-closed at once.
+Needs no daemon and changes nothing. Each plugin is probed, and never notified.
 
 Usage: plugind doctor [OPTIONS]
 
-Checks the plugins directories and their permissions, the sockets in them and
-whether their plugins listen, other roots that have sockets (k0s, MicroK8s),
-kubelets that use the same directory, the run directory, a running daemon and
-its socket, the kernel, and the limits of inotify and descriptors.
+Checks the plugins directories and their permissions, the plugins in them, other
+roots that have sockets (k0s, MicroK8s), kubelets that use the same directory,
+the socket of a running daemon, and the limits of inotify and descriptors.
 
 Options:
   --plugins-dir DIR    examine DIR; can be given several times

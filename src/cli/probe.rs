@@ -79,7 +79,7 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
     for problem in &report.problems {
         let _ = writeln!(io::stderr(), "plugind: {problem}");
     }
-    let statuses = report.sockets.values().map(|it| describe(it.outcome).0);
+    let statuses = report.sockets.values().map(|it| it.outcome.describe().0);
     let unread = u8::from(!report.problems.is_empty());
     let status = statuses.chain([unread]).max().unwrap_or_default();
     Ok(ExitCode::from(status))
@@ -113,8 +113,12 @@ fn end(probed: &Probed) -> String {
     let mut lines: String = notification
         .map(|words| conclusion("notification", &format!("{:?}", escape::text(words))))
         .collect();
-    let (_, _, text, advice) = describe(probed.outcome);
-    lines.push_str(&conclusion("outcome", &[text, advice].concat()));
+    let (_, _, text, advice) = probed.outcome.describe();
+    let text = match advice {
+        "" => text.to_owned(),
+        advice => format!("{text}; {advice}"),
+    };
+    lines.push_str(&conclusion("outcome", &text));
     lines
 }
 
@@ -125,14 +129,14 @@ fn summary(dir: &Path, report: &Report) -> String {
     let (count, dir) = (outcomes.len(), escape::path(dir));
     let sockets = if count == 1 { "socket" } else { "sockets" };
     let groups = outcomes.chunk_by(|one, other| one == other);
-    let groups = groups.map(|same| format!("{:>11}  {}\n", same.len(), describe(same[0]).2));
+    let groups = groups.map(|same| format!("{:>11}  {}\n", same.len(), same[0].describe().2));
     format!("\n{count} {sockets} in {dir}\n") + &groups.collect::<String>()
 }
 
 /// Returns the findings about a socket for programs. The texts of a plugin are escaped only as JSON
 /// requires, so that a program reads exactly those texts.
 fn to_json(socket: &Path, probed: &Probed) -> Value {
-    let (status, outcome, ..) = describe(probed.outcome);
+    let (status, outcome, ..) = probed.outcome.describe();
     let steps = probed.steps.iter().map(|step| {
         json!({
             "afterMicroseconds": time::micros(step.after),
@@ -155,38 +159,6 @@ fn to_json(socket: &Path, probed: &Probed) -> Value {
         json["notification"] = json!(words);
     }
     json
-}
-
-/// Returns the exit status for an outcome, its name in JSON, its text, and what may help.
-fn describe(outcome: Outcome) -> (u8, &'static str, &'static str, &'static str) {
-    match outcome {
-        Outcome::WouldRegister => (0, "WouldRegister", "the plugin would be registered", ""),
-        Outcome::WouldRefuse => (5, "WouldRefuse", "the plugin would be refused", ""),
-        Outcome::NotARegistrationService => (
-            6,
-            "NotARegistrationService",
-            "this is not a plugin registration service",
-            "; probe the socket in the plugins directory",
-        ),
-        Outcome::Unreachable => (
-            7,
-            "Unreachable",
-            "the plugin does not answer",
-            "; check that it is running and listens on this socket",
-        ),
-        Outcome::ClosedAtOnce => (
-            8,
-            "ClosedAtOnce",
-            "the connection was closed before any data was received",
-            "; configure the plugin to serve this socket without TLS",
-        ),
-        Outcome::EndpointUnavailable => (
-            9,
-            "EndpointUnavailable",
-            "nothing listens at the plugin's endpoint",
-            "; check that it listens there, and --map-path",
-        ),
-    }
 }
 
 pub(super) const HELP: &str = "\

@@ -136,6 +136,11 @@
 //!   the steps, so the two cannot disagree. Given up: a ladder of calls of its own, with the mode
 //!   of the file, the process, the SETTINGS and the reply of a plugin that would be refused; and
 //!   waiting for SETTINGS at the endpoint.
+//! - **`plugind doctor` looks for six things**: a directory that cannot be used, plugins that would
+//!   not be registered, sockets below another root, a kubelet beside it, no daemon, and too few
+//!   descriptors. It probes the plugins. Given up: checks of the kernel's features, which have a
+//!   table in [`operator`](super::operator); of the run directory and the locks, which `run` names
+//!   when it starts; and notes on birth times, owners and modes.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.

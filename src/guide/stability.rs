@@ -128,13 +128,12 @@
 //! | key | what it holds |
 //! |---|---|
 //! | `level` | `ok`, `note`, `warning` or `problem`; the last two make the exit code 1 |
-//! | `check` | `directory`, `sockets`, `root-dir`, `kubelet`, `run-dir`, `daemon` and those below |
+//! | `check` | `directory`, `sockets`, `root-dir`, `kubelet`, `daemon` or `descriptors` |
 //! | `message` | what was found, as text |
 //! | `remedy` | what helps, as text |
 //! | `paths`, `count` | the paths that the finding concerns, the first eight; the number of all |
 //!
-//! Further checks are `kernel`, `inotify` and `descriptors`. The words of `message` and
-//! `remedy` may change, and checks may be added.
+//! The words of `message` and `remedy` may change, and checks may be added.
 //! Tests: `json_of_findings_leaves_out_what_is_empty_and_is_plain_ascii`,
 //! `a_dead_socket_is_named_escaped_and_the_exit_status_is_1`.
 //!

@@ -11,7 +11,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::iter;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -142,16 +141,6 @@ fn name(dir: &Path) -> io::Result<String> {
     } = found.identity;
     let (seconds, nanoseconds) = if found.has_birth_time { btime } else { (0, 0) };
     Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
-}
-
-/// Returns the id of a process that keeps others from taking a directory: it has locked that
-/// directory, one inside it or one above it. Takes and changes no lock.
-pub(crate) fn holder_of(dir: &Path, run_dir: &Path) -> Option<u32> {
-    let real = fs::canonicalize(dir).ok()?;
-    let locks_dir = run_dir.join(LOCKS);
-    let own = locks_dir.join(name(&real).ok()?);
-    let mut locks = iter::once(own).chain(related(&locks_dir, &real));
-    locks.find_map(|lock| file_lock::holder(&lock))
 }
 
 /// Creates the directory of the lock files in the run directory. Returns its path.

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, Uid, access};
+use nix::unistd::Uid;
 
 use crate::escape;
 
@@ -41,9 +41,6 @@ impl fmt::Display for RunDirProblem {
 /// A run directory that cannot be used, and the reason.
 pub(crate) type Unusable = (PathBuf, RunDirProblem);
 
-/// A function that checks a directory, which should have that mode, and returns its path.
-type Prepare = fn(&Path, u32) -> Result<PathBuf, Unusable>;
-
 /// Returns the run directory: `named` if it is given, else the default of this user. A missing
 /// directory is created.
 ///
@@ -54,16 +51,6 @@ type Prepare = fn(&Path, u32) -> Result<PathBuf, Unusable>;
 /// another user. A read-only file system is an error: with another directory, two daemons would not
 /// exclude each other.
 pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
-    choose(named, prepare)
-}
-
-/// Returns the directory that [`open`] would return, without creating it.
-pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Unusable> {
-    choose(named, examine)
-}
-
-/// Returns the run directory after it was prepared or examined by `prepare`.
-fn choose(named: Option<&Path>, prepare: Prepare) -> Result<PathBuf, Unusable> {
     if let Some(dir) = named {
         return prepare(dir, MODE);
     }
@@ -85,9 +72,12 @@ pub(crate) fn api_socket(run_dir: &Path) -> PathBuf {
 /// Returns the API socket that clients use if none was named: that of the user's own daemon if it
 /// exists, else that of root's. Creates nothing.
 pub(crate) fn default_api_socket() -> PathBuf {
-    let own = find(None).ok().map(|dir| api_socket(&dir));
-    let own = own.filter(|socket| socket.exists());
-    own.unwrap_or_else(|| api_socket(Path::new(ROOT_DIR)))
+    let uid = Uid::effective();
+    let socket = api_socket(Path::new(ROOT_DIR));
+    let own = check(&own_dir(uid), PRIVATE).map(|dir| api_socket(&dir));
+    let is_first = !uid.is_root() || !socket.exists();
+    let own = own.ok().filter(|own| is_first && own.exists());
+    own.unwrap_or(socket)
 }
 
 /// Returns the default run directory of a user other than root.
@@ -125,20 +115,6 @@ fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     }
 }
 
-/// Checks a directory as [`prepare`] does. If it is missing, checks that it could be created.
-fn examine(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
-    match check(dir, mode) {
-        Err((_, RunDirProblem::Unusable(error))) if error.kind() == io::ErrorKind::NotFound => {
-            let above = dir.parent().unwrap_or(dir);
-            match access(above, AccessFlags::W_OK | AccessFlags::X_OK) {
-                Ok(()) => Ok(dir.to_owned()),
-                Err(errno) => Err((dir.to_owned(), RunDirProblem::Unusable(errno.into()))),
-            }
-        }
-        checked => checked,
-    }
-}
-
 /// Checks that a directory belongs to this user and that other users cannot change it.
 fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let fail = |problem| Err((dir.to_owned(), problem));
@@ -162,11 +138,6 @@ fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
 /// Creates a directory in the run directory that other users cannot search. Returns its path.
 pub(crate) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
     prepare(&run_dir.join(name), PRIVATE)
-}
-
-/// Returns the directory that [`private`] would return, without creating it.
-pub(crate) fn find_private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
-    examine(&run_dir.join(name), PRIVATE)
 }
 
 /// Returns what can be done about a run directory that cannot be used.
@@ -240,22 +211,6 @@ mod tests {
             assert_eq!((dir, &*problem.to_string()), (at(name), expected));
             assert!(remedy(&at(name), &problem).contains("run"));
         }
-    }
-
-    #[test]
-    fn a_directory_that_is_only_looked_for_is_not_created() {
-        let above = tempfile::tempdir().unwrap();
-        let dir = above.path().join("run");
-        assert_eq!(find(Some(&dir)).unwrap(), dir);
-        assert_eq!(find_private(above.path(), "run").unwrap(), dir);
-        assert!(!dir.exists());
-        let (_, problem) = find(Some(&dir.join("below"))).unwrap_err();
-        assert!(matches!(problem, RunDirProblem::Unusable(_)), "{problem}");
-        fs::create_dir(&dir).unwrap();
-        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(find(Some(&dir)).is_ok());
-        let (_, problem) = find_private(above.path(), "run").unwrap_err();
-        assert!(matches!(problem, RunDirProblem::Open(0o755)), "{problem}");
     }
 
     #[test]

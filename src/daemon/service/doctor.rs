@@ -1,35 +1,35 @@
-//! An examination of a node: what keeps a daemon, or its plugins, from working there.
+//! An examination of a node: the facts that keep a daemon, or its plugins, from working there.
 //!
-//! Shell. Needs no daemon, and changes nothing: files are read, a connection to each socket shows
-//! whether it has a listener, and an inotify instance that is closed at once shows whether there is
-//! one left. The work is limited: at most [`MAX_NAMES`] names are read in all, and no file system
-//! that may not answer is entered, wherever a path leads.
-//!
-//! Each group of checks collects facts, and a function of its own judges them.
+//! Each plugin is probed ([`probe`]), so it is judged as the daemon would. Nothing is changed, and
+//! no file system that may not answer is entered, wherever a path leads.
 
-mod directory;
-mod finding;
-mod kubelet;
-mod other_roots;
-mod running;
-mod sockets;
-mod system;
-mod tree;
-
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use mio::{Poll, Registry};
+use mio::Poll;
+use nix::fcntl::OFlag;
+use nix::sys::stat::SFlag;
 use nix::unistd::Uid;
 
-use self::directory::Place;
-use self::finding::Findings;
-pub use self::finding::{Finding, Level};
-use self::kubelet::Kubelet;
-use self::tree::sockets_below;
-use crate::config::{MAX_NAMES, PLUGINS_DIR};
+use super::probe::{self, Outcome, probe};
+use crate::config::{
+    DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, HandlerConfig, MAX_NAMES, PLUGINS_DIR,
+    UnknownTypes,
+};
 use crate::daemon::SetupError;
+use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
+use crate::daemon::fs::open_path::{OpenError, open_path};
+use crate::daemon::fs::stat::Stat;
+use crate::daemon::fs::{permissions, run_dir, scan};
+use crate::daemon::process::descriptors;
+use crate::escape;
+use crate::handler::DialError;
 use crate::time::Time;
+use crate::watch::{Cause, Entry, EntryKind, Problem, Report};
 
 /// What to examine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,75 +42,326 @@ pub struct Options {
     pub socket: Option<PathBuf>,
 }
 
+/// The result of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How serious it is.
+    pub level: Level,
+    /// The name of the check: one word, or two with a hyphen.
+    pub check: &'static str,
+    /// What was found, about each path if there are any. Texts from outside are escaped.
+    pub message: String,
+    /// What helps; empty if nothing has to be done.
+    pub remedy: String,
+    /// The directory, file or process that it concerns, or the first of several sockets.
+    pub paths: Vec<PathBuf>,
+    /// The number of all paths that it concerns.
+    pub count: usize,
+}
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing is wrong.
+    Ok,
+    /// A fact that needs no action.
+    Note,
+    /// Something works in part, or for some plugins only.
+    Warning,
+    /// Something does not work.
+    Problem,
+}
+
+impl Level {
+    /// Returns the name of the level.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
 /// Examines this node, and returns the findings in the order of the checks. Fails if the process
 /// has no descriptors left.
 pub fn examine(options: &Options) -> Result<Vec<Finding>, SetupError> {
     let poll = Poll::new().map_err(SetupError::Loop)?;
-    let registry = || poll.registry().try_clone().map_err(SetupError::Loop);
-    let (first, second, for_trial) = (registry()?, registry()?, registry()?);
-    let user = Uid::effective().as_raw();
-    // Without roots, every mount that may not answer is in the table.
-    let mut mounts = read_mounts(&[], first);
-    let mut named = Vec::new();
+    let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
+    let mut doctor = Doctor {
+        // Without roots, every mount that may not answer is in the table.
+        mounts: Mounts::new(&[], [].into_iter(), registry, Time::ZERO),
+        findings: Vec::new(),
+    };
+    let mut sockets = 0;
     for dir in &options.dirs {
-        named.push(directory::look(dir, &mounts));
+        sockets += doctor.examine_directory(dir)?;
     }
-    let kubelets = kubelet::running(user);
-    let others = other_roots(&named, &kubelets, &mounts);
-    let mut usable = Vec::new();
-    for place in named.iter().chain(&others) {
-        if place.id.is_some() {
-            usable.push(place.dir.clone());
-        }
-    }
-    mounts = read_mounts(&usable, second);
-
-    let (mut found, mut names) = (Findings::default(), MAX_NAMES);
-    let (mut directories, mut sockets) = (0, 0);
-    for place in &named {
-        directory::judge(place, &mounts, &mut found);
-        if place.id.is_some() {
-            let tree = sockets_below(&place.dir, &mounts, &mut names);
-            directory::judge_unread(&place.dir, &tree.unread, &mut found);
-            sockets::judge(&place.dir, &tree.paths, &mounts, user, &mut found);
-            directories += tree.directories;
-            sockets += tree.paths.len();
-        }
-    }
-    for place in &others {
-        let tree = sockets_below(&place.dir, &mounts, &mut names);
-        other_roots::judge(&place.dir, tree.paths.len(), sockets, &mut found);
-    }
-    for kubelet in &kubelets {
-        let theirs = directory::look(&kubelet.root.join(PLUGINS_DIR), &mounts);
-        let is_here = named.iter().any(|it| it.is_same(&theirs));
-        kubelet::judge(kubelet, is_here, &mut found);
-    }
-    running::examine(options, &named, &mounts, &mut found);
-    let watches = directories.max(named.len()) + named.len();
-    let dir = usable
-        .first()
-        .map_or_else(|| Path::new("/"), PathBuf::as_path);
-    system::examine(dir, watches, sockets, for_trial, &mut found);
-    Ok(found.0)
+    doctor.examine_other_roots(&options.dirs, sockets);
+    doctor.examine_kubelets(&options.dirs);
+    doctor.examine_daemon(options);
+    doctor.examine_descriptors(sockets);
+    Ok(doctor.findings)
 }
 
-/// Reads the whole mount table for these roots.
-fn read_mounts(roots: &[PathBuf], registry: Registry) -> Mounts {
-    Mounts::new(roots, [].into_iter(), registry, Time::ZERO)
+/// An examination in progress.
+struct Doctor {
+    mounts: Mounts,
+    findings: Vec<Finding>,
 }
 
-/// Returns the plugins directories of kubelets and in the usual roots that exist and are not among
-/// the named ones.
-fn other_roots(named: &[Place], kubelets: &[Kubelet], mounts: &Mounts) -> Vec<Place> {
-    let mut found: Vec<Place> = Vec::new();
-    let of_kubelets = kubelets.iter().map(|it| &*it.root);
-    for root in of_kubelets.chain(other_roots::USUAL.map(Path::new)) {
-        let place = directory::look(&root.join(PLUGINS_DIR), mounts);
-        let is_known = named.iter().chain(&found).any(|it| it.is_same(&place));
-        if place.id.is_some() && !is_known {
-            found.push(place);
+impl Doctor {
+    /// Adds a finding. It keeps the first of the paths, and their number.
+    fn add(
+        &mut self,
+        level: Level,
+        check: &'static str,
+        paths: &[&Path],
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        let first = paths.iter().take(MAX_SHOWN);
+        self.findings.push(Finding {
+            level,
+            check,
+            message: message.into(),
+            remedy: remedy.into(),
+            paths: first.map(|&path| path.to_owned()).collect(),
+            count: paths.len(),
+        });
+    }
+
+    /// Examines a plugins directory, and probes the plugins in it. Returns the number of sockets.
+    fn examine_directory(&mut self, dir: &Path) -> Result<usize, SetupError> {
+        let check = "directory";
+        match self.inode(dir) {
+            Ok(_) => {}
+            Err(Problem::Missing) => {
+                let message = "does not exist; the daemon creates it";
+                self.add(Level::Note, check, &[dir], message, "");
+                return Ok(0);
+            }
+            Err(problem) => {
+                let remedy = problem.remedy();
+                self.add(Level::Problem, check, &[dir], problem.to_string(), remedy);
+                return Ok(0);
+            }
+        }
+        let options = probe::Options {
+            path: dir.to_owned(),
+            config: DaemonConfig {
+                handlers: HandlerConfig {
+                    unknown_types: UnknownTypes::Accept,
+                    ..HandlerConfig::default()
+                },
+                ..DaemonConfig::default()
+            },
+            timeout: Some(PATIENCE),
+        };
+        let report = match probe(&options, &mut |_, _| {}) {
+            Err(SetupError::Directory { dir, problem }) => {
+                let remedy = problem.remedy();
+                self.add(Level::Problem, check, &[&dir], problem.to_string(), remedy);
+                return Ok(0);
+            }
+            report => report?,
+        };
+        let before = self.findings.len();
+        if let Err(problem) = permissions::trusted_file(&dir.join("any")) {
+            let message = format!("other users can put sockets here: {problem}");
+            self.add(Level::Warning, check, &[dir], message, problem.remedy());
+        }
+        for trouble in &report.problems {
+            if let Report::Trouble { dir, problem } = trouble {
+                let remedy = problem.remedy();
+                self.add(Level::Warning, check, &[dir], problem.to_string(), remedy);
+            }
+        }
+        if self.findings.len() == before {
+            self.add(Level::Ok, check, &[dir], "can be used", "");
+        }
+        self.judge_sockets(&report);
+        Ok(report.sockets.len())
+    }
+
+    /// Adds a finding for all sockets about which the probe has found the same.
+    fn judge_sockets(&mut self, report: &probe::Report) {
+        let mut alike = BTreeMap::<(Outcome, &str), Vec<&Path>>::new();
+        for (path, probed) in &report.sockets {
+            let (_, _, what, _) = probed.outcome.describe();
+            let last = probed.steps.last().map_or(what, |step| &step.message);
+            let is_well = probed.outcome == Outcome::WouldRegister;
+            let what = if is_well { what } else { last };
+            alike.entry((probed.outcome, what)).or_default().push(path);
+        }
+        for ((outcome, what), paths) in alike {
+            let (_, _, _, advice) = outcome.describe();
+            let level = match outcome {
+                Outcome::WouldRegister => Level::Ok,
+                _ => Level::Warning,
+            };
+            self.add(level, "sockets", &paths, what, advice);
         }
     }
-    found
+
+    /// Looks for sockets in the roots of other distributions, if the named directories have none.
+    fn examine_other_roots(&mut self, named: &[PathBuf], sockets: usize) {
+        for root in ROOTS.map(Path::new).into_iter().filter(|_| sockets == 0) {
+            let dir = root.join(PLUGINS_DIR);
+            if self.is_named(&dir, named) || self.inode(&dir).is_err() {
+                continue;
+            }
+            let mut names = MAX_NAMES;
+            let listed = scan::list(&dir, None, &self.mounts, &mut names);
+            let is_socket = |it: &Entry| matches!(it.kind, EntryKind::Socket(_));
+            if listed.is_ok_and(|listed| listed.entries.iter().any(is_socket)) {
+                let message = "contains sockets, and the named directories contain none";
+                let remedy = format!("use --root-dir {}", escape::path(root));
+                self.add(Level::Warning, "root-dir", &[&dir], message, remedy);
+            }
+        }
+    }
+
+    /// Looks for processes that run a kubelet: its plugin manager works in the directory below its
+    /// root, which is a path in its own mount namespace, and is taken for the same path here.
+    fn examine_kubelets(&mut self, named: &[PathBuf]) {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let kubelets = processes.filter_map(|it| Some((it.path(), kubelet_root(&it.path())?)));
+        for (process, root) in kubelets.take(MAX_SHOWN) {
+            let process = process.display();
+            let (level, message, remedy) = if self.is_named(&root.join(PLUGINS_DIR), named) {
+                let remedy = "stop one of them, or use plugind run --observe";
+                (Level::Warning, "also registers plugins here", remedy)
+            } else {
+                (Level::Note, "registers plugins in this root", "")
+            };
+            let message = format!("a kubelet {message}: process={process}");
+            self.add(level, "kubelet", &[&root], message, remedy);
+        }
+    }
+
+    /// Connects to the socket of the daemon's API.
+    fn examine_daemon(&mut self, options: &Options) {
+        let in_run_dir = options.run_dir.as_deref().map(run_dir::api_socket);
+        let socket = options.socket.clone().or(in_run_dir);
+        let socket = socket.unwrap_or_else(run_dir::default_api_socket);
+        let (level, message, remedy) = match dial_foreign(&socket, None, &self.mounts) {
+            Ok(_) => (Level::Ok, "a daemon listens".to_owned(), ""),
+            Err(error) => {
+                let (level, remedy) = match error {
+                    DialError::Gone if options.socket.is_none() => (Level::Note, ""),
+                    DialError::Refused => (Level::Warning, "start plugind run"),
+                    DialError::Denied => (Level::Warning, "run as root or as the daemon's user"),
+                    _ => (Level::Warning, "name the daemon's socket with --socket"),
+                };
+                (level, error.to_string(), remedy)
+            }
+        };
+        self.add(level, "daemon", &[&socket], message, remedy);
+    }
+
+    /// Compares the hard limit of descriptors, to which a daemon raises its limit, with its need.
+    fn examine_descriptors(&mut self, sockets: usize) {
+        let limit = descriptors::hard_limit();
+        let needed = DESCRIPTOR_RESERVE + sockets.max(LEAST_SOCKETS) * PER_SOCKET;
+        let (level, remedy) = if limit < needed {
+            let problem = Problem::NotWatched(Cause::DescriptorsUsedUp);
+            (Level::Warning, problem.remedy())
+        } else {
+            (Level::Ok, "")
+        };
+        let message = format!("a daemon may need {needed}: hard_limit={limit}");
+        self.add(level, "descriptors", &[], message, remedy);
+    }
+
+    /// Returns the device and the inode of a directory, or the reason why it cannot be used.
+    fn inode(&self, dir: &Path) -> Result<(u64, u64), Problem> {
+        let held = open_path(dir, OFlag::empty(), &self.mounts);
+        let found = held.and_then(|held| Stat::of(&held).map_err(OpenError::from));
+        let found = found.map_err(|error| scan::cannot_open(&error))?;
+        match found.file_type {
+            SFlag::S_IFDIR => Ok((found.identity.device, found.identity.inode)),
+            _ => Err(Problem::NotADirectory),
+        }
+    }
+
+    /// Returns whether a directory is one of the named ones, also under another path.
+    fn is_named(&self, dir: &Path, named: &[PathBuf]) -> bool {
+        let inode = self.inode(dir).ok();
+        let is_it = |it: &PathBuf| dir == it || inode.is_some() && self.inode(it).ok() == inode;
+        named.iter().any(is_it)
+    }
+}
+
+/// Returns the root directory of the kubelet that a process of root or of this user runs. `process`
+/// is its directory on /proc.
+fn kubelet_root(process: &Path) -> Option<PathBuf> {
+    let comm = fs::read_to_string(process.join("comm")).ok()?;
+    let (_, usual) = KUBELETS.iter().find(|(name, _)| *name == comm.trim_end())?;
+    let uid = fs::metadata(process).ok()?.uid();
+    let cmdline = fs::read_to_string(process.join("cmdline")).ok()?;
+    let is_trusted = uid == 0 || uid == Uid::effective().as_raw();
+    is_trusted.then(|| named_root(&cmdline).unwrap_or(usual).into())
+}
+
+/// Returns the root directory that a command line names. As in kubelet, the last one counts.
+fn named_root(cmdline: &str) -> Option<&str> {
+    let mut arguments = cmdline.split('\0');
+    let mut root = None;
+    while let Some(argument) = arguments.next() {
+        let named = match argument.strip_prefix("--root-dir") {
+            Some("") => arguments.next(),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        };
+        root = named.filter(|path| path.starts_with('/')).or(root);
+    }
+    root
+}
+
+/// The names of processes that run a kubelet, each with its root directory unless the command line
+/// names another: kubelet itself, that of MicroK8s, and those of k3s.
+const KUBELETS: [(&str, &str); 4] = [
+    ("kubelet", DEFAULT_ROOT_DIR),
+    ("kubelite", MICROK8S),
+    ("k3s-server", DEFAULT_ROOT_DIR),
+    ("k3s-agent", DEFAULT_ROOT_DIR),
+];
+
+/// kubelet's root directories: its default, which kubeadm, k3s and RKE2 keep, that of k0s, and that
+/// of MicroK8s.
+const ROOTS: [&str; 3] = [DEFAULT_ROOT_DIR, "/var/lib/k0s/kubelet", MICROK8S];
+
+/// The root directory of MicroK8s.
+const MICROK8S: &str = "/var/snap/microk8s/common/var/lib/kubelet";
+
+/// The time in which the plugins of a directory have to answer: much more than they need.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The most paths of a finding, and kubelets, that are shown.
+const MAX_SHOWN: usize = 8;
+
+/// The descriptors of a plugin: one while it registers, of which at most half may be in use, or its
+/// process and the streams to it.
+const PER_SOCKET: usize = 4;
+
+/// The least number of sockets for which there should be descriptors: a node with some plugins.
+const LEAST_SOCKETS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_root_that_a_kubelet_names_counts() {
+        for (cmdline, root) in [
+            ("kubelet\0--v=2\0", None),
+            ("kubelet\0--root-dir=/a\0", Some("/a")),
+            ("kubelet\0--root-dir\0/a\0--root-dir=/b\0", Some("/b")),
+            ("kubelet\0--root-dir=a\0--root-directory=/c\0", None),
+        ] {
+            assert_eq!(named_root(cmdline), root, "{cmdline}");
+        }
+    }
 }

@@ -21,6 +21,7 @@ use crate::http2::{ConnectionError, OtherProtocol};
 use crate::manager::event::EventKind;
 use crate::manager::{Failure, PluginEvent, Socket};
 use crate::time::Time;
+use crate::watch;
 
 /// What to probe, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub struct Options {
 pub struct Report {
     /// The findings about each socket, by its path.
     pub sockets: BTreeMap<Arc<Path>, Probed>,
-    /// The directories that could not be read as a whole, each with its problem.
-    pub problems: Vec<String>,
+    /// What kept directories from being watched or read as a whole.
+    pub problems: Vec<watch::Report>,
 }
 
 /// The findings about a socket.
@@ -83,6 +84,40 @@ pub enum Outcome {
     ClosedAtOnce,
     /// The plugin is acceptable, but nothing listens at its endpoint.
     EndpointUnavailable,
+}
+
+impl Outcome {
+    /// Returns the exit status for the outcome, its name, its text, and what may help.
+    pub fn describe(self) -> (u8, &'static str, &'static str, &'static str) {
+        match self {
+            Self::WouldRegister => (0, "WouldRegister", "the plugin would be registered", ""),
+            Self::WouldRefuse => (5, "WouldRefuse", "the plugin would be refused", ""),
+            Self::NotARegistrationService => (
+                6,
+                "NotARegistrationService",
+                "this is not a plugin registration service",
+                "probe the socket in the plugins directory",
+            ),
+            Self::Unreachable => (
+                7,
+                "Unreachable",
+                "the plugin does not answer",
+                "check that it is running and listens on this socket",
+            ),
+            Self::ClosedAtOnce => (
+                8,
+                "ClosedAtOnce",
+                "the connection was closed before any data was received",
+                "configure the plugin to serve this socket without TLS",
+            ),
+            Self::EndpointUnavailable => (
+                9,
+                "EndpointUnavailable",
+                "nothing listens at the plugin's endpoint",
+                "check that it listens there, and --map-path",
+            ),
+        }
+    }
 }
 
 /// Probes a socket, or the sockets in a directory. Each step is passed to `show` with the path of
@@ -147,7 +182,7 @@ impl Probe<'_> {
             while let Some(event) = self.plugins.poll_event() {
                 match event {
                     Event::Plugin(event) => self.note(&event),
-                    Event::Directory(report) => self.report.problems.push(report.to_string()),
+                    Event::Directory(report) => self.report.problems.push(*report),
                 }
             }
             let sockets = self.plugins.manager().sockets().map(Socket::path);
