@@ -191,7 +191,6 @@ pub(super) fn type_of<'a>(plugin: &'a Plugin, manager: &Manager) -> &'a str {
 fn limit_of(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooManySockets => "sockets",
-        Problem::TooManySocketsBelow(_) => "directory_sockets",
         Problem::TooManyDirectories => "directories",
         Problem::TooManyNames => "names",
         Problem::TooDeep => "depth",
@@ -214,14 +213,13 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
 }
 
 /// The limits that are counted, whether or not they were hit.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 11] = [
     "operations",
     "descriptors",
     "programs",
     "memory",
     CLIENTS,
     "sockets",
-    "directory_sockets",
     "directories",
     "names",
     "depth",

@@ -73,7 +73,7 @@ impl Event {
     pub fn message(&self) -> String {
         match self {
             Self::Plugin(event) => event.message().to_string(),
-            Self::Directory(report) => report.message().to_string(),
+            Self::Directory(report) => report.message(),
         }
     }
 

@@ -419,10 +419,6 @@ pub const SCAN_PAUSES: Backoff = Backoff {
 /// (kubelet: does not notice lost events).
 pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
-/// The time after its pause without a change, after which a directory starts with the first pause
-/// again.
-pub const SCAN_CALM: Duration = Duration::from_secs(60);
-
 /// The pauses between examinations of a known name that changes all the time (kubelet: examines no
 /// name twice). A plugin that restarts takes longer than the first to bind its socket.
 pub const EXAMINE_PAUSES: Backoff = Backoff {
@@ -430,8 +426,9 @@ pub const EXAMINE_PAUSES: Backoff = Backoff {
     cap: Duration::from_secs(1),
 };
 
-/// The time after its pause without a change, after which a name starts with the first pause again.
-pub const EXAMINE_CALM: Duration = Duration::from_secs(10);
+/// The time after the end of a pause without a change, after which a directory or a name starts
+/// with the first pause again.
+pub const PAUSE_CALM: Duration = Duration::from_secs(10);
 
 /// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
@@ -455,9 +452,9 @@ pub const MAX_DIRECTORIES: usize = 1024;
 pub const MAX_NAMES: usize = 16_384;
 
 /// The most names of one directory that are examined, because they may be plugin sockets: those of
-/// sockets and of symbolic links, which count twice (kubelet: no limit). A directory is read in one
-/// turn of the loop: 1,024 links take 13 ms.
-pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS;
+/// sockets and of symbolic links, which count twice (kubelet: no limit). One directory leaves room
+/// for others, and is read in one turn of the loop: 768 links take 10 ms.
+pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS / 4 * 3;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times
 /// (kubelet: does not notice).

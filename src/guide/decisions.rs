@@ -92,11 +92,16 @@
 //!   mount does not return. The kernel resolves the path, on one mount or from its cache. Given up:
 //!   a resolver of our own, which followed links across mounts on every kernel, and refused a link
 //!   to an idle automount before that mounts anything.
-//! - **A quota of sockets for each directory.** One that is full leaves room for the others. Given
-//!   up: sockets on which nothing listens make room for others.
-//! - **A socket has one path.** A further path to it is ignored until the first one is removed, and
-//!   then a new socket. Given up: a plugin whose first path is removed or renamed stays registered
-//!   through the other one.
+//! - **A quota of sockets for each directory**, and one for all. A directory that is full leaves
+//!   room for the others. Given up: quotas of whole parts of the tree; sockets on which nothing
+//!   listens make room for others.
+//! - **A socket has one path.** A further path to it is ignored; when the first one is removed, the
+//!   directory of the further one is scanned, and it is a new socket. Given up: a plugin whose
+//!   first path is removed or renamed stays registered through the other one; a memory of all such
+//!   paths, so one in a third directory is found by the next resync.
+//! - **A directory under two paths is watched under one**, and the other is tried again after 1 s
+//!   to 60 s. Given up: following two directories that are exchanged at once; their sockets are
+//!   found at their new paths within 1 s.
 //! - **A socket that was removed is forgotten.** Given up: a watch over its process for five
 //!   seconds, for a warning that it still runs.
 //!

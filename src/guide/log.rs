@@ -124,13 +124,11 @@
 //!   DirectoryLimited): Sockets below that depth are not found. Move them up.
 //! - `there are more than {count} plugin sockets; the rest are ignored` (warn, DirectoryLimited):
 //!   The limit for all directories is reached. Remove dead sockets; `plugind doctor` lists them.
-//! - `there are more than {count} plugin sockets in this part of the tree; the rest are ignored`
-//!   (warn, DirectoryLimited): One directory holds too many. Remove dead sockets, and find the
-//!   program that creates them.
 //! - `there are more than {count} directories; the rest are ignored` (warn, DirectoryLimited):
 //!   Sockets in further directories are not found. Remove directories that do not belong there.
-//! - `it contains more than {count} names; the rest are ignored` (warn, DirectoryLimited): Sockets
-//!   among the other names are not found. Remove files that do not belong there.
+//! - `it contains more than {count} names, or {count} that may be sockets; the rest are ignored`
+//!   (warn, DirectoryLimited): Sockets among the other names are not found. Remove files that do not
+//!   belong there, and find the program that creates them.
 //!
 //! # Sockets and registration
 //!

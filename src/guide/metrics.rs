@@ -55,9 +55,9 @@
 //! - `plugind_limit_hits_total`: something had to wait or was refused because of a limit:
 //!   `operations` (a socket waits for its turn), `descriptors` (too few file descriptors),
 //!   `programs` (a program waits), `memory` (a call fails or a list is rejected, because of the
-//!   memory budget), `clients` (of the API socket), `sockets`, `directory_sockets`,
-//!   `directories`, `names` and `depth` (of directories,
-//!   [`operator`](super::operator)), `inotify_watches` and `inotify_instances` (of the user).
+//!   memory budget), `clients` (of the API socket), `sockets`, `directories`, `names` and `depth`
+//!   (of directories, [`operator`](super::operator)), `inotify_watches` and `inotify_instances` (of
+//!   the user).
 //! - `plugind_rescans_total`: requests to read every directory again: `overflow` (the kernel has
 //!   dropped events), `resync` (every five minutes), `request` (by the user).
 //! - `plugind_directory_watched`: 1 if the kernel reports changes of the directory, and 0 if it is

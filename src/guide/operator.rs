@@ -57,10 +57,8 @@
 //! | limit | value |
 //! |---|---|
 //! | sockets in total | 2,048 |
-//! | sockets in a plugins directory itself | 1,536 |
-//! | sockets in one of its subdirectories, with everything below it | 512 |
 //! | names of one directory that are read | 16,384 |
-//! | names of sockets among them, of which a symbolic link counts as two | 2,048 |
+//! | names of sockets among them, of which a symbolic link counts as two | 1,536 |
 //! | directories | 1,024 |
 //! | levels of subdirectories | 16 |
 //!

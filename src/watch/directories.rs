@@ -51,7 +51,7 @@ impl Watch {
         roots.chain(troubled).map(|path| {
             let problem = self.tree.problem(path);
             let state = match problem {
-                None if !self.tree.is_listed(path) => DirectoryState::Lost,
+                None if !self.tree.get(path).is_some_and(|it| it.is_listed) => DirectoryState::Lost,
                 None => DirectoryState::Watched,
                 Some(problem) if problem.is_polled() => DirectoryState::Polled,
                 Some(problem) if problem.is_limit() => DirectoryState::Watched,

@@ -1,10 +1,6 @@
 //! Events that the kernel reports about a watched directory. Pure: decoded by the shell.
 
 use std::ffi::OsString;
-use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
-
-use crate::escape;
 
 /// The kernel's number for one watch. An inotify instance does not reuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,21 +38,4 @@ pub enum Event {
     },
     /// The queue was full and an unknown number of events was lost (`IN_Q_OVERFLOW`).
     Overflowed,
-}
-
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, watch, name) = match self {
-            Self::Appeared { watch, name, .. } => ("appeared", watch, Some(name)),
-            Self::Vanished { watch, name } => ("vanished", watch, Some(name)),
-            Self::Moved { watch } => ("moved", watch, None),
-            Self::Unwatched { watch } => ("unwatched", watch, None),
-            Self::Overflowed => return f.write_str("overflowed"),
-        };
-        write!(f, "{what} watch={}", watch.0)?;
-        match name {
-            Some(name) => write!(f, " name={:?}", escape::bytes(name.as_bytes())),
-            None => Ok(()),
-        }
-    }
 }

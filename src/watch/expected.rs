@@ -5,7 +5,8 @@
 //! of the sockets below it is unknown: they stay expected, and the directory is reported with their
 //! number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,41 +14,17 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     /// Sorted as `Path` is, so that all paths below one directory are adjacent.
-    paths: Vec<Arc<Path>>,
+    pub(super) paths: BTreeSet<Arc<Path>>,
     /// The number of sockets that each directory was last reported with.
     reported: BTreeMap<Arc<Path>, usize>,
 }
 
 impl Expected {
-    /// Creates a set that expects exactly these sockets.
-    pub(super) fn new(mut paths: Vec<Arc<Path>>) -> Self {
-        paths.sort_unstable();
-        Self {
-            paths,
-            reported: BTreeMap::new(),
-        }
-    }
-
-    /// Stops expecting the socket. Returns whether it was expected.
-    pub(super) fn remove(&mut self, path: &Path) -> bool {
-        let place = self.paths.binary_search_by(|it| (**it).cmp(path));
-        if let Ok(place) = place {
-            self.paths.remove(place);
-        }
-        place.is_ok()
-    }
-
     /// Returns the expected sockets below a directory, at any depth, and at the path itself.
-    pub(super) fn below(&self, dir: &Path) -> &[Arc<Path>] {
-        let start = self.paths.partition_point(|path| **path < *dir);
-        let rest = &self.paths[start..];
-        &rest[..rest.partition_point(|path| path.starts_with(dir))]
-    }
-
-    /// Returns the expected sockets that no root leads to.
-    pub(super) fn outside(&self, is_covered: impl Fn(&Path) -> bool) -> Vec<Arc<Path>> {
-        let outside = self.paths.iter().filter(|path| !is_covered(path));
-        outside.cloned().collect()
+    pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Arc<Path>> {
+        let from_there = (Bound::Included(dir), Bound::Unbounded);
+        let paths = self.paths.range::<Path, _>(from_there);
+        paths.take_while(move |path| path.starts_with(dir))
     }
 
     /// Records that `count` sockets below a directory stay expected. Returns whether this has to be
@@ -72,9 +49,12 @@ mod tests {
     #[test]
     fn what_is_below_a_directory_is_found_by_whole_names() {
         let all = ["/p/a/x", "/p/a.b", "/p/a/b/y", "/p/b", "/q", "/p-q"].map(path);
-        let mut expected = Expected::new(all.to_vec());
+        let mut expected = Expected {
+            paths: all.into_iter().collect(),
+            ..Expected::default()
+        };
         let below = |expected: &Expected, dir: &str| {
-            let below = expected.below(Path::new(dir)).iter();
+            let below = expected.below(Path::new(dir));
             below.map(|it| it.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(
@@ -83,9 +63,7 @@ mod tests {
         );
         assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y", "/p/a/x"]);
         assert_eq!(below(&expected, "/q"), ["/q"]);
-        let is_covered = |path: &Path| path.starts_with("/p") || path.starts_with("/q");
-        assert_eq!(expected.outside(is_covered), [path("/p-q")]);
-        assert!(expected.remove(Path::new("/p/a/x")) && !expected.remove(Path::new("/p/a/x")));
+        expected.paths.remove(Path::new("/p/a/x"));
         assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y"]);
     }
 }

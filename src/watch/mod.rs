@@ -19,9 +19,10 @@
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
 //!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
-//! - One socket has one path, whatever links lead to it: the first that is seen, or the socket's
-//!   own rather than a symbolic link. Others are ignored, and examined when that one goes
-//!   (`sockets`).
+//! - One socket is one plugin and has one path, whatever links lead to it: the first that is seen,
+//!   or the socket's own rather than a symbolic link, because the kernel does not report for the
+//!   link that the socket is replaced. Another path is logged and ignored; when the first one goes,
+//!   the other's directory is scanned.
 //! - Seeing the same identity twice changes nothing. Another identity under a known path is found
 //!   again: for the manager it is a new generation. A path whose identity is doubted is examined
 //!   again, and a path that cannot be examined keeps its last known state.
@@ -33,10 +34,10 @@
 //! - A name that an event or a listing reports as gone is examined first: another file may exist
 //!   there by then, or the same one again (`RENAME_EXCHANGE`).
 //! - The work is bounded, however often something changes: one scan of a directory is wanted at a
-//!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`). What
-//!   concerns all directories is done in rounds, after a pause that stays short (`rounds`). The
-//!   shell reads a directory at once, up to a limit, and decides how many outputs it carries out in
-//!   one turn.
+//!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`), as does the
+//!   examination of a name. What concerns all directories is done in rounds, after a pause that
+//!   stays short (`rounds`). The shell reads a directory at once, up to a limit, and decides how
+//!   many outputs it carries out in one turn.
 //! - A directory with a problem is reported once. If time can help, it is tried again: on the tick,
 //!   or, if a limit is exceeded, after a pause that doubles. The rest of the tree is still
 //!   followed. If no directory can be watched at all, all of them are followed by scans, and only
@@ -53,11 +54,9 @@ mod output;
 mod path;
 mod pauses;
 mod problem;
-mod requests;
 mod roots;
 mod rounds;
 mod scanned;
-mod sockets;
 mod tree;
 
 #[cfg(test)]
@@ -81,10 +80,9 @@ pub use self::output::{Output, Place, Report};
 use self::path::split;
 use self::pauses::Pauses;
 pub use self::problem::{Cause, Problem};
-use self::requests::{EXAMINATIONS, SCANS};
 use self::rounds::Rounds;
 pub use self::rounds::{Rescanned, RoundReason};
-use self::tree::{Child, Removed, Tree};
+use self::tree::{Child, Removed, Socket, Tree};
 
 /// The known plugin sockets below a set of directories.
 #[derive(Debug)]
@@ -94,7 +92,9 @@ pub struct Watch {
     expected: Expected,
     /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
-    /// The paths that were examined because of a change or a doubt, and their pauses.
+    /// The known names that were examined because of a change, and the paths whose identity was
+    /// doubted, and their pauses. inotify does not report a change of the file behind a name: a
+    /// link that now leads to another socket. A dial notices it.
     examinations: Pauses,
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
@@ -111,9 +111,9 @@ impl Watch {
             tree: Tree::default(),
             outputs: VecDeque::new(),
             expected: Expected::default(),
-            scans: Pauses::new(SCANS),
-            examinations: Pauses::new(EXAMINATIONS),
-            rounds: Rounds::default(),
+            scans: Pauses::new(config::SCAN_PAUSES),
+            examinations: Pauses::new(config::EXAMINE_PAUSES),
+            rounds: Rounds::at_start(),
             retry_at: None,
             resync_at: None,
         };
@@ -121,10 +121,9 @@ impl Watch {
             let root = Arc::from(root);
             if !watch.tree.contains(&root) {
                 watch.tree.add_root(&root);
-                watch.want_scan(root, Place::MissingRoot);
+                watch.want_scan(root, true);
             }
         }
-        watch.rounds = Rounds::at_start(watch.outputs.len());
         watch
     }
 
@@ -132,7 +131,7 @@ impl Watch {
     /// are reported as lost, each once its directory has been listed completely. Sockets below none
     /// of the roots are lost at once: a root that is added later does not wait for them.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
-        self.expected = Expected::new(sockets);
+        self.expected.paths.extend(sockets);
         self.lose_uncovered();
     }
 
@@ -149,14 +148,10 @@ impl Watch {
                 self.on_scanned(&dir, watch, entries, now);
             }
             Input::Examined { path, kind } => {
+                self.rounds.count_answer();
                 self.on_examined(&path, kind, now);
             }
-            Input::Doubted { path } => {
-                // Nothing is examined below a directory that was given up.
-                if self.tree.contains(split(&path).0) {
-                    self.examine_again(path, now);
-                }
-            }
+            Input::Doubted { path } => self.examine_again(path, now),
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
         }
         self.check_invariants();
@@ -172,16 +167,13 @@ impl Watch {
         }
         self.begin_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
-            for (dir, place) in self.tree.take_retries(now) {
-                self.want_scan(dir, place);
+            for dir in self.tree.take_retries(now) {
+                self.want_scan(dir, true);
             }
             self.retry_at = self.tree.next_retry();
         }
         for dir in self.scans.take_due(now) {
-            if self.tree.contains(&dir) {
-                let place = self.place(&dir);
-                self.want_scan(dir, place);
-            }
+            self.want_scan(dir, false);
         }
         for path in self.examinations.take_due(now) {
             self.examine(path);
@@ -194,13 +186,7 @@ impl Watch {
         let pauses = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
         let times = [self.retry_at, self.resync_at, round];
-        let times = times.into_iter().chain(pauses);
-        times.flatten().min()
-    }
-
-    /// Returns whether [`Watch::poll_output`] may return an output.
-    pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty()
+        times.into_iter().chain(pauses).flatten().min()
     }
 
     /// Returns the least number of pending outputs. While it is high, events should stay in the
@@ -217,16 +203,19 @@ impl Watch {
                 self.outputs.shrink_to(config::IDLE_QUEUE_CAPACITY);
                 return None;
             };
-            match &output {
-                // The watch has moved with its directory, and serves that directory under another
+            let is_needed = match &output {
+                // The watch may have moved with its directory, and serve that one under another
                 // path.
-                Output::Unwatch { watch } if self.tree.watched_by(*watch).is_some() => {}
-                // The directory has been given up meanwhile.
-                Output::Scan { dir, .. } if !self.tree.contains(dir) => {}
-                _ => {
-                    self.rounds.count_output(&output);
-                    return Some(output);
-                }
+                Output::Unwatch { watch } => self.tree.watched_by(*watch).is_none(),
+                // A directory may have been given up meanwhile.
+                Output::Scan { dir, .. } => self.tree.contains(dir),
+                Output::Examine { path } => self.tree.contains(split(path).0),
+                Output::Report(report) => self.tree.contains(report.dir()),
+                Output::Found { .. } | Output::Lost { .. } => true,
+            };
+            self.rounds.count_output(&output, is_needed);
+            if is_needed {
+                return Some(output);
             }
         }
     }
@@ -258,21 +247,15 @@ impl Watch {
         let Some(dir) = self.tree.watched_by(watch) else {
             return; // The directory has been given up meanwhile.
         };
-        if is_hidden(name) {
-            let path = path::join(&dir, name);
-            return log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
-        }
         let path = path::join(&dir, name);
-        if !is_directory {
-            if self.is_known(&dir, name) {
-                self.examine_again(path, now);
-            } else {
-                self.examine(path);
-            }
-        } else if self.tree.contains(&path) {
-            self.rescan(path, now); // A scan has already seen it, or it is another directory.
+        if is_hidden(name) {
+            log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
+        } else if is_directory {
+            self.on_examined(&path, EntryKind::Directory, now);
+        } else if self.tree.child(&dir, name).is_some() {
+            self.examine_again(path, now);
         } else {
-            self.see_and_report(&path, EntryKind::Directory, now);
+            self.examine(path);
         }
     }
 
@@ -282,13 +265,9 @@ impl Watch {
             return;
         };
         let path = path::join(&dir, name);
-        if self.is_known(&dir, name) || !self.expected.below(&path).is_empty() {
+        if self.tree.child(&dir, name).is_some() || self.expected.below(&path).next().is_some() {
             self.examine_again(path, now);
         }
-    }
-
-    fn is_known(&self, dir: &Path, name: &OsStr) -> bool {
-        self.tree.child(dir, name).is_some()
     }
 
     fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
@@ -298,7 +277,12 @@ impl Watch {
                 self.rescan(Arc::clone(path), now);
             }
             EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory => {
-                self.see_and_report(path, kind, now);
+                let dir = split(path).0;
+                if let Err(problem) = self.see(path, kind, now) {
+                    if self.tree.problem(dir).is_none() {
+                        self.set_problem(dir, Some(problem), now);
+                    }
+                }
             }
             EntryKind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
@@ -313,109 +297,98 @@ impl Watch {
         }
     }
 
-    /// Reports the expected sockets at and below a path as lost: nothing exists there.
-    fn lose_expected(&mut self, path: &Path) {
-        for path in self.expected.below(path).to_vec() {
-            self.report_lost(path);
-        }
-    }
-
-    /// Reports an expected socket as lost.
-    fn report_lost(&mut self, path: Arc<Path>) {
-        self.expected.remove(&path);
-        self.push_lost(path);
-    }
-
-    /// Applies what is at a path, and reports a limit that it exceeds.
-    fn see_and_report(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
-        if let Err(problem) = self.see(path, kind, now) {
-            let dir = split(path).0;
-            if self.tree.problem(dir).is_none() {
-                self.set_problem(dir, Some(problem), now);
-            }
-        }
-    }
-
-    /// Applies what is at a path; the same identity as before changes nothing.
+    /// Applies what is at a path; the same as before changes nothing.
     fn see(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
         let (dir, name) = split(path);
         if !self.tree.contains(dir) {
             return Ok(()); // The directory has been given up meanwhile.
         }
-        match (self.tree.child(dir, name), kind) {
-            (
-                Some(Child::Socket { path, identity }),
-                EntryKind::Socket(seen) | EntryKind::Link(seen),
-            ) => {
-                if *identity == seen {
-                    return Ok(());
-                }
-                let path = Arc::clone(path);
-                if self.tree.known_socket(seen).is_some() {
-                    self.leave(&path, now);
-                    return self.add(path, kind, now);
-                }
-                let is_link = matches!(kind, EntryKind::Link(_));
-                let second_paths = self.tree.renew_socket(&path, seen, is_link);
-                self.push_found(path, seen);
-                self.examine_each(second_paths);
-                Ok(())
-            }
-            (known, kind) => {
-                if known.is_some() {
-                    self.leave(path, now);
-                }
-                self.add(Arc::clone(path), kind, now)
-            }
-        }
-    }
-
-    /// Adds what is at a path that is not taken yet.
-    fn add(&mut self, path: Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
-        match kind {
-            EntryKind::Socket(identity) => self.add_socket(path, identity, false, now)?,
-            EntryKind::Link(identity) => self.add_socket(path, identity, true, now)?,
+        let (identity, is_link) = match kind {
+            EntryKind::Socket(identity) => (identity, false),
+            EntryKind::Link(identity) => (identity, true),
             EntryKind::Directory => {
-                self.tree.add_directory(&path)?;
-                self.rescan(path, now);
-            }
-            EntryKind::Other | EntryKind::Unknown => {}
-        }
-        Ok(())
-    }
-
-    /// Adds the socket at a path that is not taken yet, unless it is known under another path. The
-    /// socket itself is preferred to a symbolic link that leads to it: the kernel does not report
-    /// for the link that the socket is replaced.
-    fn add_socket(
-        &mut self,
-        path: Arc<Path>,
-        identity: Identity,
-        is_link: bool,
-        now: Time,
-    ) -> Result<(), Problem> {
-        if let Some(known) = self.tree.known_socket(identity).cloned() {
-            if is_link || !known.is_link {
-                if self.tree.add_second_path(identity, &path) {
-                    log::info!(
-                        "{}: ignored, because it leads to the socket known as {}",
-                        escape::path(&path),
-                        escape::path(&known.path)
-                    );
+                match self.tree.child(dir, name) {
+                    Some(Child::Directory) => return Ok(()),
+                    Some(Child::Socket(_)) => self.leave(path, now),
+                    None => {}
                 }
-                if self.expected.remove(&path) {
-                    self.push_lost(path);
-                }
+                self.tree.add_directory(path)?;
+                self.rescan(Arc::clone(path), now);
                 return Ok(());
             }
-            self.leave(&known.path, now);
-            self.examine(known.path);
+            EntryKind::Other | EntryKind::Unknown => return Ok(()),
+        };
+        match self.tree.child(dir, name) {
+            Some(Child::Socket(known)) if known == identity => return Ok(()),
+            Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
+                // It is found again, without being lost.
+                for replaced in self.tree.remove(path).sockets {
+                    self.rescan_each(replaced.other_path_in, now);
+                }
+            }
+            Some(_) => self.leave(path, now),
+            None => {}
         }
-        self.tree.add_socket(&path, identity, is_link)?;
-        self.expected.remove(&path);
-        self.lose_expected(&path); // Nothing is below a socket.
-        self.push_found(path, identity);
+        self.add_socket(path, identity, is_link)
+    }
+
+    /// Adds the socket at a path that is not taken, unless it is known under another path.
+    fn add_socket(
+        &mut self,
+        path: &Arc<Path>,
+        identity: Identity,
+        is_link: bool,
+    ) -> Result<(), Problem> {
+        let mut other_path_in = None;
+        if let Some(known) = self.tree.socket(identity).cloned() {
+            if is_link || !known.is_link {
+                self.ignore_other_path(path, identity);
+                return Ok(());
+            }
+            other_path_in = self.tree.known(split(&known.path).0);
+            self.tree.remove(&known.path);
+            self.outputs.push_back(Output::Lost { path: known.path });
+        }
+        let socket = Socket {
+            path: Arc::clone(path),
+            is_link,
+            other_path_in,
+        };
+        self.tree.add_socket(identity, socket)?;
+        self.expected.paths.remove(path);
+        self.lose_expected(path); // Nothing is below a socket.
+        let path = Arc::clone(path);
+        self.outputs.push_back(Output::Found { path, identity });
         Ok(())
+    }
+
+    /// Ignores another path to a known socket, and logs that once for a directory.
+    fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
+        let dir = self.tree.known(split(path).0);
+        if let Some(known) = self.tree.socket(identity) {
+            if known.other_path_in != dir {
+                known.other_path_in = dir;
+                log::info!(
+                    "{}: ignored, because it leads to the socket known as {}",
+                    escape::path(path),
+                    escape::path(&known.path)
+                );
+            }
+        }
+        if self.expected.paths.remove(path) {
+            self.outputs.push_back(Output::Lost {
+                path: Arc::clone(path),
+            });
+        }
+    }
+
+    /// Reports the expected sockets at and below a path as lost: nothing exists there.
+    fn lose_expected(&mut self, path: &Path) {
+        let gone: Vec<_> = self.expected.below(path).cloned().collect();
+        for path in gone {
+            self.expected.paths.remove(&path);
+            self.outputs.push_back(Output::Lost { path });
+        }
     }
 
     /// Removes a path, and everything below it if it is a directory.
@@ -426,62 +399,89 @@ impl Watch {
     }
 
     fn announce(&mut self, removed: Removed, now: Time) {
-        if removed.is_scan_wanted {
-            self.drop_scans();
+        for socket in removed.sockets {
+            self.outputs.push_back(Output::Lost { path: socket.path });
+            self.rescan_each(socket.other_path_in, now);
         }
-        for dir in &removed.dirs {
-            self.rescan_each(self.tree.same_as(dir), now);
-        }
-        for path in removed.sockets {
-            self.push_lost(path);
-        }
-        self.examine_each(removed.second_paths);
         let unwatch = removed.watches.into_iter();
         self.outputs
             .extend(unwatch.map(|watch| Output::Unwatch { watch }));
     }
 
-    fn on_dir_gone(&mut self, dir: &Path, problem: Problem, now: Time) {
-        if self.tree.is_root(dir) {
-            self.give_up_children(dir, problem, now);
-        } else {
-            self.leave(dir, now);
-        }
-    }
-
-    /// Keeps the directory itself, with its problem, and forgets everything below it.
-    fn give_up_children(&mut self, dir: &Path, problem: Problem, now: Time) {
-        let removed = self.tree.clear(dir);
-        self.announce(removed, now);
-        self.rescan_each(self.tree.same_as(dir), now);
-        self.lose_expected(dir);
-        self.set_problem(dir, Some(problem), now);
-    }
-
     fn set_problem(&mut self, dir: &Path, problem: Option<Problem>, now: Time) {
-        match problem.as_ref().filter(|it| it.is_worth_retrying()) {
-            Some(problem) => {
+        let Some(known) = self.tree.get_mut(dir) else {
+            return;
+        };
+        (known.retry_at, known.retry_pause) = match &problem {
+            Some(problem) if problem.may_last() => {
+                let pause = config::LIMITED_RETRY.after(known.retry_pause);
+                (Some(now + pause), Some(pause))
+            }
+            Some(problem) if problem.is_worth_retrying() => {
+                // All are tried again on the same tick.
                 let latest = now + config::WATCH_RETRY;
                 let tick = self.retry_at.filter(|at| now < *at && *at <= latest);
-                let tick = tick.unwrap_or(latest);
-                let at = self.tree.retry(dir, problem.is_limit(), tick, now);
-                self.retry_at = Some(self.retry_at.map_or(at, |next| next.min(at)));
+                (tick.or(Some(latest)), None)
             }
-            None => self.tree.do_not_retry(dir),
-        }
-        if self.tree.problem(dir) == problem.as_ref() {
-            return;
-        }
-        let is_news = self.tree.set_problem(dir, problem.clone());
-        let report = match problem {
-            Some(problem) => Report::Trouble {
-                dir: dir.into(),
-                problem,
-            },
-            None => Report::Recovered { dir: dir.into() },
+            _ => (None, None),
         };
-        if is_news {
-            self.outputs.push_back(Output::Report(report));
+        self.retry_at = [self.retry_at, known.retry_at].into_iter().flatten().min();
+        if self.tree.set_problem(dir, problem.clone()) {
+            let dir = dir.into();
+            self.outputs.push_back(Output::Report(match problem {
+                Some(problem) => Report::Trouble { dir, problem },
+                None => Report::Recovered { dir },
+            }));
+        }
+    }
+
+    /// Scans a directory that has changed: now, or after a pause if that was done a moment ago.
+    fn rescan(&mut self, dir: Arc<Path>, now: Time) {
+        if self.scans.ask(&dir, now) {
+            self.want_scan(dir, false);
+        }
+    }
+
+    fn rescan_each(&mut self, dirs: impl IntoIterator<Item = Arc<Path>>, now: Time) {
+        for dir in dirs {
+            self.rescan(dir, now);
+        }
+    }
+
+    /// Scans a directory, unless a scan is pending. A root that is missing is created first if
+    /// `is_missing`.
+    fn want_scan(&mut self, dir: Arc<Path>, is_missing: bool) {
+        let Some(known) = self.tree.get_mut(&dir) else {
+            return;
+        };
+        if !std::mem::replace(&mut known.is_scan_wanted, true) {
+            let place = match known.depth {
+                0 if is_missing => Place::MissingRoot,
+                0 => Place::Root,
+                _ => Place::Below,
+            };
+            self.outputs.push_back(Output::Scan { dir, place });
+        }
+    }
+
+    /// Examines a path that has changed, or is doubted: now, or after a pause if that was done a
+    /// moment ago.
+    fn examine_again(&mut self, path: Arc<Path>, now: Time) {
+        if self.examinations.ask(&path, now) {
+            self.examine(path);
+        }
+    }
+
+    /// Examines a path. A request that is still pending also covers all changes before it.
+    fn examine(&mut self, path: Arc<Path>) {
+        let octets = path.as_os_str();
+        let is_this = |output: &Output| {
+            // Comparing `Path`s takes ten times as long.
+            matches!(output, Output::Examine { path } if path.as_os_str() == octets)
+        };
+        let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);
+        if !last.any(is_this) {
+            self.outputs.push_back(Output::Examine { path });
         }
     }
 
@@ -500,6 +500,10 @@ const HIDDEN: &str = "the name begins with a dot";
 
 /// The reason for ignoring a path that does not lead to a socket.
 const OTHER: &str = "it is not a socket, or does not exist any more";
+
+/// The number of latest outputs that are searched for the same path: enough for a few names that
+/// are added and removed repeatedly.
+const LAST_EXAMINATIONS: usize = 16;
 
 /// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Identity, Problem, Watch, WatchId};
+use super::{Identity, Problem, WatchId};
 use crate::escape;
 
 /// A request or a report of the watch. They are carried out in order.
@@ -109,8 +109,15 @@ impl Report {
     }
 
     /// Returns the report as one sentence, without its directory.
-    pub fn message(&self) -> impl fmt::Display + '_ {
-        Message(self)
+    pub fn message(&self) -> String {
+        match self {
+            Self::Trouble { problem, .. } => format!("{problem}; {}", problem.remedy()),
+            Self::Recovered { .. } => "directory is being watched again".to_owned(),
+            Self::Undecided { sockets, .. } => format!(
+                "cannot list the whole directory; plugins that were registered below it before the \
+                 restart stay registered until it can be listed count={sockets}"
+            ),
+        }
     }
 }
 
@@ -118,35 +125,5 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", escape::path(self.dir()), self.message())
-    }
-}
-
-struct Message<'a>(&'a Report);
-
-impl fmt::Display for Message<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Report::Trouble { problem, .. } => write!(f, "{problem}; {}", problem.remedy()),
-            Report::Recovered { .. } => f.write_str("directory is being watched again"),
-            Report::Undecided { sockets, .. } => write!(
-                f,
-                "cannot list the whole directory; plugins that were registered below it before \
-                 the restart stay registered until it can be listed count={sockets}"
-            ),
-        }
-    }
-}
-
-impl Watch {
-    /// Reports a socket.
-    pub(super) fn push_found(&mut self, path: Arc<Path>, identity: Identity) {
-        self.rounds.count_found();
-        self.outputs.push_back(Output::Found { path, identity });
-    }
-
-    /// Reports that a socket does not exist any more.
-    pub(super) fn push_lost(&mut self, path: Arc<Path>) {
-        self.rounds.count_lost();
-        self.outputs.push_back(Output::Lost { path });
     }
 }

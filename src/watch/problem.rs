@@ -4,7 +4,14 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::{config, escape};
+use self::Problem::{
+    MayNotAnswer, Missing, Nested, NotADirectory, NotCreated, NotExamined, NotRead, NotReported,
+    NotWatched, SameAs, TooDeep, TooManyDirectories, TooManyNames, TooManySockets,
+};
+use crate::config::{
+    MAX_DIRECTORIES, MAX_EXAMINED_NAMES, MAX_NAMES, MAX_SOCKETS, MAX_TREE_DEPTH, WATCH_RETRY,
+};
+use crate::escape;
 
 /// A problem with a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +32,8 @@ pub enum Problem {
     NotReported(String),
     /// Its file system has this type and may hang: the directory is not opened.
     MayNotAnswer(String),
-    /// It is a directory that is already watched under this other path.
+    /// It is a directory that is already watched under this other path: it is tried again, because
+    /// it may have been moved from there.
     SameAs(Arc<Path>),
     /// It is inside this plugins directory, or around it.
     Nested(Arc<Path>),
@@ -33,9 +41,6 @@ pub enum Problem {
     TooDeep,
     /// There are too many plugin sockets in total; the latest ones in it are ignored.
     TooManySockets,
-    /// There are more plugin sockets than this in its part of the tree, which is a root, or a
-    /// directory right below a root with everything below it. The latest ones are ignored.
-    TooManySocketsBelow(usize),
     /// There are too many directories in total; the latest ones in it are ignored.
     TooManyDirectories,
     /// It holds too many names to examine all of them.
@@ -62,39 +67,31 @@ pub enum Cause {
 impl Problem {
     /// Returns whether trying again later can help although the tree does not change.
     pub(super) fn is_worth_retrying(&self) -> bool {
-        !matches!(
-            self,
-            Self::SameAs(_) | Self::Nested(_) | Self::TooDeep | Self::MayNotAnswer(_)
-        )
+        !matches!(self, Nested(_) | TooDeep | MayNotAnswer(_))
     }
 
     /// Returns whether the directory is scanned on the tick instead of being watched, or in
     /// addition.
     pub(super) fn is_polled(&self) -> bool {
-        matches!(
-            self,
-            Self::NotWatched(_) | Self::NotExamined | Self::NotReported(_)
-        )
+        matches!(self, NotWatched(_) | NotExamined | NotReported(_))
     }
 
     /// Returns whether a limit is exceeded, which may last.
     pub(super) fn is_limit(&self) -> bool {
         matches!(
             self,
-            Self::TooDeep
-                | Self::TooManySockets
-                | Self::TooManySocketsBelow(_)
-                | Self::TooManyDirectories
-                | Self::TooManyNames
+            TooDeep | TooManyDirectories | TooManyNames | TooManySockets
         )
+    }
+
+    /// Returns whether trying again may help, but is likely to have the same result for long.
+    pub(super) fn may_last(&self) -> bool {
+        matches!(self, SameAs(_)) || self.is_limit() && *self != TooDeep
     }
 
     /// Returns whether the directory, and so everything in it, does not exist any more.
     pub(super) fn means_gone(&self) -> bool {
-        matches!(
-            self,
-            Self::Missing | Self::NotADirectory | Self::NotCreated(_)
-        )
+        matches!(self, Missing | NotADirectory | NotCreated(_))
     }
 
     /// Returns whether a directory that the user named should keep a program from starting if it
@@ -102,29 +99,24 @@ impl Problem {
     /// are still followed. A directory that can be read but not watched is scanned instead.
     pub fn prevents_start(&self) -> bool {
         let is_harmless = self.is_polled() || self.is_limit();
-        !is_harmless && !matches!(self, Self::MayNotAnswer(_))
+        !is_harmless && !matches!(self, MayNotAnswer(_))
     }
 
     /// Returns what an operator can do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Missing => "a running plugind creates it again",
-            Self::NotADirectory => "remove the file, or name another directory",
-            Self::NotCreated(cause) | Self::NotRead(cause) | Self::NotWatched(cause) => {
-                cause.remedy()
+            Missing => "a running plugind creates it again",
+            NotADirectory => "remove the file, or name another directory",
+            NotCreated(cause) | NotRead(cause) | NotWatched(cause) => cause.remedy(),
+            NotExamined => "run with -v to log which, and check their permissions",
+            NotReported(_) => "name a directory on a local file system, or accept the delay",
+            MayNotAnswer(_) => "use a local file system, or name the directory with --plugins-dir",
+            SameAs(_) => "name each directory once",
+            Nested(_) => "name directories beside each other, or the outer one alone",
+            TooDeep => "move the sockets up to a higher directory",
+            TooManySockets | TooManyDirectories | TooManyNames => {
+                "remove files that do not belong there"
             }
-            Self::NotExamined => "run with -v to log which, and check their permissions",
-            Self::NotReported(_) => "name a directory on a local file system, or accept the delay",
-            Self::MayNotAnswer(_) => {
-                "use a local file system, or name the directory with --plugins-dir"
-            }
-            Self::SameAs(_) => "name each directory once",
-            Self::Nested(_) => "name directories beside each other, or the outer one alone",
-            Self::TooDeep => "move the sockets up to a higher directory",
-            Self::TooManySockets
-            | Self::TooManySocketsBelow(_)
-            | Self::TooManyDirectories
-            | Self::TooManyNames => "remove files that do not belong there",
         }
     }
 }
@@ -145,62 +137,57 @@ impl Cause {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("it does not exist"),
-            Self::NotADirectory => f.write_str("it is not a directory"),
-            Self::NotCreated(cause) => write!(f, "it cannot be created: {cause}"),
-            Self::NotRead(cause) => write!(f, "it cannot be read: {cause}"),
-            Self::NotWatched(cause) => write!(
+            Missing => f.write_str("it does not exist"),
+            NotADirectory => f.write_str("it is not a directory"),
+            NotCreated(cause) => write!(f, "it cannot be created: {cause}"),
+            NotRead(cause) => write!(f, "it cannot be read: {cause}"),
+            NotWatched(cause) => {
+                write!(
+                    f,
+                    "it cannot be watched and is scanned every {WATCH_RETRY:?}: {cause}"
+                )
+            }
+            NotExamined => write!(
                 f,
-                "it cannot be watched and is scanned every {:?}: {cause}",
-                config::WATCH_RETRY
+                "it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}"
             ),
-            Self::NotExamined => write!(
+            NotReported(file_system) => write!(
                 f,
-                "it contains names that cannot be examined, so it is scanned every {:?}",
-                config::WATCH_RETRY
-            ),
-            Self::NotReported(file_system) => write!(
-                f,
-                "its file system does not report all changes, so it is scanned every {:?}: \
-                 file_system={}",
-                config::WATCH_RETRY,
+                "its file system does not report all changes, so it is scanned every \
+                 {WATCH_RETRY:?}: file_system={}",
                 escape::text(file_system)
             ),
-            Self::MayNotAnswer(file_system) => write!(
+            MayNotAnswer(file_system) => write!(
                 f,
                 "its file system may not answer, so it is not read: file_system={}",
                 escape::text(file_system)
             ),
-            Self::SameAs(other) => write!(f, "it is already watched as {}", escape::path(other)),
-            Self::Nested(other) => write!(
+            SameAs(other) => write!(f, "it is already watched as {}", escape::path(other)),
+            Nested(other) => write!(
                 f,
                 "it overlaps with the plugins directory {}, and none may be inside another",
                 escape::path(other)
             ),
-            Self::TooDeep => write!(
+            TooDeep => write!(
                 f,
-                "it contains directories more than {} levels deep, which are ignored",
-                config::MAX_TREE_DEPTH
+                "it contains directories more than {MAX_TREE_DEPTH} levels deep, which are ignored"
             ),
-            Self::TooManySockets => write!(
+            TooManySockets => {
+                write!(
+                    f,
+                    "there are more than {MAX_SOCKETS} plugin sockets; the rest are ignored"
+                )
+            }
+            TooManyDirectories => {
+                write!(
+                    f,
+                    "there are more than {MAX_DIRECTORIES} directories; the rest are ignored"
+                )
+            }
+            TooManyNames => write!(
                 f,
-                "there are more than {} plugin sockets; the rest are ignored",
-                config::MAX_SOCKETS
-            ),
-            Self::TooManySocketsBelow(most) => write!(
-                f,
-                "there are more than {most} plugin sockets in this part of the tree; the rest are \
-                 ignored"
-            ),
-            Self::TooManyDirectories => write!(
-                f,
-                "there are more than {} directories; the rest are ignored",
-                config::MAX_DIRECTORIES
-            ),
-            Self::TooManyNames => write!(
-                f,
-                "it contains more than {} names; the rest are ignored",
-                config::MAX_NAMES
+                "it contains more than {MAX_NAMES} names, or {MAX_EXAMINED_NAMES} that may be \
+                 sockets; the rest are ignored"
             ),
         }
     }

@@ -6,8 +6,7 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use super::path::split;
-use super::{Listing, Output, Problem, Report, Watch, WatchId, is_hidden};
+use super::{Listing, Output, Problem, Watch, WatchId, is_hidden};
 use crate::time::Time;
 
 impl Watch {
@@ -16,7 +15,8 @@ impl Watch {
     /// before.
     ///
     /// Fails, and changes nothing, if the root has a problem that would prevent a start
-    /// ([`Problem::prevents_start`]), or is known under another path ([`Problem::SameAs`]).
+    /// ([`Problem::prevents_start`]). The caller makes sure that it is neither inside another root
+    /// nor around one, and is not one under another path.
     pub fn add_root(
         &mut self,
         dir: &Arc<Path>,
@@ -24,10 +24,14 @@ impl Watch {
         entries: Result<Listing, Problem>,
         now: Time,
     ) -> Result<(), Problem> {
-        if let Some(problem) = self.prevents(dir, &watch, &entries) {
-            if let Ok(watch) = watch {
-                self.outputs.push_back(Output::Unwatch { watch });
-            }
+        let problems = [watch.as_ref().err(), entries.as_ref().err()];
+        let problem = problems
+            .into_iter()
+            .flatten()
+            .find(|it| it.prevents_start());
+        if let Some(problem) = problem.cloned() {
+            let unwatch = watch.ok().map(|watch| Output::Unwatch { watch });
+            self.outputs.extend(unwatch);
             return Err(problem);
         }
         if !self.tree.is_root(dir) {
@@ -38,34 +42,12 @@ impl Watch {
         Ok(())
     }
 
-    /// Returns the problem that keeps a directory from being a root.
-    fn prevents(
-        &self,
-        dir: &Path,
-        watch: &Result<WatchId, Problem>,
-        entries: &Result<Listing, Problem>,
-    ) -> Option<Problem> {
-        let mut roots = self.tree.roots().iter().filter(|root| ***root != *dir);
-        let is_nested = |root: &&Arc<Path>| root.starts_with(dir) || dir.starts_with(root);
-        if let Some(root) = roots.find(is_nested) {
-            return Some(Problem::Nested(Arc::clone(root)));
-        }
-        let problems = watch.as_ref().err().into_iter();
-        let mut problems = problems.chain(entries.as_ref().err());
-        if let Some(problem) = problems.find(|it| it.prevents_start()) {
-            return Some(problem.clone());
-        }
-        let watched = watch.as_ref().ok().and_then(|it| self.tree.watched_by(*it));
-        watched.filter(|other| **other != *dir).map(Problem::SameAs)
-    }
-
     /// Removes a root, if it is one. Its sockets are lost, and expected ones below it, too.
     pub fn remove_root(&mut self, dir: &Path, now: Time) {
         if !self.tree.is_root(dir) {
             return;
         }
         let removed = self.tree.remove_root(dir);
-        self.drop_requests();
         self.announce(removed, now);
         self.lose_uncovered();
         self.retry_at = self.tree.next_retry();
@@ -80,27 +62,12 @@ impl Watch {
 
     /// Reports the expected sockets as lost that no root leads to.
     pub(super) fn lose_uncovered(&mut self) {
-        for path in self.expected.outside(|path| self.covers(path)) {
-            self.report_lost(path);
+        let paths = self.expected.paths.iter();
+        let uncovered: Vec<_> = paths.filter(|path| !self.covers(path)).cloned().collect();
+        for path in uncovered {
+            self.expected.paths.remove(&path);
+            self.outputs.push_back(Output::Lost { path });
         }
-    }
-
-    /// Drops the requests and reports about directories that were given up, and their pauses.
-    fn drop_requests(&mut self) {
-        let tree = &self.tree;
-        let is_in_tree = |path: &Path| tree.contains(split(path).0);
-        self.outputs.retain(|output| match output {
-            Output::Examine { path } | Output::Found { path, .. } => is_in_tree(path),
-            Output::Report(
-                Report::Trouble { dir, .. }
-                | Report::Recovered { dir }
-                | Report::Undecided { dir, .. },
-            )
-            | Output::Scan { dir, .. } => tree.contains(dir),
-            Output::Unwatch { .. } | Output::Lost { .. } => true,
-        });
-        self.scans.retain(|dir| tree.contains(dir));
-        self.examinations.retain(is_in_tree);
     }
 }
 

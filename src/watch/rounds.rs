@@ -27,7 +27,7 @@ pub(super) struct Rounds {
     /// Whether that rescan begins with the next round.
     is_rescan_wanted: bool,
     running: Option<Running>,
-    /// The number of scans that were requested from the shell and not answered yet.
+    /// The number of requests to the shell that were not answered yet.
     unanswered: usize,
     is_first_over: bool,
     finished: Option<Rescanned>,
@@ -37,11 +37,8 @@ pub(super) struct Rounds {
 #[derive(Debug, Default)]
 struct Running {
     result: Rescanned,
-    /// The number of outputs to be carried out before the next check. Those that become obsolete
-    /// are not counted, so it may be too high.
+    /// The number of outputs to be carried out before the next check.
     outputs: usize,
-    /// Whether any of them has examined anything, and so may have caused others.
-    is_busy: bool,
     checks: usize,
 }
 
@@ -50,7 +47,7 @@ struct Running {
 pub struct Rescanned {
     /// The number that [`Watch::request_rescan`] has returned.
     pub number: u64,
-    /// The number of directories that were listed.
+    /// The number of directories that were scanned.
     pub directories: usize,
     /// The number of paths at which a socket was found that was not known, or is another one.
     pub found: usize,
@@ -84,13 +81,10 @@ impl RoundReason {
 }
 
 impl Rounds {
-    /// Creates the round of the start, for which this many scans are requested already.
-    pub(super) fn at_start(scans: usize) -> Self {
+    /// Creates the round of the start, whose scans are requested already.
+    pub(super) fn at_start() -> Self {
         Self {
-            running: Some(Running {
-                outputs: scans,
-                ..Running::default()
-            }),
+            running: Some(Running::default()),
             ..Self::default()
         }
     }
@@ -100,58 +94,48 @@ impl Rounds {
         self.is_wanted.then_some(self.pause_end)
     }
 
-    fn result(&mut self) -> Option<&mut Rescanned> {
-        self.running.as_mut().map(|running| &mut running.result)
-    }
-
-    /// Counts a directory that was listed.
-    pub(super) fn count_directory(&mut self) {
-        self.result().into_iter().for_each(|it| it.directories += 1);
-    }
-
-    /// Counts a path at which a socket was found.
-    pub(super) fn count_found(&mut self) {
-        self.result().into_iter().for_each(|it| it.found += 1);
-    }
-
-    /// Counts a path at which a socket was lost.
-    pub(super) fn count_lost(&mut self) {
-        self.result().into_iter().for_each(|it| it.lost += 1);
-    }
-
-    /// Counts a scan that was answered.
+    /// Counts a scan or an examination that was answered.
     pub(super) fn count_answer(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// Counts an output that is carried out.
-    pub(super) fn count_output(&mut self, output: &Output) {
-        self.unanswered += usize::from(matches!(output, Output::Scan { .. }));
-        if let Some(running) = &mut self.running {
-            running.outputs = running.outputs.saturating_sub(1);
-            running.is_busy |= matches!(output, Output::Scan { .. } | Output::Examine { .. });
+    /// Counts an output that is carried out, or not needed any more.
+    pub(super) fn count_output(&mut self, output: &Output, is_needed: bool) {
+        let is_request = matches!(output, Output::Scan { .. } | Output::Examine { .. });
+        self.unanswered += usize::from(is_request && is_needed);
+        if let Some(Running {
+            outputs, result, ..
+        }) = &mut self.running
+        {
+            *outputs = outputs.saturating_sub(1);
+            match output {
+                Output::Scan { .. } => result.directories += usize::from(is_needed),
+                Output::Found { .. } => result.found += 1,
+                Output::Lost { .. } => result.lost += 1,
+                _ => {}
+            }
         }
     }
 
     /// Ends the round if nothing is left to be done for it. `pending` is the number of outputs that
     /// were not carried out yet.
     pub(super) fn check_end(&mut self, pending: usize) {
-        while let Some(running) = &mut self.running {
-            if self.unanswered > 0 || running.outputs > 0 && pending > 0 {
-                return;
-            }
-            if running.is_busy && running.checks < MAX_CHECKS {
-                (running.outputs, running.is_busy) = (pending, false);
-                running.checks += 1;
-                continue;
-            }
-            if running.result.number > 0 {
-                self.finished = Some(running.result);
-            }
-            self.running = None;
-            self.is_first_over = true;
-            self.is_wanted |= self.is_rescan_wanted;
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        if self.unanswered > 0 || running.outputs > 0 {
+            return;
         }
+        if pending > 0 && running.checks < MAX_CHECKS {
+            (running.outputs, running.checks) = (pending, running.checks + 1);
+            return;
+        }
+        if running.result.number > 0 {
+            self.finished = Some(running.result);
+        }
+        self.running = None;
+        self.is_first_over = true;
+        self.is_wanted |= self.is_rescan_wanted;
     }
 }
 
@@ -198,20 +182,13 @@ impl Watch {
         self.rounds.is_wanted = false;
         self.rounds.pause_end = now + config::ROUND_PAUSE;
         for dir in self.tree.paths_from_roots() {
-            let place = self.place(&dir);
-            self.want_scan(dir, place);
+            self.want_scan(dir, false);
         }
         let rounds = &mut self.rounds;
         if rounds.is_rescan_wanted && rounds.running.is_none() {
             rounds.is_rescan_wanted = false;
-            rounds.running = Some(Running {
-                result: Rescanned {
-                    number: rounds.last_rescan,
-                    ..Rescanned::default()
-                },
-                outputs: self.outputs.len(),
-                ..Running::default()
-            });
+            let running = rounds.running.insert(Running::default());
+            running.result.number = rounds.last_rescan;
         }
     }
 }

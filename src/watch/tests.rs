@@ -324,7 +324,7 @@ fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
 }
 
 #[test]
-fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch() {
+fn a_directory_seen_at_its_new_path_before_its_move_is_reported_is_scanned_there_again() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok(
         "/p/old",
@@ -354,23 +354,25 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_keeps_its_watch(
         2,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.expect(&["scan /p/old", "scan /p/new/deeper"]);
-    t.scan_missing("/p/old");
-    t.expect(&["lost /p/old/a", "examine /p/new/a", "unwatch 3"]);
-    t.examine("/p/new/a", socket(1));
-    t.expect(&["found /p/new/a #1"]);
+    t.expect(&["/p/new: it is already watched as /p/old"]);
 
     t.vanished(1, "old");
-    t.expect_silence();
-    t.later();
     t.event(Event::Moved { watch: WatchId(2) });
+    t.expect(&["examine /p/old", "scan /p/old"]);
+    t.examine_gone("/p/old");
+    t.expect(&["lost /p/old/a", "unwatch 2", "unwatch 3"]);
+    t.tick();
     t.expect(&["scan /p/new"]);
     t.scan_ok(
         "/p/new",
-        2,
+        4,
         &[("a", socket(1)), ("deeper", EntryKind::Directory)],
     );
-    t.expect_silence();
+    t.expect(&[
+        "found /p/new/a #1",
+        "scan /p/new/deeper",
+        "/p/new: recovered",
+    ]);
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Node {
         if let Some(output) = self.watch.poll_output() {
             self.carry_out(output);
         }
-        self.is_starting = self.watch.has_output();
+        self.is_starting = self.watch.backlog() > 0;
         self.follow();
     }
 

@@ -307,11 +307,7 @@ const TEXTS: [(&str, &str, &str); 9] = [
         "impl fmt::Display for Failure",
         "\n}\n",
     ),
-    (
-        "src/watch/output.rs",
-        "impl fmt::Display for Message",
-        "\n}\n",
-    ),
+    ("src/watch/output.rs", "pub fn message(&self)", "\n}\n"),
     (
         "src/watch/problem.rs",
         "impl fmt::Display for Problem",

@@ -207,7 +207,7 @@ impl PluginManager {
     /// until the descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let is_any_ready = self.connections.count_ready() > 0 || self.programs.is_any_ready();
-        let is_any_ready = is_any_ready || self.watch.has_output();
+        let is_any_ready = is_any_ready || self.watch.backlog() > 0;
         if self.is_crowded() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);
         }

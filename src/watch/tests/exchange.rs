@@ -1,7 +1,6 @@
 //! Names that are exchanged, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
 
 use super::*;
-use crate::watch::scanned::MAX_DISPUTES;
 
 /// Creates a watch on `/p` with two directories of one socket each: `a` (watch 2) holds `x`, `b`
 /// (watch 3) holds `y`.
@@ -110,8 +109,8 @@ fn two_sockets_that_change_places_are_found_again() {
     t.expect(&["examine /p/a", "examine /p/b"]);
     t.examine("/p/a", socket(2));
     t.examine("/p/b", socket(1));
-    t.expect(&["lost /p/a", "found /p/b #1", "examine /p/a"]);
-    t.examine("/p/a", socket(2));
+    t.expect(&["lost /p/a", "scan root /p", "found /p/b #1"]);
+    t.scan_ok("/p", 1, &[("a", socket(2)), ("b", socket(1))]);
     t.expect(&["found /p/a #2"]);
 }
 
@@ -133,48 +132,29 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
 }
 
 #[test]
-fn two_directories_that_change_places_keep_their_watches_and_their_sockets_change_paths() {
-    // The watches are seen at their new paths in either order.
-    for first in ["/p/a", "/p/b"] {
-        let mut t = two_directories();
-        exchange_directories(&mut t, 2, 3);
-        let mut wanted = t.wants();
-        wanted.sort();
-        assert_eq!(
-            wanted,
-            ["examine /p/a", "examine /p/b", "scan /p/a", "scan /p/b"]
-        );
-        t.examine("/p/a", EntryKind::Directory);
-        let scans: &[(&str, i32, (&str, EntryKind))] =
-            &[("/p/a", 3, ("y", socket(2))), ("/p/b", 2, ("x", socket(1)))];
-        let (one, other) = match first {
-            "/p/a" => (scans[0], scans[1]),
-            _ => (scans[1], scans[0]),
-        };
-        t.scan_ok(one.0, one.1, &[one.2]);
-        t.scan_ok(other.0, other.1, &[other.2]);
-        t.examine("/p/b", EntryKind::Directory);
-        t.examine_gone("/p/a/x");
-        t.examine_gone("/p/b/y");
-        let mut wanted = t.wants();
-        // Those that were seen at both paths.
-        t.examine("/p/a/y", socket(2));
-        t.examine("/p/b/x", socket(1));
-        wanted.extend(t.wants());
-        for expected in [
-            "found /p/a/y #2",
-            "found /p/b/x #1",
-            "lost /p/a/x",
-            "lost /p/b/y",
-        ] {
-            assert_eq!(wanted.iter().filter(|it| *it == expected).count(), 1);
-        }
-        let unwatched = wanted.iter().any(|it| it.starts_with("unwatch"));
-        assert!(!unwatched, "both go on being watched: {wanted:?}");
-        t.appeared(2, "new");
-        t.appeared(3, "new");
-        t.expect(&["examine /p/b/new", "examine /p/a/new"]);
-    }
+fn two_directories_that_change_places_keep_their_watches_apart_and_their_sockets_change_paths() {
+    let mut t = two_directories();
+    exchange_directories(&mut t, 2, 3);
+    t.wants();
+    t.examine("/p/a", EntryKind::Directory);
+    t.scan_ok("/p/a", 3, &[("y", socket(2))]);
+    t.expect(&["unwatch 2", "/p/a: it is already watched as /p/b"]);
+    // The other one is not at its path any more, so its watch is free.
+    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.expect(&["unwatch 3", "examine /p/b/y"]);
+    t.examine_gone("/p/b/y");
+    t.expect(&["lost /p/b/y"]);
+    t.tick();
+    t.expect(&["scan /p/a", "scan /p/b"]);
+    t.scan_ok("/p/a", 5, &[("y", socket(2))]);
+    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.expect(&["found /p/a/y #2", "examine /p/a/x", "/p/a: recovered"]);
+    t.examine_gone("/p/a/x");
+    t.expect(&["lost /p/a/x"]);
+    t.tick();
+    t.expect(&["scan /p/b"]);
+    t.scan_ok("/p/b", 4, &[("x", socket(1))]);
+    t.expect(&["found /p/b/x #1"]);
 }
 
 #[test]
@@ -192,32 +172,6 @@ fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_not
 }
 
 #[test]
-fn directories_in_those_that_changed_places_are_scanned_although_they_have_the_same_name() {
-    let mut t = Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
-    t.scan_ok("/p/a", 2, &[("e", EntryKind::Directory)]);
-    t.scan_ok("/p/b", 3, &[("e", EntryKind::Directory)]);
-    t.scan_ok("/p/a/e", 4, &[]);
-    t.scan_ok("/p/b/e", 5, &[]);
-    t.wants();
-    t.later();
-    exchange_directories(&mut t, 2, 3);
-    t.wants();
-    t.examine("/p/a", EntryKind::Directory);
-    t.examine("/p/b", EntryKind::Directory);
-    t.scan_ok("/p/a", 3, &[("e", EntryKind::Directory)]);
-    t.scan_ok("/p/b", 2, &[("e", EntryKind::Directory)]);
-    let wanted = t.wants();
-    for scan in ["scan /p/a/e", "scan /p/b/e"] {
-        assert!(wanted.contains(&scan.to_owned()), "{wanted:?}");
-    }
-    t.scan_ok("/p/a/e", 5, &[]);
-    t.scan_ok("/p/b/e", 4, &[]);
-    t.wants();
-    t.appeared(5, "new");
-    t.expect(&["examine /p/a/e/new"]);
-}
-
-#[test]
 fn directories_that_change_places_between_two_scans_end_with_their_own_watches() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
@@ -232,43 +186,4 @@ fn directories_that_change_places_between_two_scans_end_with_their_own_watches()
     t.appeared(2, "new");
     t.appeared(3, "new");
     t.expect(&["examine /p/a/new", "examine /p/b/new"]);
-}
-
-#[test]
-fn a_directory_that_is_mounted_in_two_places_is_watched_in_one_and_the_other_is_reported() {
-    let mut t = Timeline::scanned(&[("a", EntryKind::Directory), ("b", EntryKind::Directory)]);
-    let mut scans = 0;
-    let mut reports = Vec::new();
-    while t.watch.has_output() || t.watch.poll_timeout() < Some(Time::ZERO + config::WATCH_RETRY) {
-        let Some(output) = t.watch.poll_output() else {
-            t.tick();
-            continue;
-        };
-        match &output {
-            Output::Scan { dir, .. } if **dir != *Path::new("/p") => {
-                scans += 1;
-                let dir = dir.display().to_string();
-                t.scan_ok(&dir, 2, &[("x", socket(1))]);
-            }
-            Output::Report(_) => reports.push(describe(&output)),
-            _ => {}
-        }
-    }
-    assert_eq!(reports, ["/p/a: it is already watched as /p/b"]);
-    assert!(scans <= 2 * usize::from(MAX_DISPUTES) + 2, "{scans}");
-    t.expect_rest();
-
-    // The resync has the same result, and the other directory is scanned when the watch is free.
-    t.tick();
-    t.expect(&["scan root /p", "scan /p/a", "scan /p/b"]);
-    t.scan_ok("/p/a", 2, &[("x", socket(1))]);
-    t.scan_ok("/p/b", 2, &[("x", socket(1))]);
-    t.expect_silence();
-    t.later();
-    t.vanished(1, "b");
-    t.examine_gone("/p/b");
-    let wanted = t.wants();
-    assert!(wanted.contains(&"scan /p/a".to_owned()), "{wanted:?}");
-    t.scan_ok("/p/a", 4, &[("x", socket(1))]);
-    t.expect(&["found /p/a/x #1", "/p/a: recovered"]);
 }

@@ -1,11 +1,11 @@
-//! The limits on the sockets of one part of the tree and of all.
+//! The limits on the sockets of one directory and of all.
 
 use std::ops::RangeInclusive;
 
 use super::*;
 
-const MOST_BELOW: u64 = config::MAX_SOCKETS as u64 / 4;
-const MOST_IN_ROOT: u64 = config::MAX_SOCKETS as u64 - MOST_BELOW;
+/// The most sockets in one directory.
+const MOST: u64 = config::MAX_EXAMINED_NAMES as u64;
 
 /// Returns a listing of sockets with these inode numbers.
 fn sockets(inodes: RangeInclusive<u64>) -> Listing {
@@ -32,57 +32,29 @@ impl Timeline {
     }
 }
 
-/// Creates a watch on `/p` whose directory `sub` holds the most sockets allowed, from 1 on.
-fn full_sub() -> Timeline {
-    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
-    t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST_BELOW)));
-    assert_eq!(t.count(), (config::MAX_SOCKETS / 4, 0));
-    t
-}
-
 #[test]
-fn one_sub_directory_takes_no_more_than_its_part_of_the_places() {
-    let mut t = full_sub();
+fn one_directory_leaves_places_for_others() {
+    let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
+    t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
+    assert_eq!(t.count(), (config::MAX_EXAMINED_NAMES, 0));
     t.examine("/p/sub/more", socket(100_001));
     t.examine("/p/sub/still-more", socket(100_002));
-    t.expect(&[
-        "/p/sub: there are more than 512 plugin sockets in this part of the tree; the rest are \
-         ignored",
-    ]);
+    t.expect(&[&format!("/p/sub: {}", Problem::TooManyNames)]);
     t.examine("/p/beside", socket(100_003));
-    t.dir_appeared(1, "other");
-    t.expect(&["found /p/beside #100003", "scan /p/other"]);
-    t.scan_ok("/p/other", 3, &[("a", socket(100_004))]);
-    t.expect(&["found /p/other/a #100004"]);
-    // A deeper directory belongs to the same part, and the part ends with its topmost directory.
-    t.dir_appeared(2, "deeper");
-    t.scan_ok("/p/sub/deeper", 4, &[("b", socket(100_005))]);
-    assert_eq!(t.count(), (0, 0));
+    t.expect(&["found /p/beside #100003"]);
     t.vanished(1, "sub");
     t.examine_gone("/p/sub");
-    assert_eq!(t.count(), (0, config::MAX_SOCKETS / 4));
-    assert_eq!(t.watch.tree.sockets().count(), 2);
-}
-
-#[test]
-fn the_sockets_in_the_root_leave_places_for_those_below_it() {
-    let mut t = Timeline::new();
-    t.scan("/p", Ok(WatchId(1)), Ok(sockets(1..=MOST_IN_ROOT + 1)));
-    assert_eq!(t.count(), (config::MAX_SOCKETS / 4 * 3, 0));
-    t.dir_appeared(1, "sub");
-    t.scan_ok("/p/sub", 2, &[("a", socket(100_001))]);
-    assert_eq!(t.count(), (1, 0));
+    assert_eq!(t.count(), (0, config::MAX_EXAMINED_NAMES));
+    assert_eq!(t.watch.tree.sockets().len(), 1);
 }
 
 #[test]
 fn when_all_places_are_taken_what_was_found_before_stays_and_a_place_that_is_free_is_taken() {
-    let dirs = ["a", "b", "c", "d"].map(|name| (name, EntryKind::Directory));
+    let dirs = [("a", EntryKind::Directory), ("b", EntryKind::Directory)];
     let mut t = Timeline::scanned(&dirs);
-    for (n, (name, _)) in (0..).zip(dirs) {
-        let inodes = sockets(n * MOST_BELOW + 1..=(n + 1) * MOST_BELOW);
-        let watch = WatchId(2 + i32::try_from(n).unwrap());
-        t.scan(&format!("/p/{name}"), Ok(watch), Ok(inodes));
-    }
+    t.scan("/p/a", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
+    let all = config::MAX_SOCKETS as u64;
+    t.scan("/p/b", Ok(WatchId(3)), Ok(sockets(MOST + 1..=all)));
     assert_eq!(t.count(), (config::MAX_SOCKETS, 0));
     t.examine("/p/late", socket(100_001));
     t.expect(&[&format!("/p: {}", Problem::TooManySockets)]);

@@ -117,7 +117,7 @@ fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read_or_keeps_appearing(
     t.scan_missing("/p/sub");
     t.scan_missing("/p");
     t.expect(&["unwatch 2", "unwatch 1", "/p: it does not exist"]);
-    assert_eq!(t.rescanned(), Some((1, 0, 0, 0)));
+    assert_eq!(t.rescanned(), Some((1, 2, 0, 0)));
 
     let mut t = Timeline::scanned(&[]);
     t.expect_silence();

@@ -28,7 +28,7 @@ fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_t
     t.expect(&["scan root /p"]);
     t.scan_ok("/p", 1, &[]);
     t.expect_rest();
-    t.now += 2 * config::SCAN_CALM;
+    t.now += 2 * config::PAUSE_CALM;
     for _ in 0..2 {
         t.event(Event::Moved { watch: WatchId(1) });
         t.expect(&["scan root /p"]);
@@ -60,7 +60,7 @@ fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
 }
 
 #[test]
-fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() {
+fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
@@ -73,14 +73,14 @@ fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned_once() 
     t.examine_gone("/p/sub");
     t.later();
     t.dir_appeared(1, "sub");
-    t.expect(&["lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
+    t.expect(&["scan /p/sub", "lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
     t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
     t.expect(&["found /p/sub/a #2"]);
     t.expect_rest();
 }
 
 #[test]
-fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_too() {
+fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_replaced() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2)), ("c", socket(3))]);
     t.expect(&["found /p/a #1", "found /p/b #2", "found /p/c #3"]);
     t.event(Event::Moved { watch: WatchId(1) });
@@ -95,12 +95,13 @@ fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_too(
         ],
     );
     t.expect(&[
-        "examine /p/a",
+        "lost /p/a",
+        "scan /p/a",
         "found /p/c #5",
         "found /p/d #4",
         "examine /p/b",
     ]);
-    t.examine("/p/a", socket(1));
+    t.scan_ok("/p/a", 2, &[]);
     t.examine_gone("/p/b");
     t.expect(&["lost /p/b"]);
     t.expect_rest();

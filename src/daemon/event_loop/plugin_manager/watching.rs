@@ -25,7 +25,7 @@ impl PluginManager {
         }
         let watch = &mut self.watch;
         self.is_inotify_ready = self.inotify.read(&mut |event| {
-            log::trace!("inotify: {event}");
+            log::trace!("inotify: {event:?}");
             watch.handle_input(watch::Input::Event(event), now);
         })?;
         Ok(())
