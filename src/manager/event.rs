@@ -7,8 +7,8 @@
 //! repeated. What only helps to debug the daemon, such as the calls of an operation, is logged at
 //! debug level and is not an event.
 //!
-//! A new kind needs a variant of [`EventKind`], its arms in `reason`, `level` and `Message`, which
-//! the compiler asks for, `has_words` if it shows words of a peer or a handler, a row in
+//! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the compiler
+//! asks for, `has_words` if it shows words of a peer or a handler, a row in
 //! `tests/manager/event_kinds.rs`, and `ByName::note` if it changes which plugin is current.
 
 use std::fmt;
@@ -198,33 +198,13 @@ impl PluginEvent {
 
     /// Returns the reason in CamelCase, as in Kubernetes events.
     pub fn reason(&self) -> &'static str {
-        match &self.kind {
-            EventKind::SocketFound => "SocketFound",
-            EventKind::SocketReplaced => "SocketReplaced",
-            EventKind::SocketLost => "SocketLost",
-            EventKind::Announced => "Announced",
-            EventKind::NotAnnounced => "NotAnnounced",
-            EventKind::SocketMissing => "SocketMissing",
-            EventKind::Registered { .. } => "Registered",
-            EventKind::Deregistered => "Deregistered",
-            EventKind::NotUndone(_) | EventKind::FailureNotUndone(_) => "DeregistrationFailed",
-            EventKind::WouldRegister(_) => "WouldRegister",
-            EventKind::WouldRefuse(_) => "WouldRefuse",
-            EventKind::NotConnected { .. } => "NotConnected",
-            EventKind::AttemptFailed { failure, .. } => failure.reason(),
-            EventKind::HandlerStalled => "HandlerStalled",
-            EventKind::OperationDropped(_) => "OperationDropped",
-            EventKind::Down { .. } => "Down",
-            EventKind::Up => "Up",
-            EventKind::PluginChanged => "PluginChanged",
-            EventKind::Promoted => "Promoted",
-            EventKind::TakenOver { .. } => "TakenOver",
-            EventKind::Reported(notice) => notice.reason,
-            EventKind::DebtDropped => "DebtDropped",
-            EventKind::ConfigReloaded(_) => "ConfigReloaded",
-            EventKind::ConfigRejected(_) => "ConfigRejected",
-            EventKind::DescriptorsShort(_) => "DescriptorsShort",
-        }
+        self.kind.class().0
+    }
+
+    /// Returns the level at which the event is logged. A failure is logged once at the level of a
+    /// warning: the same failure again is not worth an operator's time.
+    pub fn level(&self) -> Level {
+        self.kind.class().1
     }
 
     /// Returns whether the type of the event is `Warning`; otherwise it is `Normal`.
@@ -234,46 +214,6 @@ impl PluginEvent {
                 !failure.is_wanted() && !failure.is_overtaken()
             }
             _ => self.level() == Level::Warn,
-        }
-    }
-
-    /// Returns the level at which the event is logged. A failure is logged once at the level of a
-    /// warning: the same failure again is not worth an operator's time.
-    pub fn level(&self) -> Level {
-        match &self.kind {
-            EventKind::AttemptFailed { is_repeated, .. } if *is_repeated => Level::Debug,
-            EventKind::AttemptFailed { failure, .. } if failure.is_wanted() => Level::Info,
-            EventKind::AttemptFailed { failure, .. } if failure.is_overtaken() => Level::Debug,
-            EventKind::Reported(notice) => match notice.kind {
-                EventType::Normal => Level::Info,
-                EventType::Warning => Level::Warn,
-            },
-            EventKind::SocketFound
-            | EventKind::SocketReplaced
-            | EventKind::SocketLost
-            | EventKind::Announced
-            | EventKind::NotConnected { is_first: true, .. } => Level::Debug,
-            EventKind::SocketMissing
-            | EventKind::NotAnnounced
-            | EventKind::Registered { .. }
-            | EventKind::Deregistered
-            | EventKind::WouldRegister(_)
-            | EventKind::WouldRefuse(_)
-            | EventKind::NotConnected { .. }
-            | EventKind::HandlerStalled
-            | EventKind::Up
-            | EventKind::Promoted
-            | EventKind::ConfigReloaded(_) => Level::Info,
-            EventKind::NotUndone(_)
-            | EventKind::FailureNotUndone(_)
-            | EventKind::AttemptFailed { .. }
-            | EventKind::OperationDropped(_)
-            | EventKind::Down { .. }
-            | EventKind::PluginChanged
-            | EventKind::TakenOver { .. }
-            | EventKind::DebtDropped
-            | EventKind::ConfigRejected(_)
-            | EventKind::DescriptorsShort(_) => Level::Warn,
         }
     }
 
@@ -317,6 +257,53 @@ impl PluginEvent {
     /// Returns the event as one sentence, without its socket and attempt.
     pub fn message(&self) -> impl fmt::Display + '_ {
         Message(self)
+    }
+}
+
+impl EventKind {
+    /// Returns the reason and the level.
+    fn class(&self) -> (&'static str, Level) {
+        use Level::{Debug, Info, Warn};
+        match self {
+            Self::SocketFound => ("SocketFound", Debug),
+            Self::SocketReplaced => ("SocketReplaced", Debug),
+            Self::SocketLost => ("SocketLost", Debug),
+            Self::SocketMissing => ("SocketMissing", Info),
+            Self::Announced => ("Announced", Debug),
+            Self::NotAnnounced => ("NotAnnounced", Info),
+            Self::Registered { .. } => ("Registered", Info),
+            Self::Deregistered => ("Deregistered", Info),
+            Self::NotUndone(_) | Self::FailureNotUndone(_) => ("DeregistrationFailed", Warn),
+            Self::WouldRegister(_) => ("WouldRegister", Info),
+            Self::WouldRefuse(_) => ("WouldRefuse", Info),
+            Self::NotConnected { is_first: true, .. } => ("NotConnected", Debug),
+            Self::NotConnected { .. } => ("NotConnected", Info),
+            Self::AttemptFailed {
+                failure,
+                is_repeated,
+                ..
+            } => match failure.reason() {
+                reason if *is_repeated => (reason, Debug),
+                reason if failure.is_wanted() => (reason, Info),
+                reason if failure.is_overtaken() => (reason, Debug),
+                reason => (reason, Warn),
+            },
+            Self::HandlerStalled => ("HandlerStalled", Info),
+            Self::OperationDropped(_) => ("OperationDropped", Warn),
+            Self::Down { .. } => ("Down", Warn),
+            Self::Up => ("Up", Info),
+            Self::PluginChanged => ("PluginChanged", Warn),
+            Self::Promoted => ("Promoted", Info),
+            Self::TakenOver { .. } => ("TakenOver", Warn),
+            Self::Reported(notice) => match notice.kind {
+                EventType::Normal => (notice.reason, Info),
+                EventType::Warning => (notice.reason, Warn),
+            },
+            Self::DebtDropped => ("DebtDropped", Warn),
+            Self::ConfigReloaded(_) => ("ConfigReloaded", Info),
+            Self::ConfigRejected(_) => ("ConfigRejected", Warn),
+            Self::DescriptorsShort(_) => ("DescriptorsShort", Warn),
+        }
     }
 }
 
