@@ -22,6 +22,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct EndpointCall {
     id: EffectId,
+    endpoint: Arc<Path>,
     /// `None` unless it is dialled or open.
     connection: Option<Connection>,
     request: EndpointRequest,
@@ -36,7 +37,7 @@ pub(super) struct EndpointCall {
 
 /// What a handler asked for.
 #[derive(Debug)]
-pub(super) enum EndpointRequest {
+enum EndpointRequest {
     /// One reply.
     Call(Box<Call>),
     /// Any number of replies; `None` once the stream is opened.
@@ -45,23 +46,15 @@ pub(super) enum EndpointRequest {
     Connection,
 }
 
-impl EndpointRequest {
-    /// Returns the method of a unary call.
-    fn method(&self) -> &'static str {
-        match self {
-            Self::Call(call) => call.method,
-            Self::Stream(_) | Self::Connection => "",
-        }
-    }
-}
-
 /// The repetition of a call whose endpoint is not ready.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WaitForReady {
+struct WaitForReady {
     /// The time of the last repetition.
     until: Time,
-    /// The length of the next pause.
-    pause: Duration,
+    /// The length of the last pause.
+    pause: Option<Duration>,
+    /// The time of the next repetition, if the call waits for that.
+    at: Option<Time>,
 }
 
 /// What follows from a change of a call.
@@ -71,8 +64,6 @@ pub(super) enum Progress {
     Event(HandlerEvent),
     /// The last event for the handler.
     Ended(HandlerEvent),
-    /// The call is to be repeated at that time.
-    NotReady(Time),
 }
 
 impl EndpointCall {
@@ -82,34 +73,40 @@ impl EndpointCall {
         let until = ready_by.filter(|until| now < *until);
         let wait = until.map(|until| WaitForReady {
             until,
-            pause: READY_RETRY.first,
+            pause: None,
+            at: None,
         });
+        let endpoint = call.endpoint.clone();
         let request = EndpointRequest::Call(Box::new(call));
         Self {
             wait,
-            ..Self::new(id, request, deadline, now)
+            ..Self::new(id, endpoint, request, deadline, now)
         }
     }
 
     /// Creates a stream.
     pub(super) fn stream(id: EffectId, stream: Stream, now: Time) -> Self {
-        let deadline = now + stream.dial_timeout;
-        Self::new(
-            id,
-            EndpointRequest::Stream(Some(Box::new(stream))),
-            deadline,
-            now,
-        )
+        let (endpoint, deadline) = (stream.endpoint.clone(), now + stream.dial_timeout);
+        let request = EndpointRequest::Stream(Some(Box::new(stream)));
+        Self::new(id, endpoint, request, deadline, now)
     }
 
     /// Creates a connection on which no calls are made.
-    pub(super) fn connection(id: EffectId, now: Time) -> Self {
-        Self::new(id, EndpointRequest::Connection, now + DIAL_TIMEOUT, now)
+    pub(super) fn connection(id: EffectId, endpoint: Arc<Path>, now: Time) -> Self {
+        let request = EndpointRequest::Connection;
+        Self::new(id, endpoint, request, now + DIAL_TIMEOUT, now)
     }
 
-    fn new(id: EffectId, request: EndpointRequest, deadline: Time, now: Time) -> Self {
+    fn new(
+        id: EffectId,
+        endpoint: Arc<Path>,
+        request: EndpointRequest,
+        deadline: Time,
+        now: Time,
+    ) -> Self {
         Self {
             id,
+            endpoint,
             connection: None,
             request,
             began: now,
@@ -120,7 +117,7 @@ impl EndpointCall {
     }
 
     /// Dials the endpoint. If no descriptor is left, returns what follows from that.
-    pub(super) fn dial(&mut self, endpoint: &Path, context: &mut Context) -> Option<Progress> {
+    pub(super) fn dial(&mut self, context: &mut Context) -> Option<Progress> {
         let (owner, shortage, has_room) = match self.request {
             EndpointRequest::Call(_) => (Owner::Call(self.id), Shortage::Call, context.make_room()),
             EndpointRequest::Stream(_) | EndpointRequest::Connection => {
@@ -130,11 +127,11 @@ impl EndpointCall {
         };
         if !has_room {
             context.warn_of_shortage(shortage);
-            return Some(self.dial_failed(DialError::NoDescriptors, context.now));
+            return self.dial_failed(DialError::NoDescriptors, context.now);
         }
         let conn = context.connections.add(owner);
         self.connection = Some(Connection::dialling(conn));
-        let path = context.endpoint_path(endpoint);
+        let path = context.endpoint_path(&self.endpoint);
         context.outputs.push_back(Output::Dial {
             conn,
             path,
@@ -143,28 +140,32 @@ impl EndpointCall {
         None
     }
 
-    /// Returns whether it is a stream that can be opened on the connection of a call that has just
-    /// succeeded.
-    pub(super) fn may_reuse(&self, connection: &Connection, context: &Context) -> bool {
-        let client = connection.client.as_ref();
-        matches!(self.request, EndpointRequest::Stream(_))
-            && client.is_some_and(|client| !client.is_closed())
-            && context.connections.has_room_for_stream()
-    }
-
-    /// Opens the stream on that connection.
-    pub(super) fn reuse(&mut self, mut connection: Connection, context: &mut Context) {
+    /// Opens the stream on the connection of a call that has just succeeded, if that is possible.
+    /// Otherwise returns the connection.
+    pub(super) fn reuse(
+        &mut self,
+        mut connection: Connection,
+        context: &mut Context,
+    ) -> Option<Connection> {
+        let client = connection.client.as_mut().filter(|it| !it.is_closed());
+        let (Some(client), EndpointRequest::Stream(_)) = (client, &self.request) else {
+            return Some(connection);
+        };
+        if !context.connections.has_room_for_stream() {
+            return Some(connection);
+        }
+        self.begin(client, context.now);
         let owner = Owner::Stream(self.id);
         context.connections.hand_over(connection.id, owner);
-        if let Some(client) = &mut connection.client {
-            self.begin(client, context.now);
-        }
         self.connection = Some(connection);
+        None
     }
 
-    /// Removes and returns the connection of a call that has succeeded, and its endpoint.
+    /// Removes and returns the connection of a unary call that has succeeded, which may be used
+    /// again, and its endpoint.
     pub(super) fn take_idle(&mut self) -> Option<(Arc<Path>, Connection)> {
-        Some((self.endpoint()?, self.connection.take()?))
+        let connection = self.connection.take()?;
+        Some((self.endpoint.clone(), connection))
     }
 
     /// Returns the time since the handler asked for it.
@@ -172,22 +173,14 @@ impl EndpointCall {
         now.saturating_since(self.began)
     }
 
-    /// Returns the number of the effect.
-    pub(super) fn id(&self) -> EffectId {
-        self.id
-    }
-
-    /// Returns the endpoint of a call that is repeated.
-    pub(super) fn endpoint(&self) -> Option<Arc<Path>> {
-        match &self.request {
-            EndpointRequest::Call(call) => Some(call.endpoint.clone()),
-            EndpointRequest::Stream(_) | EndpointRequest::Connection => None,
-        }
-    }
-
     /// Returns whether the call has a connection.
     pub(super) fn is_open(&self) -> bool {
         self.connection.is_some()
+    }
+
+    /// Returns whether the connection leads to that endpoint.
+    pub(super) fn is_to(&self, endpoint: &Path) -> bool {
+        *self.endpoint == *endpoint
     }
 
     /// Returns the client of the connection, once it is established.
@@ -227,28 +220,20 @@ impl EndpointCall {
     }
 
     /// Returns what follows from a failed dial.
-    pub(super) fn dial_failed(&mut self, error: DialError, now: Time) -> Progress {
-        self.failed(CallFailure::Dial(error), now)
-    }
-
-    /// Returns what follows from the failure of a call, stream or connection.
-    fn failed(&mut self, failure: CallFailure, now: Time) -> Progress {
+    pub(super) fn dial_failed(&mut self, error: DialError, now: Time) -> Option<Progress> {
         self.connection = None;
         let id = self.id;
-        match self.request {
-            EndpointRequest::Call(_) => self.ended(Err(failure), now),
-            EndpointRequest::Stream(_) => Progress::Ended(HandlerEvent::StreamEnded {
+        Some(Progress::Ended(match self.request {
+            EndpointRequest::Call(_) => return self.ended(Err(CallFailure::Dial(error)), now),
+            EndpointRequest::Stream(_) => HandlerEvent::StreamEnded {
                 id,
-                result: Err(failure),
-            }),
-            EndpointRequest::Connection => {
-                let error = match failure {
-                    CallFailure::Dial(error) => Some(error),
-                    CallFailure::Call(_) => None,
-                };
-                Progress::Ended(HandlerEvent::Disconnected { id, error })
-            }
-        }
+                result: Err(CallFailure::Dial(error)),
+            },
+            EndpointRequest::Connection => HandlerEvent::Disconnected {
+                id,
+                error: Some(error),
+            },
+        }))
     }
 
     /// Returns what follows from a deadline that has passed.
@@ -258,11 +243,15 @@ impl EndpointCall {
             client.handle_timeout(now);
             return None;
         }
+        let wait = self.wait.as_mut();
+        if wait.is_some_and(|wait| wait.at.take_if(|at| *at <= now).is_some()) {
+            return self.dial(context);
+        }
         if now < self.deadline {
             return None;
         }
         self.hang_up(context);
-        Some(self.dial_failed(DialError::TimedOut, now))
+        self.dial_failed(DialError::TimedOut, now)
     }
 
     /// Returns what follows next from what the connection has received; `None` once there is
@@ -278,7 +267,7 @@ impl EndpointCall {
                 if result.is_err() {
                     self.hang_up(context);
                 }
-                return Some(self.ended(result.map_err(CallFailure::Call), now));
+                return self.ended(result.map_err(CallFailure::Call), now);
             }
             Some(grpc::Event::Closed { result, .. }) => {
                 let result = result.map_err(CallFailure::Call);
@@ -321,10 +310,10 @@ impl EndpointCall {
 
     /// Returns the next deadline.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        let connection = self.connection.as_ref()?;
-        match connection.client {
-            Some(_) => connection.deadline(),
-            None => Some(self.deadline),
+        match &self.connection {
+            Some(Connection { client: None, .. }) => Some(self.deadline),
+            Some(connection) => connection.deadline(),
+            None => self.wait?.at,
         }
     }
 
@@ -336,21 +325,25 @@ impl EndpointCall {
         }
     }
 
-    /// Returns what follows from the result of a unary call: it is repeated, or its handler gets
-    /// the result.
-    fn ended(&mut self, result: Result<Vec<u8>, CallFailure>, now: Time) -> Progress {
-        let failure = result.as_ref().err().filter(|it| is_not_ready(it));
-        let deadline = self.deadline;
+    /// Returns what follows from the result of a unary call; `None` if it is to be repeated.
+    fn ended(&mut self, result: Result<Vec<u8>, CallFailure>, now: Time) -> Option<Progress> {
+        let is_not_ready = result.as_ref().is_err_and(is_not_ready);
         let wait = self.wait.as_mut().filter(|wait| now < wait.until);
-        if let (Some(wait), Some(_)) = (wait, failure) {
-            let at = (now + wait.pause).min(wait.until);
-            wait.pause = READY_RETRY.after(Some(wait.pause));
-            if at < deadline {
-                return Progress::NotReady(at);
+        if let (Some(wait), true) = (wait, is_not_ready) {
+            let pause = READY_RETRY.after(wait.pause);
+            let at = (now + pause).min(wait.until);
+            wait.pause = Some(pause);
+            if at < self.deadline {
+                wait.at = Some(at);
+                return None;
             }
         }
-        let (id, method) = (self.id, self.request.method());
-        Progress::Ended(HandlerEvent::Called { id, method, result })
+        let method = match &self.request {
+            EndpointRequest::Call(call) => call.method,
+            EndpointRequest::Stream(_) | EndpointRequest::Connection => "",
+        };
+        let id = self.id;
+        Some(Progress::Ended(HandlerEvent::Called { id, method, result }))
     }
 }
 

@@ -2,11 +2,10 @@
 //!
 //! Pure.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
-use super::{Debt, HandlerHost, Idle, OpenEffect, State};
+use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
@@ -48,21 +47,19 @@ impl HandlerHost {
                 context.work.push_back(Work::Answer(ticket, result));
             }
             Effect::Call { id, call, ready_by } => {
-                let endpoint = call.endpoint.clone();
                 let call = EndpointCall::unary(id, call, ready_by, now);
-                self.call_endpoint(recipient(id), call, &endpoint, context);
+                self.call_endpoint(id, recipient(id), call, context);
             }
             Effect::Stream { id, stream } => {
-                let endpoint = stream.endpoint.clone();
                 let call = EndpointCall::stream(id, stream, now);
-                self.call_endpoint(recipient(id), call, &endpoint, context);
+                self.call_endpoint(id, recipient(id), call, context);
             }
             Effect::Connect { id, endpoint } => {
-                let call = EndpointCall::connection(id, now);
-                self.call_endpoint(recipient(id), call, &endpoint, context);
+                let call = EndpointCall::connection(id, endpoint, now);
+                self.call_endpoint(id, recipient(id), call, context);
             }
             Effect::Spawn { id, program, run } => {
-                self.open(id, recipient(id), State::Queued(run), None, context);
+                self.open(id, recipient(id), EffectKind::Program(None, run));
                 self.waiting.push_back((id, program));
                 if self.running >= MAX_PROGRAMS {
                     context.limit_hit(Limit::Programs);
@@ -70,7 +67,9 @@ impl HandlerHost {
                 self.start_programs(context);
             }
             Effect::SetTimer { id, at } => {
-                self.open(id, recipient(id), State::Timer, Some(at), context);
+                let effect = self.open(id, recipient(id), EffectKind::Timer);
+                let timer = Timer::Effect(id);
+                context.timers.set(timer, &mut effect.deadline, Some(at));
             }
             Effect::Owe { id, plugin } => {
                 self.uses.add(handler);
@@ -81,31 +80,32 @@ impl HandlerHost {
         }
     }
 
-    pub(super) fn open(
-        &mut self,
-        id: EffectId,
-        recipient: Recipient,
-        state: State,
-        at: Option<Time>,
-        context: &mut Context,
-    ) {
-        let mut deadline = Scheduled::default();
-        context.timers.set(Timer::Effect(id), &mut deadline, at);
+    fn open(&mut self, id: EffectId, recipient: Recipient, kind: EffectKind) -> &mut OpenEffect {
         self.uses.add(recipient.handler);
-        let effect = OpenEffect {
+        self.effects.entry(id).or_insert(OpenEffect {
             recipient,
-            deadline,
-            state,
-        };
-        self.effects.insert(id, effect);
+            deadline: Scheduled::default(),
+            kind,
+        })
     }
 
-    /// Removes an effect that has ended. Returns the recipient of its last event.
-    pub(super) fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
+    /// Removes an effect and what it holds, if it is open. Returns the recipient of its last event.
+    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
         self.uses.remove(effect.recipient.handler);
+        match effect.kind {
+            EffectKind::Timer => {}
+            EffectKind::Call(mut call) => call.hang_up(context),
+            EffectKind::Program(None, _) => self.waiting.retain(|(waiting, _)| *waiting != id),
+            EffectKind::Program(Some(started), run) => {
+                measure_run(started, run, CANCELLED, context);
+                context.outputs.push_back(Output::Kill { id });
+                self.running -= 1;
+                self.start_programs(context);
+            }
+        }
         Some(effect.recipient)
     }
 
@@ -116,7 +116,7 @@ impl HandlerHost {
             self.uses.remove(debt.handler);
             self.owed_revision += 1;
         }
-        self.end(id, context);
+        self.close(id, context);
     }
 
     /// Cancels the open effects of an owner.
@@ -125,32 +125,12 @@ impl HandlerHost {
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();
         while let Some(id) = next(self).filter(|id| id.owner == owner) {
-            self.end(id, context);
+            self.close(id, context);
         }
-    }
-
-    /// Ends an effect, if it is open, without an event.
-    pub(super) fn end(&mut self, id: EffectId, context: &mut Context) {
-        let Some(OpenEffect { state, .. }) = self.effects.get_mut(&id) else {
-            return;
-        };
-        match state {
-            State::Timer | State::NotReady(_) => {}
-            State::Call(call) => call.hang_up(context),
-            State::Queued(_) => self.waiting.retain(|(waiting, _)| *waiting != id),
-            State::Running(started, run) => {
-                measure_run(*started, run.take(), CANCELLED, context);
-                context.outputs.push_back(Output::Kill { id });
-                self.running -= 1;
-                self.close(id, context);
-                return self.start_programs(context);
-            }
-        }
-        self.close(id, context);
     }
 
     /// Ends an effect with its last event.
-    pub(super) fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
+    fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
         if let Some(recipient) = self.close(event.effect(), context) {
             context.work.push_back(Work::Effect(recipient, event));
         }
@@ -162,23 +142,14 @@ impl HandlerHost {
             return;
         };
         effect.deadline = Scheduled::default();
-        match &mut effect.state {
-            State::Timer => self.ended(HandlerEvent::TimerFired { id }, context),
-            State::Call(call) => {
+        match &mut effect.kind {
+            EffectKind::Timer => self.ended(HandlerEvent::TimerFired { id }, context),
+            EffectKind::Call(call) => {
                 let progress = call.handle_timeout(context);
                 self.progress(id, progress, context);
             }
-            State::NotReady(_) => {
-                let before = std::mem::replace(&mut effect.state, State::Timer);
-                if let State::NotReady(call) = before {
-                    let endpoint = call.endpoint();
-                    effect.state = State::Call(call);
-                    self.dial(id, endpoint.as_deref(), context);
-                }
-            }
-            State::Queued(_) => {}
             // Only the daemon knows whether it was started.
-            State::Running(..) => context.outputs.push_back(Output::Kill { id }),
+            EffectKind::Program(..) => context.outputs.push_back(Output::Kill { id }),
         }
     }
 
@@ -186,38 +157,34 @@ impl HandlerHost {
 
     fn call_endpoint(
         &mut self,
+        id: EffectId,
         recipient: Recipient,
-        call: EndpointCall,
-        endpoint: &Path,
+        mut call: EndpointCall,
         context: &mut Context,
     ) {
-        let id = call.id();
-        let state = State::Call(Box::new(call));
-        self.open(id, recipient, state, None, context);
-        if self.reuse(id, endpoint, context) {
-            self.progress(id, None, context);
+        let progress = if self.reuse(id, &mut call, context) {
+            None
         } else {
-            self.dial(id, Some(endpoint), context);
-        }
+            call.dial(context)
+        };
+        self.open(id, recipient, EffectKind::Call(Box::new(call)));
+        self.progress(id, progress, context);
     }
 
     /// Opens a stream on the connection of the call that was just answered, if it is the same
     /// plugin's. Returns false if the endpoint has to be dialled.
-    fn reuse(&mut self, id: EffectId, endpoint: &Path, context: &mut Context) -> bool {
-        let Some(idle) = self.idle.take() else {
+    fn reuse(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
+        let Some(mut idle) = self.idle.take() else {
             return false;
         };
-        let is_same = idle.owner == id.owner && *idle.endpoint == *endpoint;
-        match self.call(id).filter(|_| is_same) {
-            Some(call) if call.may_reuse(&idle.connection, context) => {
-                call.reuse(idle.connection, context);
-                true
-            }
-            _ => {
-                idle.hang_up(context);
-                false
+        if idle.owner == id.owner && call.is_to(&idle.endpoint) {
+            match call.reuse(idle.connection, context) {
+                None => return true,
+                Some(connection) => idle.connection = connection,
             }
         }
+        idle.hang_up(context);
+        false
     }
 
     /// Closes the connection of the call that was just answered, unless it is used again.
@@ -227,16 +194,9 @@ impl HandlerHost {
         }
     }
 
-    fn dial(&mut self, id: EffectId, endpoint: Option<&Path>, context: &mut Context) {
-        if let (Some(call), Some(endpoint)) = (self.call(id), endpoint) {
-            let progress = call.dial(endpoint, context);
-            self.progress(id, progress, context);
-        }
-    }
-
     fn call(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
-        match &mut self.effects.get_mut(&id)?.state {
-            State::Call(call) => Some(call),
+        match &mut self.effects.get_mut(&id)?.kind {
+            EffectKind::Call(call) => Some(call),
             _ => None,
         }
     }
@@ -263,7 +223,7 @@ impl HandlerHost {
     ) {
         if let Some(call) = self.call(id) {
             let progress = call.dial_failed(error, context.now);
-            self.progress(id, Some(progress), context);
+            self.progress(id, progress, context);
         }
     }
 
@@ -292,14 +252,18 @@ impl HandlerHost {
             let Some(effect) = self.effects.get_mut(&id) else {
                 return;
             };
-            let State::Call(call) = &mut effect.state else {
+            let EffectKind::Call(call) = &mut effect.kind else {
                 return;
             };
             let Some(next) = progress.take().or_else(|| call.poll(context)) else {
                 call.flush(context);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
-                return context.timers.set_or_earlier(timer, deadline, at);
+                return if call.is_open() {
+                    context.timers.set_or_earlier(timer, deadline, at);
+                } else {
+                    context.timers.set(timer, deadline, at);
+                };
             };
             match next {
                 Progress::Event(event) => {
@@ -323,14 +287,6 @@ impl HandlerHost {
                     });
                     self.ended(event, context);
                 }
-                Progress::NotReady(at) => {
-                    let before = std::mem::replace(&mut effect.state, State::Timer);
-                    if let State::Call(call) = before {
-                        effect.state = State::NotReady(call);
-                    }
-                    let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
-                    context.timers.set(timer, deadline, Some(at));
-                }
             }
         }
         if let Some(call) = self.call(id) {
@@ -348,11 +304,12 @@ impl HandlerHost {
             let Some((id, program)) = self.waiting.pop_front() else {
                 break;
             };
-            if let Some(effect) = self.effects.get_mut(&id) {
+            let Some(effect) = self.effects.get_mut(&id) else {
+                continue;
+            };
+            if let EffectKind::Program(started, _) = &mut effect.kind {
+                *started = Some(context.now);
                 self.running += 1;
-                if let State::Queued(run) = &mut effect.state {
-                    effect.state = State::Running(context.now, run.take());
-                }
                 let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
                 let at = context.now + program.timeout;
                 context.timers.set(timer, deadline, Some(at));
@@ -370,12 +327,15 @@ impl HandlerHost {
         context: &mut Context,
     ) {
         let effect = self.effects.get_mut(&id);
-        let Some(State::Running(started, run)) = effect.map(|it| &mut it.state) else {
+        let Some(EffectKind::Program(started, run)) = effect.map(|it| &mut it.kind) else {
             return;
         };
-        measure_run(*started, run.take(), result_of(&outcome.end), context);
-        self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
+        let Some(since) = started.take() else {
+            return;
+        };
+        measure_run(since, run.take(), result_of(&outcome.end), context);
         self.running -= 1;
+        self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.start_programs(context);
     }
 
@@ -383,8 +343,7 @@ impl HandlerHost {
     pub(in crate::manager) fn hang_up_all(&mut self, context: &mut Context) {
         let ids: Vec<_> = self.effects.keys().copied().collect();
         for id in ids {
-            if let Some(call) = self.call(id) {
-                call.hang_up(context);
+            if self.call(id).is_some() {
                 self.close(id, context);
             }
         }

@@ -84,20 +84,16 @@ pub(super) struct Hints {
 struct OpenEffect {
     recipient: Recipient,
     deadline: Scheduled,
-    state: State,
+    kind: EffectKind,
 }
 
 #[derive(Debug)]
-enum State {
+enum EffectKind {
     Timer,
     /// A call, stream or connection.
     Call(Box<EndpointCall>),
-    /// A call that is repeated when its deadline comes, because its endpoint was not ready.
-    NotReady(Box<EndpointCall>),
-    /// A program that waits for others.
-    Queued(Option<Box<Run>>),
-    /// A program that runs since then.
-    Running(Time, Option<Box<Run>>),
+    /// A program, and the time at which it was started, if it does not wait for others.
+    Program(Option<Time>, Option<Box<Run>>),
 }
 
 /// A connection without a call.
@@ -333,8 +329,8 @@ impl HandlerHost {
 
     /// Returns what a running program does for which plugin, if its handler has named that.
     pub(super) fn run(&self, id: EffectId) -> Option<&Run> {
-        match &self.effects.get(&id)?.state {
-            State::Running(_, run) => run.as_deref(),
+        match &self.effects.get(&id)?.kind {
+            EffectKind::Program(Some(_), run) => run.as_deref(),
             _ => None,
         }
     }
@@ -352,8 +348,9 @@ impl HandlerHost {
     /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         let effects = self.effects.values();
-        let has_connection = |state: &State| matches!(state, State::Call(call) if call.is_open());
-        effects.filter(|it| has_connection(&it.state)).count()
+        let has_connection =
+            |it: &&OpenEffect| matches!(&it.kind, EffectKind::Call(call) if call.is_open());
+        effects.filter(has_connection).count()
     }
 
     /// Asserts that each open effect is detached or belongs to a plugin that its handler knows or
