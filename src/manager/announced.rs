@@ -100,7 +100,7 @@ impl Sockets {
             let announced = socket.announced();
             announced.is_some_and(|it| it.plugin.key() == plugin.key())
         };
-        let count = self.announced_count();
+        let count = self.iter().filter(|it| it.announced().is_some()).count();
         count < MAX_ANNOUNCED
             || count < MAX_ANNOUNCED + MAX_REGISTRATIONS && self.iter().any(is_again)
     }
@@ -140,9 +140,7 @@ impl Sockets {
         };
         let mut desired = Desired::new(identity, context.now);
         desired.origin = Origin::Announced(Box::new(announced));
-        let mut was_watched = false;
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
-            was_watched = !registered.is_restored_announced();
             if *registered.plugin == *plugin {
                 let restored = socket.take_registered(context);
                 desired.restored = restored.map(|registered| registered.plugin);
@@ -165,10 +163,7 @@ impl Sockets {
             } else if let Some(restored) = before.restored {
                 socket.deregister_restored(restored, before.identity, context);
             }
-        } else {
-            self.count_announced();
         }
-        self.restored -= usize::from(was_watched);
         context.emit(PluginEvent::of_plugin(&plugin, EventKind::Announced));
         self.mark_dirty(socket_id, context);
     }
@@ -193,7 +188,6 @@ impl Sockets {
     pub(super) fn withdraw(&mut self, socket: &mut Socket, context: &mut Context) {
         let is_announced = |desired: &mut Desired| desired.origin.announced().is_some();
         if let Some(mut gone) = socket.desired.take_if(is_announced) {
-            self.uncount_announced();
             gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
             if let Some(restored) = gone.restored {
                 socket.deregister_restored(restored, gone.identity, context);

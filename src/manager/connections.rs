@@ -104,32 +104,20 @@ impl Connections {
         self.last
     }
 
-    fn get(&self, conn: ConnectionId) -> Option<&Owned> {
-        #[cfg(test)]
-        super::lookups::count();
-        self.owners.get(&conn)
-    }
-
-    fn get_mut(&mut self, conn: ConnectionId) -> Option<&mut Owned> {
-        #[cfg(test)]
-        super::lookups::count();
-        self.owners.get_mut(&conn)
-    }
-
     /// Returns the owner of a connection, or `None` if the connection has ended.
     #[inline]
     pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
-        self.get(conn).map(|owned| owned.owner)
+        self.owners.get(&conn).map(|owned| owned.owner)
     }
 
     /// Returns whether a connection is dialled or open.
     pub(super) fn is_open(&self, conn: ConnectionId) -> bool {
-        self.get(conn).is_some_and(|owned| owned.is_open)
+        self.owners.get(&conn).is_some_and(|owned| owned.is_open)
     }
 
     /// Gives a connection to another owner. Returns false if the connection has ended.
     pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) -> bool {
-        let Some(owned) = self.get_mut(conn) else {
+        let Some(owned) = self.owners.get_mut(&conn) else {
             return false;
         };
         let before = std::mem::replace(&mut owned.owner, owner);
@@ -140,7 +128,7 @@ impl Connections {
 
     /// Records that a connection was closed, although its process is still watched.
     pub(super) fn close(&mut self, conn: ConnectionId) {
-        if let Some(owned) = self.get_mut(conn) {
+        if let Some(owned) = self.owners.get_mut(&conn) {
             let was_open = std::mem::replace(&mut owned.is_open, false);
             self.open -= usize::from(was_open);
         }

@@ -69,6 +69,5 @@ impl Manager {
         let owned = owned + self.host.connections();
         assert_eq!(owned, connections.len(), "a connection has no owner");
         self.host.check_owners(&handlers);
-        self.host.check_uses(handlers.into_values());
     }
 }

@@ -45,8 +45,6 @@ mod invariants;
 mod limiter;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod link_name;
-#[cfg(test)]
-mod lookups;
 mod measurement;
 mod messages;
 mod names;

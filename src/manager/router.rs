@@ -31,7 +31,7 @@ impl Manager {
         for _ in 0..self.context.budget.take_refused() {
             self.context.limit_hit(Limit::Memory);
         }
-        self.host.drop_unused();
+        self.host.drop_unused(&self.sockets);
         self.compact_changes();
         self.schedule_resync();
         self.check_invariants();
@@ -181,11 +181,10 @@ impl Manager {
         if socket.applied.handler == handler {
             return;
         }
-        if let Some(handler) = handler {
-            self.host.claim(handler);
-        }
-        if let Some(before) = std::mem::replace(&mut socket.applied.handler, handler) {
-            self.host.release(before, socket.id, &mut self.context);
+        let before = std::mem::replace(&mut socket.applied.handler, handler);
+        if before.is_some() {
+            let owner = socket.id.owner();
+            self.host.cancel_all_of(owner, &mut self.context);
         }
     }
 
@@ -203,9 +202,9 @@ impl Manager {
         }
     }
 
-    /// Schedules the next resync if sockets exist.
+    /// Schedules the next resync if there is a socket.
     fn schedule_resync(&mut self) {
-        if self.resync.at().is_none() && self.sockets.existing() > 0 {
+        if self.resync.at().is_none() && self.sockets.len() > 0 {
             let at = Some(self.context.now + RESYNC_INTERVAL);
             self.context.timers.set(Timer::Resync, &mut self.resync, at);
         }

@@ -27,19 +27,11 @@ pub(super) struct Sockets {
     by_path: BTreeMap<Box<OsStr>, SocketId>,
     /// The number of the last path that was added.
     last: u64,
-    /// The number of restored plugins whose sockets have been neither found nor lost yet.
-    pub(super) restored: usize,
-    /// The number of sockets that exist.
-    existing: usize,
-    /// The number of those whose plugins have announced themselves.
-    announced: usize,
 }
 
 impl Sockets {
     /// Returns the number of the path, which is added if it is new.
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
-        #[cfg(test)]
-        super::lookups::count();
         if let Some(known) = self.by_path.get(path.as_os_str()) {
             return *known;
         }
@@ -58,15 +50,11 @@ impl Sockets {
 
     /// Returns the socket with that path.
     pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
-        #[cfg(test)]
-        super::lookups::count();
         self.get(*self.by_path.get(path.as_os_str())?)
     }
 
     /// Returns the socket with that path.
     pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
-        #[cfg(test)]
-        super::lookups::count();
         let id = *self.by_path.get(path.as_os_str())?;
         self.get_mut(id)
     }
@@ -74,22 +62,16 @@ impl Sockets {
     /// Returns the socket with that number, unless it takes a step.
     #[inline]
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
-        #[cfg(test)]
-        super::lookups::count();
         self.by_id.get(&id)?.as_deref()
     }
 
     /// Returns the socket with that number, unless it takes a step.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        #[cfg(test)]
-        super::lookups::count();
         self.by_id.get_mut(&id)?.as_deref_mut()
     }
 
     /// Takes out a socket for a step: the caller puts it back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
-        #[cfg(test)]
-        super::lookups::count();
         self.by_id.get_mut(&id)?.take()
     }
 
@@ -134,28 +116,6 @@ impl Sockets {
         self.by_id.values_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// Returns the number of sockets that exist.
-    pub(super) fn existing(&self) -> usize {
-        self.existing
-    }
-
-    /// Returns the number of sockets whose plugins have announced themselves.
-    pub(super) fn announced_count(&self) -> usize {
-        self.announced
-    }
-
-    /// Counts a socket whose plugin has announced itself.
-    pub(super) fn count_announced(&mut self) {
-        self.existing += 1;
-        self.announced += 1;
-    }
-
-    /// Counts one such socket less.
-    pub(super) fn uncount_announced(&mut self) {
-        self.existing -= 1;
-        self.announced -= 1;
-    }
-
     /// Has a socket examined in the next pass.
     pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
@@ -189,11 +149,11 @@ impl Sockets {
         if path.as_os_str().is_empty() {
             return log::debug!("a socket was reported, but its path is empty");
         }
-        let restored = self.take_restored(path, identity, context);
         let now = context.now;
         let Some(socket) = self.entry(path) else {
             return;
         };
+        let restored = socket.take_restored(identity, context);
         if socket.announced().is_some() {
             return; // A plugin that has announced itself is not affected.
         }
@@ -214,7 +174,6 @@ impl Sockets {
             }
         } else {
             context.emit(PluginEvent::of_socket(path, EventKind::SocketFound));
-            self.existing += 1;
         }
         context.work.push_back(Work::Examine(id));
     }
@@ -231,7 +190,6 @@ impl Sockets {
         let is_watched = |it: &mut Desired| it.origin.announced().is_none();
         let gone = socket.desired.take_if(is_watched);
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
-        let was_restored = restored.is_some();
         if let Some(registered) = restored {
             registered.by = By::Predecessor;
             context.emit(PluginEvent::of_plugin(
@@ -244,9 +202,7 @@ impl Sockets {
             if let Some(restored) = gone.restored {
                 socket.deregister_restored(restored, gone.identity, context);
             }
-            self.existing -= 1;
         }
-        self.restored -= usize::from(was_restored);
         context.work.push_back(Work::Examine(id));
     }
 
@@ -259,13 +215,11 @@ impl Sockets {
             return;
         }
         if let Some(socket) = self.entry(&path) {
-            let is_new = socket.registered.is_none() && !registered.is_restored_announced();
             socket.set_registered(registered, context);
             socket.note_changes(context);
             let at = socket.deadline(context);
             let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
             context.timers.set(timer, deadline, at);
-            self.restored += usize::from(is_new);
         }
     }
 
@@ -278,27 +232,21 @@ impl Sockets {
         };
         self.iter().filter(is_restored)
     }
+}
 
+impl Socket {
     /// Returns the plugin that was registered through this socket before a restart, when the socket
     /// is found again. The plugin leaves the actual state until it is registered with the handlers
     /// of this process.
-    pub(super) fn take_restored(
-        &mut self,
-        path: &Arc<Path>,
-        identity: Identity,
-        context: &mut Context,
-    ) -> Option<Arc<Plugin>> {
-        if self.restored == 0 {
+    fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
+        let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
+        registered.by = By::Predecessor;
+        self.is_dirty = true;
+        context.work.push_back(Work::Examine(self.id));
+        if registered.identity != identity {
             return None;
         }
-        let socket = self.at_mut(path)?;
-        let registered = socket.registered.as_mut().filter(|it| it.is_restored())?;
-        let is_it = registered.identity == identity;
-        registered.by = By::Predecessor;
-        let restored = is_it.then(|| socket.take_registered(context)).flatten();
-        let id = socket.id;
-        self.restored -= 1;
-        self.mark_dirty(id, context);
-        restored.map(|registered| registered.plugin)
+        let restored = self.take_registered(context)?;
+        Some(restored.plugin)
     }
 }

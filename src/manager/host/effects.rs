@@ -72,7 +72,6 @@ impl HandlerHost {
                 context.timers.set(timer, &mut effect.deadline, Some(at));
             }
             Effect::Owe { id, plugin } => {
-                self.uses.add(handler);
                 self.owed.insert(id, Debt { handler, plugin });
                 self.owed_revision += 1;
             }
@@ -81,7 +80,6 @@ impl HandlerHost {
     }
 
     fn open(&mut self, id: EffectId, recipient: Recipient, kind: EffectKind) -> &mut OpenEffect {
-        self.uses.add(recipient.handler);
         self.effects.entry(id).or_insert(OpenEffect {
             recipient,
             deadline: Scheduled::default(),
@@ -94,7 +92,6 @@ impl HandlerHost {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
-        self.uses.remove(effect.recipient.handler);
         match effect.kind {
             EffectKind::Timer => {}
             EffectKind::Call(mut call) => call.hang_up(context),
@@ -112,15 +109,14 @@ impl HandlerHost {
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
         drop_events_of(context, &|effect| effect == id);
-        if let Some(debt) = self.owed.remove(&id) {
-            self.uses.remove(debt.handler);
+        if self.owed.remove(&id).is_some() {
             self.owed_revision += 1;
         }
         self.close(id, context);
     }
 
     /// Cancels the open effects of an owner.
-    pub(super) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
+    pub(in crate::manager) fn cancel_all_of(&mut self, owner: EffectOwner, context: &mut Context) {
         drop_events_of(context, &|effect| effect.owner == owner);
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();

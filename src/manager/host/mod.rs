@@ -5,20 +5,19 @@
 
 mod call;
 mod effects;
-mod uses;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use self::call::EndpointCall;
-use self::uses::Uses;
 use super::connections::Connection;
 use super::context::{Context, Recipient};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
+use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
@@ -30,7 +29,6 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct HandlerHost {
     handlers: HandlerTable,
-    uses: Uses,
     /// The handlers that no type is assigned to any more, and that something still uses.
     replaced: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
@@ -125,7 +123,6 @@ impl HandlerHost {
     pub(super) fn new(handlers: HandlerTable) -> Self {
         Self {
             handlers,
-            uses: Uses::default(),
             replaced: Vec::new(),
             tickets: BTreeMap::new(),
             last_ticket: 0,
@@ -152,6 +149,26 @@ impl HandlerHost {
     /// Finds the handlers that no type is assigned to any more.
     pub(super) fn find_replaced(&mut self) {
         self.replaced = self.handlers.unassigned().collect();
+    }
+
+    /// Drops the handlers that were replaced and that nothing keeps any more: no plugin of these
+    /// sockets, no effect and no debt.
+    pub(super) fn drop_unused(&mut self, sockets: &Sockets) {
+        if self.replaced.is_empty() {
+            return;
+        }
+        let plugins = sockets.iter().filter_map(|it| it.applied.handler);
+        let effects = self.effects.values().map(|it| it.recipient.handler);
+        let debts = self.owed.values().map(|it| it.handler);
+        let used: BTreeSet<_> = plugins.chain(effects).chain(debts).collect();
+        let handlers = &mut self.handlers;
+        self.replaced.retain(|id| {
+            let is_used = used.contains(id);
+            if !is_used {
+                handlers.remove(*id);
+            }
+            is_used
+        });
     }
 
     // --- Questions ---

@@ -164,9 +164,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "an effect is left open after deregistration",
-        file: "src/manager/host/uses.rs",
-        right: "self.cancel_all_of(socket.owner(), context);",
-        wrong: "",
+        file: "src/manager/router.rs",
+        right: "self.host.cancel_all_of(owner, &mut self.context);",
+        wrong: "let _ = owner;",
         finder: Finder::Simulation { seed: 5 },
     },
     Mistake {
