@@ -99,7 +99,7 @@
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
-//! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `manager/link_name.rs` |
+//! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `daemon/fs/link_name.rs` |
 //! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
 //! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |

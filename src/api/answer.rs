@@ -62,7 +62,7 @@ fn plugins(
             && name.is_none_or(|name| plugin.is_some_and(|it| it.name == name))
             && state.is_none_or(|state| state == record.state)
     };
-    let mut records = view.manager.records().filter(wants).peekable();
+    let mut records = view.manager.records().iter().filter(wants).peekable();
     if name.is_some() && records.peek().is_none() {
         return Response::error(Status::NotFound, "no such plugin");
     }

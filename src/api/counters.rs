@@ -180,7 +180,7 @@ fn result_of(failure: &Failure) -> &'static str {
 
 /// Returns the value of the label `type` for a plugin.
 pub(super) fn type_of<'a>(plugin: &'a Plugin, manager: &Manager) -> &'a str {
-    if manager.has_handler_for(&plugin.kind) {
+    if manager.handlers().is_assigned(&plugin.kind) {
         &plugin.kind
     } else {
         OTHER

@@ -77,7 +77,7 @@ impl Follower {
                     let generation = view.manager.generation();
                     let (cursor, generation) =
                         position.get_or_insert((RecordCursor::default(), generation));
-                    if let Some(record) = view.manager.next_record(cursor) {
+                    if let Some(record) = view.manager.records().next(cursor) {
                         set("ADDED", &record, view, out);
                         continue;
                     }
@@ -85,7 +85,7 @@ impl Follower {
                     write_change("BOOKMARK", Some(generation), None::<()>, out);
                     self.position = Position::Changes(ChangeCursor::after(generation));
                 }
-                Position::Changes(cursor) => match view.manager.next_change(cursor) {
+                Position::Changes(cursor) => match view.manager.records().next_change(cursor) {
                     Ok(Some(Change::Set { record, is_new })) => {
                         let event = if is_new { "ADDED" } else { "MODIFIED" };
                         set(event, &record, view, out);

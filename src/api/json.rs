@@ -300,7 +300,7 @@ impl<'a> StatusEntry<'a> {
     pub(super) fn new(view: &View<'a>, clients: usize) -> Self {
         let daemon = view.daemon;
         let mut plugins = BTreeMap::new();
-        for record in view.manager.records() {
+        for record in view.manager.records().iter() {
             *plugins.entry(record.state.name()).or_default() += 1;
         }
         let directories = view.watch.directories().map(|directory| DirectoryEntry {
@@ -311,7 +311,7 @@ impl<'a> StatusEntry<'a> {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
         });
-        let usage = view.manager.usage().into_iter();
+        let usage = view.manager.records().usage().into_iter();
         let usage = usage.map(|usage| (usage.name, usage.used, usage.limit));
         let limits = usage.chain([("clients", clients, API_CLIENTS)]);
         let limits = limits.map(|(name, used, limit)| UsageEntry { name, used, limit });

@@ -176,7 +176,7 @@ const METRICS: &[Metric] = &[
         GAUGE,
         "Memory that is held of plugins and counts against the budget.",
         |from, to| {
-            let [.., memory] = from.manager.usage();
+            let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.used);
         },
     ),
@@ -185,7 +185,7 @@ const METRICS: &[Metric] = &[
         GAUGE,
         "Memory that may be held of all plugins together.",
         |from, to| {
-            let [.., memory] = from.manager.usage();
+            let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.limit);
         },
     ),
@@ -247,11 +247,11 @@ fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
 }
 
 fn plugins(from: &Sources<'_>, to: &mut Samples) {
-    let types = from.manager.types().take(MAX_TYPES);
+    let types = from.manager.handlers().types().take(MAX_TYPES);
     let mut rows: Vec<_> = types
         .map(|kind| (kind, [0_u64; State::ALL.len()]))
         .collect();
-    for record in from.manager.records() {
+    for record in from.manager.records().iter() {
         let known = record.plugin.map(|plugin| type_of(plugin, from.manager));
         let has_row = |kind| rows.iter().position(|(other, _)| *other == kind);
         let kind = match known {

@@ -90,7 +90,7 @@ impl HandlerTable {
     }
 
     /// Returns whether a handler is assigned to type `kind` by name.
-    pub(crate) fn is_assigned(&self, kind: &str) -> bool {
+    pub fn is_assigned(&self, kind: &str) -> bool {
         self.by_type.contains_key(kind)
     }
 

@@ -13,6 +13,7 @@ use super::failure::Refusal;
 use super::host::{Asker, Hints};
 use super::ids::SocketId;
 use super::messages::Output;
+use super::names::Names;
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
 use super::registered::{By, Liveness, Registered};
@@ -236,7 +237,7 @@ impl Actions for Execution<'_> {
         self.active.promoted = removed.promoted;
         let current = names.current(&left.plugin).filter(|_| is_promoted);
         if let Some(id) = current.map(|it| it.socket) {
-            self.manager.touch_instance(id);
+            sockets.touch_instance(id, context);
         }
     }
 
@@ -296,7 +297,8 @@ impl Execution<'_> {
             .find(question, plugin, self.active.handler)
             .map_err(Err)?;
         self.active.handler = Some(handler);
-        self.manager.set_handler(self.socket, Some(handler));
+        let Manager { host, context, .. } = &mut *self.manager;
+        host.set_handler(self.socket, Some(handler), context);
         let mut hints = Hints::default();
         if question == Question::Register {
             if let Some(refusal) = self.endpoint_taken(handler, plugin) {
@@ -315,7 +317,10 @@ impl Execution<'_> {
         };
         let Manager { host, context, .. } = &mut *self.manager;
         match host.ask(asker, question, plugin, hints, context) {
-            Ok(result) => Err(self.manager.answer(self.socket, question, plugin, result)),
+            Ok(result) => {
+                let names = &mut self.manager.names;
+                Err(self.socket.answered(question, plugin, result, names))
+            }
             Err(ticket) => Ok(Pending {
                 ticket,
                 question,
@@ -332,39 +337,38 @@ impl Execution<'_> {
         let holder = names.holder_of_endpoint(plugin, self.socket.id)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
         let reason = self.manager.host.endpoint_taken(handler, plugin)?;
-        self.manager.block(self.socket, plugin, id);
+        self.socket.block(plugin, id, &mut self.manager.names);
         Some(Refusal::EndpointTaken { holder, reason })
     }
 }
 
-impl Manager {
-    /// Retries `socket` once the plugin of `holder` is deregistered or down.
-    fn block(&mut self, socket: &mut Socket, plugin: &Arc<Plugin>, holder: SocketId) {
-        let Some(desired) = &mut socket.desired else {
+impl Socket {
+    /// Retries the socket once the plugin of `holder` is deregistered or down.
+    fn block(&mut self, plugin: &Arc<Plugin>, holder: SocketId, names: &mut Names) {
+        let Some(desired) = &mut self.desired else {
             return;
         };
         desired.is_blocked = true;
-        let before = socket.applied.blocked.replace(plugin.clone());
-        if let Some(before) = before {
-            self.names.unblock(&before, socket.id);
+        if let Some(before) = self.applied.blocked.replace(plugin.clone()) {
+            names.unblock(&before, self.id);
         }
-        self.names.block(plugin, socket.id, holder);
+        names.block(plugin, self.id, holder);
     }
 
     /// Returns a handler's answer to a question. A refused plugin is retried when the plugin that
     /// is registered under its name goes, because that may be why the handler refused it, as for
     /// CSI drivers.
-    pub(super) fn answer(
+    pub(super) fn answered(
         &mut self,
-        socket: &mut Socket,
         question: Question,
         plugin: &Arc<Plugin>,
         result: Result<(), Reason>,
+        names: &mut Names,
     ) -> Result<(), Refusal> {
         if question == Question::Validate && result.is_err() {
-            let holder = self.names.current(plugin).map(|current| current.socket);
+            let holder = names.current(plugin).map(|current| current.socket);
             if let Some(holder) = holder {
-                self.block(socket, plugin, holder);
+                self.block(plugin, holder, names);
             }
         }
         result.map_err(|reason| match question {

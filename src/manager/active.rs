@@ -1,13 +1,11 @@
 //! An operation that runs.
-//!
-//! Pure.
 
 use std::sync::Arc;
 
 use super::connections::Connection;
 use super::context::Context;
 use super::ids::AttemptId;
-use super::measurement::{Measurement, code_of};
+use super::messages::{Measurement, code_of};
 use super::operation::{Operation, Question, Reply};
 use super::reconcile::Target;
 use crate::grpc::{self, Client};

@@ -1,7 +1,7 @@
 //! Plugins that announce themselves by calling the daemon, instead of by a socket in a watched
 //! directory: kubelet's service `v1beta1.Registration` for device plugins.
 //!
-//! Pure. Such a plugin is a socket like every other one, with [`Origin::Announced`]: its endpoint
+//! Such a plugin is a socket like every other one, with [`Origin::Announced`]: its endpoint
 //! is dialled, its handler is asked, and its name is locked. What is different is that the plugin
 //! is described by its call, so GetInfo and NotifyRegistrationStatus are not called, and that the
 //! reply to the call reports the outcome:
@@ -28,16 +28,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Manager;
-use super::announcement::{Announced, AnnouncementError, AnnouncementId, Origin};
 use super::context::Context;
-use super::desired::Desired;
+use super::desired::{Announced, Desired, Origin};
 use super::event::{EventKind, PluginEvent};
-use super::ids::SocketId;
-use super::messages::Output;
-use super::process::Process;
+use super::ids::{Process, SocketId};
+use super::messages::{AnnouncementError, AnnouncementId, Output};
 use super::registered::By;
 use super::socket::Socket;
 use super::sockets::Sockets;
+use super::turn::Turn;
 use crate::config::{MAX_ANNOUNCED, MAX_REGISTRATIONS};
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -56,38 +55,21 @@ impl Desired {
     }
 }
 
-impl Manager {
-    /// Processes a plugin that has announced itself.
-    pub(super) fn announced(
-        &mut self,
-        id: AnnouncementId,
-        plugin: Plugin,
-        caller: Option<Process>,
-    ) {
-        let error = if self.context.policy.is_stopping {
-            Some(AnnouncementError::Stopping)
-        } else if !self.sockets.may_announce(&plugin) {
-            Some(AnnouncementError::TooMany)
-        } else {
-            None
-        };
-        if let Some(error) = error {
-            let result = Err(error);
-            let answer = Output::AnnouncementAnswered { id, result };
-            return self.context.outputs.push_back(answer);
-        }
-        self.sockets
-            .announced(id, plugin, caller, &mut self.context);
-    }
-
+impl Turn<'_> {
     /// Has the other announced plugins of that name deregistered, because this one is registered.
-    pub(super) fn supersede(&mut self, plugin: &Plugin, newest: SocketId) {
-        let instances = self.names.instances(&plugin.kind, &plugin.name);
+    pub(super) fn supersede(&mut self, plugin: &Plugin) {
+        let Manager {
+            names,
+            sockets,
+            context,
+            ..
+        } = &mut *self.manager;
+        let instances = names.instances(&plugin.kind, &plugin.name);
         let earlier = instances.iter().map(|instance| instance.socket);
-        let mut earlier: Vec<_> = earlier.filter(|id| *id != newest).collect();
-        earlier.extend(self.sockets.restored_announced(plugin));
+        let mut earlier: Vec<_> = earlier.filter(|id| *id != self.socket.id).collect();
+        earlier.extend(sockets.restored_announced(plugin));
         for id in earlier {
-            self.sockets.withdraw_announced(id, &mut self.context);
+            sockets.withdraw_announced(id, context);
         }
     }
 }
@@ -105,10 +87,31 @@ impl Sockets {
             || count < MAX_ANNOUNCED + MAX_REGISTRATIONS && self.iter().any(is_again)
     }
 
+    /// Processes a plugin that has announced itself.
+    pub(super) fn announced(
+        &mut self,
+        id: AnnouncementId,
+        plugin: Plugin,
+        caller: Option<Process>,
+        context: &mut Context,
+    ) {
+        let error = if context.policy.is_stopping {
+            AnnouncementError::Stopping
+        } else if !self.may_announce(&plugin) {
+            AnnouncementError::TooMany
+        } else {
+            return self.add_announced(id, plugin, caller, context);
+        };
+        context.outputs.push_back(Output::AnnouncementAnswered {
+            id,
+            result: Err(error),
+        });
+    }
+
     /// Records a plugin that has announced itself. Its socket is known under the path of its
     /// endpoint. A second name with the same endpoint is known under a path that only that name
     /// has.
-    fn announced(
+    fn add_announced(
         &mut self,
         id: AnnouncementId,
         mut plugin: Plugin,
@@ -173,7 +176,7 @@ impl Sockets {
         let Some(mut socket) = self.take_out(id) else {
             return;
         };
-        self.withdraw(&mut socket, context);
+        socket.withdraw(context);
         self.put_back(socket, context);
     }
 
@@ -182,25 +185,6 @@ impl Sockets {
         if let Some(id) = self.at(path).map(|socket| socket.id) {
             self.withdraw_announced(id, context);
         }
-    }
-
-    /// Forgets the announcement of a socket's plugin.
-    pub(super) fn withdraw(&mut self, socket: &mut Socket, context: &mut Context) {
-        let is_announced = |desired: &mut Desired| desired.origin.announced().is_some();
-        if let Some(mut gone) = socket.desired.take_if(is_announced) {
-            gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
-            if let Some(restored) = gone.restored {
-                socket.deregister_restored(restored, gone.identity, context);
-            }
-        } else if let Some(registered) = &mut socket.registered {
-            if registered.is_restored_announced() {
-                registered.by = By::Predecessor;
-                registered.health.check_at = None;
-            } else {
-                return;
-            }
-        }
-        socket.is_dirty = true;
     }
 
     /// Returns the sockets of the plugins with this one's name that were announced before a restart
@@ -217,6 +201,25 @@ impl Sockets {
 }
 
 impl Socket {
+    /// Forgets the announcement of the plugin.
+    pub(super) fn withdraw(&mut self, context: &mut Context) {
+        let is_announced = |desired: &mut Desired| desired.origin.announced().is_some();
+        if let Some(mut gone) = self.desired.take_if(is_announced) {
+            gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
+            if let Some(restored) = gone.restored {
+                self.deregister_restored(restored, gone.identity, context);
+            }
+        } else if let Some(registered) = &mut self.registered {
+            if registered.is_restored_announced() {
+                registered.by = By::Predecessor;
+                registered.health.check_at = None;
+            } else {
+                return;
+            }
+        }
+        self.is_dirty = true;
+    }
+
     /// Returns the announcement of the plugin.
     pub(super) fn announced(&self) -> Option<&Announced> {
         self.desired.as_ref()?.origin.announced()

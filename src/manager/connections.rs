@@ -13,12 +13,11 @@
 
 use std::collections::BTreeMap;
 
-use super::ids::{ConnectionId, SocketId};
-use super::messages::Output;
-use super::process::Process;
+use super::ids::{ConnectionId, Process, SocketId};
+use super::messages::{LivenessSource, Output};
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
-use crate::handler::EffectId;
+use crate::handler::{DialError, EffectId};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 
@@ -34,6 +33,23 @@ pub(super) enum Owner {
     /// A registered plugin: the end of the connection, or of the peer process, means that the
     /// plugin may have gone.
     Liveness(SocketId),
+}
+
+/// What has happened to a connection.
+#[derive(Debug)]
+pub(super) enum ConnectionEvent {
+    /// It is established, with this process if the daemon can see that.
+    Connected(Option<Process>),
+    /// It could not be established.
+    DialFailed(DialError),
+    /// Bytes were read or written.
+    Exchanged,
+    /// It has ended.
+    Closed,
+    /// Its peer is watched from now on.
+    Watched(LivenessSource),
+    /// The process at its other end has ended.
+    ProcessEnded,
 }
 
 impl Owner {

@@ -1,6 +1,4 @@
 //! What sockets and the host of the handlers share.
-//!
-//! Pure.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -10,8 +8,8 @@ use super::changes::Changes;
 use super::connections::Connections;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::ids::{AttemptId, ConnectionId, SocketId};
-use super::measurement::{Limit, Measurement};
 use super::messages::Output;
+use super::messages::{Limit, Measurement};
 use super::operation::Event;
 use super::timers::Timers;
 use crate::budget::Budget;

@@ -1,14 +1,14 @@
 //! The events of sockets and plugins, as operators and other programs see them.
 //!
-//! Pure: values only. Each event is emitted once, where it happens, as an
+//! Each event is emitted once, where it happens, as an
 //! [`Output::Event`](super::Output::Event). Its log line is the same event as text (`Display`), so
 //! that no line is written twice; `emit` of `manager/context.rs` writes it. An attempt to register
 //! that fails is [`EventKind::AttemptFailed`]: a warning the first time, at debug level when it is
 //! repeated. What only helps to debug the daemon, such as the calls of an operation, is logged at
 //! debug level and is not an event.
 //!
-//! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the compiler
-//! asks for, `has_words` if it shows words of a peer or a handler, a row in
+//! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the
+//! compiler asks for, `has_words` if it shows words of a peer or a handler, a row in
 //! `tests/manager/event_kinds.rs`, and `ByName::note` if it changes which plugin is current.
 
 use std::fmt;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use log::Level;
 
 use super::failure::{Failure, Refusal};
-use super::process::Process;
+use super::ids::Process;
 use crate::config::STALLED_AFTER;
 use crate::escape;
 use crate::handler::{DialError, EventType, Notice, Plugin};

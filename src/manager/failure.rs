@@ -1,6 +1,6 @@
 //! The failures of operations, and the refusals of plugins.
 //!
-//! Pure. The first line of an error names what is at fault; text that came from a plugin is escaped
+//! The first line of an error names what is at fault; text that came from a plugin is escaped
 //! here, when the error is shown.
 
 use std::fmt;

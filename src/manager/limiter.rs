@@ -1,7 +1,7 @@
 //! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
 //! one of its permits.
 //!
-//! Pure. At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because memory
+//! At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because memory
 //! that operations need at once stays with the process. Checks and redials count, but do not wait.
 //! An operation needs its permit only for a moment if its plugin answers. An operation that has
 //! waited for its peer for [`PERMIT_TIME`] passes its permit on to the next socket and continues

@@ -1,7 +1,8 @@
 //! The core of the plugin manager: the desired state, the actual state, and what to do next.
 //!
-//! Pure: no clock, no descriptor, no thread. Events arrive as an [`Input`] with their time;
-//! requests to the daemon leave as an [`Output`]; bytes are read and written by [`ConnectionId`].
+//! Pure, as all of the folder: no clock, no descriptor, no thread. Events arrive as an [`Input`]
+//! with their time; requests to the daemon leave as an [`Output`]; bytes are read and written by
+//! [`ConnectionId`].
 //!
 //! ```text
 //!  Found, Lost                                     Name: lock, instances
@@ -22,79 +23,65 @@
 //! registration. `turn` is what an event means for a socket, `actions` what its operation does, and
 //! `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
 //! `context`, `connections` and `timers` are their environment. `router` gives each socket its turn
-//! and passes on what is left to do; `events` is the entry. `sockets` finds a socket by its path;
-//! `announced` has the plugins that announce themselves; `saved_state` saves and restores the
-//! registered plugins. `record` is what operators see of a socket, `changes` what has changed since
-//! they looked, and `request` what they can ask for. `measurement` is what is counted for the
-//! metrics.
+//! and passes on what is left to do. `sockets` finds a socket by its path; `announced` has the
+//! plugins that announce themselves; `saved_state` saves and restores the registered plugins.
+//! `records` is what operators see of a socket, `changes` what has changed since they looked.
+//! `messages` has the inputs and outputs.
 
 mod actions;
 mod active;
 mod announced;
-mod announcement;
 mod changes;
 mod connections;
 mod context;
 mod desired;
 pub mod event;
-mod events;
 mod failure;
 mod host;
 mod ids;
-mod invariants;
 mod limiter;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod link_name;
-mod measurement;
 mod messages;
 mod names;
 mod operation;
 mod outcomes;
-mod process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod reconcile;
-mod record;
+mod records;
 mod registered;
-mod request;
-mod retry_delay;
 mod router;
 mod saved_state;
 mod socket;
 mod sockets;
-mod state;
-mod status;
 mod timers;
 mod turn;
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::config::OnDown;
 pub use crate::handler::DialError;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use announcement::{AnnouncementError, AnnouncementId};
+pub use changes::State;
 pub use desired::Desired;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use desired::RetryDelay;
 pub use event::{Generation, PluginEvent};
 pub use failure::{Failure, Refusal};
+pub use ids::Process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use measurement::{Limit, Measurement};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use messages::{Input, LivenessSource, Output, World};
-pub use process::Process;
-pub use record::{Change, ChangeCursor, Expired, LastError, Record, RecordCursor};
+pub use messages::{
+    AnnouncementError, AnnouncementId, Input, Limit, LivenessSource, Measurement, Output, World,
+};
+pub use records::{
+    Change, ChangeCursor, Expired, LastError, Record, RecordCursor, Records, Status, Usage,
+};
 pub use registered::{Health, Registered};
-pub use request::ForgetError;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use retry_delay::RetryDelay;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use saved_state::{SavedState, SavedStateError};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use socket::Socket;
-pub use state::State;
-pub use status::{Status, Usage};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use timers::Timer;
 
@@ -104,8 +91,9 @@ use crate::config::{IDLE_QUEUE_CAPACITY, Mode, PathMap};
 use crate::handler::{HandlerId, HandlerTable, Plugin, PluginHandler};
 use crate::http2::Endpoint;
 use crate::time::Time;
-use connections::Owner;
+use connections::{ConnectionEvent, Owner};
 use context::{Context, Work};
+use event::EventKind;
 use host::HandlerHost;
 use limiter::Limiter;
 use names::Names;
@@ -161,7 +149,7 @@ impl Manager {
     /// is in force with the next input, and counts from when they went down.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
-        self.set_graces();
+        self.sockets.set_graces(&mut self.context);
     }
 
     /// Sets the number of octets that may be held of plugins, from now on.
@@ -182,19 +170,30 @@ impl Manager {
                 self.sockets.found(&path, identity, &mut self.context);
             }
             Input::Lost { path } => self.sockets.lost(&path, &mut self.context),
-            Input::Announced { id, plugin, caller } => self.announced(id, *plugin, caller),
-            Input::Connected { conn, process } => self.connected(conn, process),
-            Input::DialFailed { conn, error } => self.dial_failed(conn, error),
-            Input::Closed { conn } => self.closed(conn),
-            Input::PeerWatched { conn, by } => self.peer_watched(conn, by),
-            Input::ProcessEnded { conn } => self.process_ended(conn),
+            Input::Announced { id, plugin, caller } => {
+                self.sockets
+                    .announced(id, *plugin, caller, &mut self.context);
+            }
+            Input::Connected { conn, process } => {
+                self.connection_event(conn, ConnectionEvent::Connected(process));
+            }
+            Input::DialFailed { conn, error } => {
+                self.connection_event(conn, ConnectionEvent::DialFailed(error));
+            }
+            Input::Closed { conn } => self.connection_event(conn, ConnectionEvent::Closed),
+            Input::PeerWatched { conn, by } => {
+                self.connection_event(conn, ConnectionEvent::Watched(by));
+            }
+            Input::ProcessEnded { conn } => {
+                self.connection_event(conn, ConnectionEvent::ProcessEnded);
+            }
             Input::ProgramEnded { id, outcome } => {
                 self.host.program_ended(id, outcome, &mut self.context);
             }
             Input::Answered { ticket, result } => {
                 self.context.work.push_back(Work::Answer(ticket, result));
             }
-            Input::Reconsider => self.reconsider(),
+            Input::Reconsider => self.sockets.retry_failed(&mut self.context),
             Input::Stop => self.stop(),
         }
         self.run_until_idle();
@@ -208,10 +207,16 @@ impl Manager {
         }
         while let Some(timer) = self.context.timers.pop_due(now) {
             match timer {
-                Timer::Socket(id) => self.socket_timeout(id),
+                Timer::Socket(id) => self.turn(id, |turn| {
+                    turn.socket.applied.deadline = Scheduled::default();
+                    turn.handle_timeout();
+                }),
                 Timer::Effect(id) => self.host.handle_timeout(id, &mut self.context),
                 Timer::Limiter => self.limiter.handle_timeout(now, &mut self.context.timers),
-                Timer::Resync => self.resync(),
+                Timer::Resync => {
+                    self.resync = Scheduled::default();
+                    self.sockets.mark_all_dirty(&mut self.context);
+                }
                 Timer::Stop => self.stop_at_once(),
             }
             self.run_until_idle();
@@ -246,7 +251,7 @@ impl Manager {
     /// Processes the bytes that were read or written at [`Manager::endpoint`].
     pub fn handle_io(&mut self, conn: ConnectionId, now: Time) {
         self.context.now = now;
-        self.poll_connection(conn);
+        self.connection_event(conn, ConnectionEvent::Exchanged);
         self.run_until_idle();
     }
 
@@ -306,14 +311,17 @@ impl Manager {
         now: Time,
     ) -> T {
         let changed = change(self.host.handlers_mut());
-        self.handlers_changed(now);
-        changed
-    }
-
-    fn handlers_changed(&mut self, now: Time) {
-        self.host.find_replaced();
-        self.replace_handlers();
+        let Self {
+            sockets,
+            names,
+            host,
+            context,
+            ..
+        } = self;
+        host.find_replaced();
+        sockets.replace_handlers(host.handlers(), names, context);
         self.handle_input(Input::Reconsider, now);
+        changed
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.
@@ -322,25 +330,14 @@ impl Manager {
         self.context.revision + self.host.owed_revision()
     }
 
-    /// Returns whether a handler is assigned to plugins of that type by name. False for a type that
-    /// is accepted, refused or ignored as an unknown one.
-    pub fn has_handler_for(&self, kind: &str) -> bool {
-        self.host.handlers().is_assigned(kind)
-    }
-
-    /// Returns the types that a handler is assigned to by name, sorted.
-    pub fn types(&self) -> impl Iterator<Item = &str> {
-        self.host.handlers().types()
+    /// Returns which handlers plugins are assigned to.
+    pub fn handlers(&self) -> &HandlerTable {
+        self.host.handlers()
     }
 
     /// Returns the number of connections to plugins that are dialled or open.
     pub fn connections(&self) -> usize {
         self.context.connections.open()
-    }
-
-    /// Returns the name of the state of the operation on the socket at `path`, if one runs.
-    pub fn operation(&self, path: &Path) -> Option<&'static str> {
-        self.socket(path)?.operation()
     }
 
     /// Returns whether no operation runs.
@@ -353,11 +350,111 @@ impl Manager {
         self.context.policy.is_stopping && self.is_idle()
     }
 
-    /// Returns every entry of kubelet's gauge `plugin_manager_total_plugins`; each has the value 1.
-    pub fn total_plugins(&self) -> impl Iterator<Item = (&Path, World)> {
-        let actual = self.sockets().filter(|socket| socket.registered.is_some());
-        let desired = self.sockets().filter(|socket| socket.desired.is_some());
-        let actual = actual.map(|socket| (&*socket.path, World::Actual));
-        actual.chain(desired.map(|socket| (&*socket.path, World::Desired)))
+    /// Returns what operators see of each socket, and counts.
+    pub fn records(&self) -> Records<'_> {
+        Records(self)
+    }
+
+    /// Returns the number of events and changes of records so far.
+    pub fn generation(&self) -> Generation {
+        self.context.changes.generation()
+    }
+
+    /// Starts the next generation, for an event that the manager does not emit itself.
+    pub fn advance_generation(&mut self) -> Generation {
+        self.context.changes.advance()
+    }
+
+    // --- The requests of an operator ---
+
+    /// Emits an event of the daemon.
+    pub(crate) fn report(&mut self, kind: EventKind) {
+        self.context.emit(PluginEvent::of_daemon(kind));
+    }
+
+    /// Tries the selected plugins again at once, as if none of their attempts had failed: those
+    /// that were refused or wait for their backoff are registered, and those that are down are
+    /// checked. Returns their number, or `None` if no record was selected.
+    pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
+        self.context.now = now;
+        let mut is_any_selected = false;
+        let mut selected = Vec::new();
+        for socket in self.sockets.iter() {
+            let record = self.records().of(socket);
+            if is_selected(&record) {
+                is_any_selected = true;
+                if matches!(record.state, State::Backoff | State::Rejected | State::Down) {
+                    selected.push((socket.id, record.state));
+                }
+            }
+        }
+        for (id, state) in &selected {
+            match state {
+                State::Down => self.turn(*id, |turn| {
+                    turn.check();
+                }),
+                _ => self.sockets.retry_now(*id, &mut self.context),
+            }
+        }
+        self.run_until_idle();
+        is_any_selected.then_some(selected.len())
+    }
+
+    /// Deregisters the plugins of a type and name that are down. Their sockets are then tried again
+    /// like new ones. Returns the number of plugins.
+    pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
+        self.context.now = now;
+        let mut is_any = false;
+        let mut down = Vec::new();
+        for socket in self.sockets.iter() {
+            let record = self.records().of(socket);
+            if record
+                .plugin
+                .is_some_and(|it| it.kind == kind && it.name == name)
+            {
+                is_any = true;
+                if record.state == State::Down {
+                    down.push(socket.id);
+                }
+            }
+        }
+        if down.is_empty() {
+            return Err(if is_any {
+                ForgetError::NotDown
+            } else {
+                ForgetError::NotFound
+            });
+        }
+        for id in &down {
+            let Some(socket) = self.sockets.get_mut(*id) else {
+                continue;
+            };
+            if let Some(registered) = &mut socket.registered {
+                registered.health.end_grace();
+                self.names.set_up(&registered.plugin, *id, false);
+            }
+            self.sockets.mark_dirty(*id, &mut self.context);
+            self.sockets.withdraw_announced(*id, &mut self.context);
+        }
+        self.run_until_idle();
+        Ok(down.len())
+    }
+}
+
+/// The reason why a plugin cannot be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForgetError {
+    /// No plugin of that type and name is known.
+    NotFound,
+    /// No plugin of that type and name is down.
+    NotDown,
+}
+
+impl fmt::Display for ForgetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "no such plugin",
+            Self::NotDown => "the plugin is not down",
+        })
     }
 }

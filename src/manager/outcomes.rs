@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use super::active::Active;
-use super::announcement::AnnouncementError;
 use super::event::{DownConsequence, EventKind, PluginEvent};
 use super::failure::{Failure, Refusal};
-use super::messages::Output;
+use super::messages::{AnnouncementError, Output};
 use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
@@ -80,10 +79,11 @@ impl Turn<'_> {
             context.emit(PluginEvent::of_plugin(plugin, kind));
         }
         if let Some(replaced) = replaced {
-            self.manager.touch_instance(replaced);
+            let context = &mut self.manager.context;
+            self.manager.sockets.touch_instance(replaced, context);
         }
         if self.socket.announced().is_some() {
-            self.manager.supersede(plugin, self.socket.id);
+            self.supersede(plugin);
         }
         let handler = self.manager.host.handlers().find(&plugin.kind);
         if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
@@ -188,7 +188,7 @@ impl Turn<'_> {
         self.emit_of(active, active.plugin.as_ref(), kind);
         if is_announced {
             let context = &mut self.manager.context;
-            self.manager.sockets.withdraw(self.socket, context);
+            self.socket.withdraw(context);
         }
     }
 

@@ -1,11 +1,7 @@
 //! The reconciler: what to do next so that the actual state becomes the desired one.
 //!
-//! Pure. [`action`] examines one socket; the manager calls it for the sockets to which something
-//! has happened, and from time to time for all of them. [`plan`] examines everything, in the order
-//! of kubelet's reconciler: deregistrations first.
-
-use std::path::Path;
-use std::sync::Arc;
+//! [`action`] examines one socket; the manager calls it for the sockets to which something has
+//! happened, and from time to time for all of them.
 
 use crate::watch::Identity;
 
@@ -47,20 +43,6 @@ pub fn action(
         (None, Some(_), None) => Some(Action::Register),
         (None, None, None) => None,
     }
-}
-
-/// Returns every action that would be taken if no operation ran: unregistrations, then
-/// registrations. An entry has the socket at a path, and the socket whose plugin a handler knows
-/// under that path.
-pub fn plan(
-    entries: impl IntoIterator<Item = (Arc<Path>, Option<Identity>, Option<Identity>)>,
-) -> Vec<(Action, Arc<Path>)> {
-    let entries = entries.into_iter();
-    let mut steps: Vec<_> = entries
-        .filter_map(|(path, desired, actual)| Some((action(desired, actual, None)?, path)))
-        .collect();
-    steps.sort();
-    steps
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A plugin that a handler knows about: an entry of the actual state of the world.
 //!
-//! Pure. A plugin enters the actual state before its handler registers it, so that a removal in the
+//! A plugin enters the actual state before its handler registers it, so that a removal in the
 //! meantime becomes a deregistration, and leaves it before its handler deregisters it.
 //!
 //! A plugin that is killed leaves its socket behind, so its directory does not show that it has
@@ -27,9 +27,9 @@
 
 use std::sync::Arc;
 
+use super::desired::RetryDelay;
 use super::ids::ConnectionId;
-use super::process::Process;
-use super::retry_delay::RetryDelay;
+use super::ids::Process;
 use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{HandlerId, Plugin};

@@ -4,17 +4,19 @@
 //! Dirty sockets are examined in two phases: first what must be cancelled or deregistered, then
 //! what may be registered.
 
-use super::Manager;
+use std::collections::BTreeMap;
+
+use super::connections::{ConnectionEvent, Owner};
 use super::context::{Context, Work};
-use super::ids::SocketId;
-use super::measurement::Limit;
+use super::ids::{ConnectionId, SocketId};
+use super::messages::Limit;
 use super::operation::Event;
 use super::reconcile::{Action, Target};
 use super::socket::{Permit, Socket};
-use super::timers::Timer;
+use super::timers::{Scheduled, Timer};
 use super::turn::Turn;
-use crate::config::RESYNC_INTERVAL;
-use crate::handler::HandlerId;
+use super::{DialError, Manager};
+use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
 
 impl Manager {
     /// Does everything that can be done now.
@@ -31,9 +33,18 @@ impl Manager {
         for _ in 0..self.context.budget.take_refused() {
             self.context.limit_hit(Limit::Memory);
         }
-        self.host.drop_unused(&self.sockets);
-        self.compact_changes();
-        self.schedule_resync();
+        let Self {
+            sockets, context, ..
+        } = self;
+        self.host.drop_unused(sockets);
+        context.changes.compact(sockets.len(), |generation, id| {
+            let socket = sockets.get(id);
+            socket.is_some_and(|socket| socket.seen.generation == generation)
+        });
+        if self.resync.at().is_none() && sockets.len() > 0 {
+            let at = Some(context.now + RESYNC_INTERVAL);
+            context.timers.set(Timer::Resync, &mut self.resync, at);
+        }
         self.check_invariants();
     }
 
@@ -166,48 +177,134 @@ impl Manager {
             }
         }
         let handler = socket.claims_handler();
-        self.set_handler(socket, handler);
+        self.host.set_handler(socket, handler, &mut self.context);
         if socket.claims_name().is_none() {
             if let Some(before) = socket.applied.name.take() {
                 let next = self.names.release(&before, id);
-                self.acquired(next);
+                self.sockets.lock_acquired(next, &mut self.context);
             }
         }
     }
 
-    /// Records which handler knows the plugin of a socket or was asked about it, and ends what the
-    /// one before does for the plugin.
-    pub(super) fn set_handler(&mut self, socket: &mut Socket, handler: Option<HandlerId>) {
-        if socket.applied.handler == handler {
+    // --- Connections ---
+
+    /// Passes an event of a connection to its owner.
+    pub(super) fn connection_event(&mut self, conn: ConnectionId, event: ConnectionEvent) {
+        let context = &mut self.context;
+        let Some(owner) = context.connections.owner(conn) else {
+            return;
+        };
+        match &event {
+            ConnectionEvent::DialFailed(error) => {
+                context.connections.remove(conn);
+                if *error == DialError::NoDescriptors {
+                    context.used_up();
+                }
+            }
+            // A connection that was closed because its process is watched may still report its end.
+            ConnectionEvent::Closed if !context.connections.is_open(conn) => return,
+            _ => {}
+        }
+        match owner {
+            Owner::Operation(id) => self.turn(id, |turn| turn.connection_event(event)),
+            Owner::Liveness(id) => self.turn(id, |turn| turn.liveness_event(&event)),
+            Owner::Call(id) | Owner::Stream(id) => self.host.connection_event(id, event, context),
+        }
+    }
+
+    // --- The end ---
+
+    /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
+    /// would notice.
+    pub(super) fn stop(&mut self) {
+        let context = &mut self.context;
+        if std::mem::replace(&mut context.policy.is_stopping, true) {
             return;
         }
-        let before = std::mem::replace(&mut socket.applied.handler, handler);
-        if before.is_some() {
-            let owner = socket.id.owner();
-            self.host.cancel_all_of(owner, &mut self.context);
+        let at = Some(context.now + STOP_GRACE);
+        context.timers.set(Timer::Stop, &mut self.stop, at);
+        for socket in self.sockets.iter_mut() {
+            if !socket.is_committed() {
+                socket.cancel(context);
+            }
         }
+        self.sockets.mark_all_dirty(context); // Their deadlines may depend on it.
     }
 
-    /// Queues the event for a socket that has acquired its name.
-    pub(super) fn acquired(&mut self, next: Option<SocketId>) {
-        let socket = next.and_then(|id| self.sockets.get(id));
-        if let Some(Socket {
-            id,
-            active: Some(active),
+    /// Drops everything that still runs, because [`STOP_GRACE`] is over.
+    pub(super) fn stop_at_once(&mut self) {
+        self.stop = Scheduled::default();
+        let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
+        for id in ids {
+            self.turn(id, |turn| {
+                turn.drop_operation();
+            });
+        }
+        self.host.hang_up_all(&mut self.context);
+        // What is left concerns operations and handlers that have nothing to do any more.
+        let is_left = |work: &Work| matches!(work, Work::Examine(_));
+        self.context.work.retain(is_left);
+    }
+
+    /// Asserts that every claim, deadline and connection has one owner.
+    pub(super) fn check_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let Context {
+            timers,
+            connections,
+            plugins,
             ..
-        }) = socket
-        {
-            let work = Work::Operation(*id, active.id, Event::LockAcquired);
-            self.context.work.push_back(work);
+        } = &self.context;
+        assert!(self.context.work.is_empty(), "something is left to do");
+        let mut deadlines = self.host.deadlines();
+        let singles = [self.limiter.deadline(), self.resync, self.stop];
+        deadlines += singles.iter().filter(|it| it.at().is_some()).count();
+        let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
+        let mut handlers = BTreeMap::new();
+        for socket in self.sockets.iter() {
+            let (id, applied) = (socket.id, &socket.applied);
+            assert!(!socket.is_empty(), "{:?}", socket.path);
+            assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
+            held += usize::from(self.limiter.is_held(id));
+            assert!(!self.limiter.is_held(id) || applied.permit == Permit::Held);
+            let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
+            assert_eq!(applied.permit == Permit::Queued, is_queued);
+            queued += usize::from(is_queued);
+            assert_eq!(applied.name.as_ref(), socket.claims_name());
+            names += usize::from(applied.name.is_some());
+            if let Some(plugin) = socket.plugin_in_question() {
+                assert!(self.names.is_held(plugin, id), "{plugin}");
+            }
+            assert_eq!(applied.handler, socket.claims_handler());
+            if let Some(handler) = applied.handler {
+                handlers.insert(id.owner(), handler);
+            }
+            registered += usize::from(socket.registered.is_some());
+            let deadline = applied.deadline;
+            let is_in_time = match (deadline.at(), socket.deadline(&self.context)) {
+                (Some(at), Some(derived)) => {
+                    at == derived || at < derived && socket.active.is_some()
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            assert!(is_in_time, "{:?}: {deadline:?}", socket.path);
+            if deadline.at().is_some() {
+                assert!(timers.has(Timer::Socket(id), deadline));
+                deadlines += 1;
+            }
         }
-    }
-
-    /// Schedules the next resync if there is a socket.
-    fn schedule_resync(&mut self) {
-        if self.resync.at().is_none() && self.sockets.len() > 0 {
-            let at = Some(self.context.now + RESYNC_INTERVAL);
-            self.context.timers.set(Timer::Resync, &mut self.resync, at);
-        }
+        assert_eq!(held, self.limiter.held());
+        assert_eq!(queued, self.limiter.queued());
+        assert_eq!(names, self.names.queued());
+        assert_eq!(registered, *plugins);
+        assert_eq!(deadlines, timers.len(), "a deadline has no owner");
+        let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
+        let owned = owned + self.host.connections();
+        assert_eq!(owned, connections.len(), "a connection has no owner");
+        self.host.check_owners(&handlers);
     }
 }
 

@@ -1,6 +1,4 @@
 //! The sockets, by number and by path.
-//!
-//! Pure.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,14 +6,18 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::changes::State;
 use super::context::{Context, Work};
 use super::desired::Desired;
 use super::event::{EventKind, PluginEvent};
 use super::ids::SocketId;
+use super::names::Names;
+use super::operation::Event;
 use super::registered::{By, Registered};
 use super::socket::Socket;
 use super::timers::Timer;
-use crate::handler::Plugin;
+use crate::config::{DEVICE_GRACE, OnDown};
+use crate::handler::{HandlerTable, Plugin};
 use crate::watch::Identity;
 
 /// Every path at which a socket exists or a plugin is registered.
@@ -119,16 +121,34 @@ impl Sockets {
     /// Has a socket examined in the next pass.
     pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
-            socket.is_dirty = true;
-            context.work.push_back(Work::Examine(id));
+            socket.mark_dirty(context);
         }
     }
 
     /// Has every socket examined in the next pass.
     pub(super) fn mark_all_dirty(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
-            socket.is_dirty = true;
-            context.work.push_back(Work::Examine(socket.id));
+            socket.mark_dirty(context);
+        }
+    }
+
+    /// Records that a plugin has become, or is not any more, the one to use for its name.
+    pub(super) fn touch_instance(&mut self, id: SocketId, context: &mut Context) {
+        if let Some(socket) = self.get_mut(id) {
+            // The state is another one, unless the plugin is down.
+            if socket.seen.summary.state == State::Registered {
+                socket.seen.since = context.now;
+            }
+            context.changes.touch(socket.id, &mut socket.seen);
+        }
+    }
+
+    /// Passes on to the operation of a socket that it has acquired its name.
+    pub(super) fn lock_acquired(&self, id: Option<SocketId>, context: &mut Context) {
+        let socket = id.and_then(|id| self.get(id));
+        if let Some((id, active)) = socket.and_then(|it| Some((it.id, it.active.as_ref()?))) {
+            let work = Work::Operation(id, active.id, Event::LockAcquired);
+            context.work.push_back(work);
         }
     }
 
@@ -139,6 +159,59 @@ impl Sockets {
             desired.retry_now();
             desired.is_blocked = false;
             self.mark_dirty(id, context);
+        }
+    }
+
+    /// Has everything retried that failed, because handlers or the configuration have changed.
+    pub(super) fn retry_failed(&mut self, context: &mut Context) {
+        let failed = self.iter().filter(|socket| {
+            let desired = socket.desired.as_ref();
+            desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
+        });
+        for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
+            self.retry_now(id, context);
+        }
+    }
+
+    /// Has every plugin deregistered that another handler than that of its type has registered. Its
+    /// socket exists, so it is registered with the handler of its type after that.
+    pub(super) fn replace_handlers(
+        &mut self,
+        handlers: &HandlerTable,
+        names: &mut Names,
+        context: &mut Context,
+    ) {
+        for socket in self.iter_mut() {
+            let Some(registered) = &mut socket.registered else {
+                continue;
+            };
+            let plugin = &registered.plugin;
+            let current = handlers.find(&plugin.kind).map(By::Handler);
+            let is_ours = matches!(registered.by, By::Handler(_));
+            if is_ours && current != Some(registered.by) {
+                names.set_up(plugin, socket.id, false);
+                registered.health.must_deregister = true;
+                socket.mark_dirty(context);
+            }
+        }
+    }
+
+    /// Has the policy for plugins that are down applied to those that are down already.
+    pub(super) fn set_graces(&mut self, context: &mut Context) {
+        for socket in self.iter_mut() {
+            let Some(registered) = &mut socket.registered else {
+                continue;
+            };
+            let is_announced = registered.identity.is_of_announcement();
+            let health = &mut registered.health;
+            let Some(since) = health.down_since().filter(|_| !health.must_deregister) else {
+                continue;
+            };
+            health.set_grace(match context.policy.on_down {
+                OnDown::Keep => is_announced.then(|| since + DEVICE_GRACE),
+                OnDown::Deregister(grace) => Some(since + grace),
+            });
+            socket.mark_dirty(context);
         }
     }
 
@@ -235,15 +308,21 @@ impl Sockets {
 }
 
 impl Socket {
+    /// Has the socket examined in the next pass.
+    pub(super) fn mark_dirty(&mut self, context: &mut Context) {
+        self.is_dirty = true;
+        context.work.push_back(Work::Examine(self.id));
+    }
+
     /// Returns the plugin that was registered through this socket before a restart, when the socket
     /// is found again. The plugin leaves the actual state until it is registered with the handlers
     /// of this process.
     fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
         let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
         registered.by = By::Predecessor;
-        self.is_dirty = true;
-        context.work.push_back(Work::Examine(self.id));
-        if registered.identity != identity {
+        let is_it = registered.identity == identity;
+        self.mark_dirty(context);
+        if !is_it {
             return None;
         }
         let restored = self.take_registered(context)?;

@@ -1,6 +1,6 @@
 //! The deadlines of everything in the manager, in one index.
 //!
-//! Pure. A deadline is derived from the state of its owner. The owner keeps what the index knows of
+//! A deadline is derived from the state of its owner. The owner keeps what the index knows of
 //! it, so a change costs no search by owner, and the earliest deadline of all is known without one.
 
 use std::collections::BTreeMap;

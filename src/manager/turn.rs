@@ -7,11 +7,12 @@
 use super::Manager;
 use super::actions::Execution;
 use super::active::Active;
+use super::connections::ConnectionEvent;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::host::Asker;
 use super::ids::AttemptId;
-use super::measurement::Limit;
+use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
 use super::registered::{By, Registered};
@@ -30,10 +31,7 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Has the socket process an event, and its operation what follows from that.
-    pub(super) fn process(
-        &mut self,
-        process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>,
-    ) {
+    fn process(&mut self, process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>) {
         if let Some(event) = process(self.socket, &mut self.manager.context) {
             self.handle(event);
         }
@@ -87,13 +85,38 @@ impl Turn<'_> {
         let plugin = self.socket.claims_name().cloned();
         if let (Some(pending), Some(plugin)) = (pending, plugin) {
             let question = pending.question;
-            let answer = self.manager.answer(self.socket, question, &plugin, result);
+            let names = &mut self.manager.names;
+            let answer = self.socket.answered(question, &plugin, result, names);
             self.handle(Event::Answered(answer));
         }
     }
 
+    /// Processes an event of the operation's connection.
+    pub(super) fn connection_event(&mut self, event: ConnectionEvent) {
+        self.process(|socket, context| match event {
+            ConnectionEvent::Connected(process) => socket.connected(process, context),
+            ConnectionEvent::DialFailed(error) => socket.dial_failed(error),
+            ConnectionEvent::Exchanged => socket.poll_connection(context),
+            ConnectionEvent::Closed => socket.closed(context),
+            ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => None,
+        });
+    }
+
+    /// Processes an event of the plugin's source of liveness.
+    pub(super) fn liveness_event(&mut self, event: &ConnectionEvent) {
+        match event {
+            ConnectionEvent::Exchanged => self.poll_liveness(),
+            ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(),
+            ConnectionEvent::Watched(by) => {
+                let context = &mut self.manager.context;
+                self.socket.peer_watched(*by, context);
+            }
+            ConnectionEvent::Connected(_) | ConnectionEvent::DialFailed(_) => {}
+        }
+    }
+
     /// Processes what the connection of the plugin's liveness has received.
-    pub(super) fn poll_liveness(&mut self) {
+    fn poll_liveness(&mut self) {
         let now = self.manager.context.now;
         let client = self.socket.liveness_client();
         let is_closed = client.is_some_and(|client| {
@@ -106,7 +129,7 @@ impl Turn<'_> {
     }
 
     /// Has the plugin checked whose process or connection was watched and has ended.
-    pub(super) fn liveness_lost(&mut self) {
+    fn liveness_lost(&mut self) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;
@@ -155,7 +178,7 @@ impl Turn<'_> {
             event = reply.map(Event::Replied);
         }
         let is_timeout = is_due(active.operation.as_ref().and_then(Operation::deadline));
-        if let Some(event) = event.or(is_timeout.then_some(Event::Timeout)) {
+        if let Some(event) = event.or_else(|| is_timeout.then_some(Event::Timeout)) {
             self.handle(event);
         }
     }
@@ -175,11 +198,11 @@ impl Turn<'_> {
         } else if is_due(health.grace_until()) {
             health.end_grace();
             self.socket.is_dirty = true;
-            self.manager.sockets.withdraw(self.socket, context);
+            self.socket.withdraw(context);
         } else if is_restored_announced && is_due(health.check_at) {
             let kind = EventKind::NotAnnounced;
             context.emit(PluginEvent::of_plugin(plugin, kind));
-            self.manager.sockets.withdraw(self.socket, context);
+            self.socket.withdraw(context);
         } else if is_due(health.check_at) && !is_active {
             health.check_at = None;
             self.check();
@@ -200,7 +223,8 @@ impl Turn<'_> {
                 ..PluginEvent::of_plugin(plugin, EventKind::HandlerStalled)
             });
         }
-        self.manager.acquired(next);
+        let context = &mut self.manager.context;
+        self.manager.sockets.lock_acquired(next, context);
     }
 
     // --- The start of operations ---

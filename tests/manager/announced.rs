@@ -83,7 +83,7 @@ fn registered() -> World {
 }
 
 fn state(world: &World, socket: &str) -> Option<State> {
-    let record = world.manager.record(Path::new(socket))?;
+    let record = world.manager.records().get(Path::new(socket))?;
     Some(record.state)
 }
 

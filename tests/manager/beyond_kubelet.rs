@@ -313,7 +313,7 @@ fn a_plugin_whose_rival_goes_while_it_is_told_of_the_refusal_is_registered_at_on
     world.is_slow = true;
     world.appear(B, with_endpoint("a", "/p/a.sock"));
     let b = Path::new(B);
-    while world.manager.operation(b) != Some("Notifying") {
+    while world.operation(b) != Some("Notifying") {
         let conn = world.busy_connections()[0];
         world.deliver(conn);
         world.run();
@@ -397,7 +397,7 @@ fn a_name_whose_question_is_answered_in_time_keeps_its_order() {
         let ticket = world.handler.open()[0];
         world.answer(ticket, Ok(()));
     }
-    assert_eq!(world.manager.operation(Path::new(B)), None);
+    assert_eq!(world.operation(Path::new(B)), None);
     let a = "validate a, register a";
     assert_eq!(world.handler_calls(), format!("{a}, {a}"));
 }
@@ -536,7 +536,7 @@ fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
     world.deliver(conn);
     world.run();
     world.advance(Duration::from_secs(4));
-    assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+    assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
     world.is_slow = false;
     world.run();
     assert_eq!(world.handler_calls(), "validate a, register a");
@@ -555,7 +555,7 @@ fn connected_after(time: Duration) -> World {
     }
     world.deliver(world.busy_connections()[0]);
     world.run();
-    assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+    assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
     world
 }
 
@@ -569,7 +569,7 @@ fn a_plugin_whose_settings_come_within_the_dial_budget_is_registered() {
     for (connected, settings) in [(0, 8_000), (0, 9_900), (6, 2_900)] {
         let mut world = connected_after(Duration::from_secs(connected));
         world.advance(Duration::from_millis(settings));
-        let operation = world.manager.operation(Path::new(A));
+        let operation = world.operation(Path::new(A));
         assert_eq!(operation, Some("AskingInfo"), "{settings} ms");
         world.is_slow = false;
         world.run();
@@ -589,9 +589,9 @@ fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_bega
         let left = left_to_dial(&world);
         assert!(left <= DIAL_TIMEOUT.saturating_sub(Duration::from_secs(connected)));
         world.advance(left.saturating_sub(Duration::from_millis(1)));
-        assert_eq!(world.manager.operation(Path::new(A)), Some("AskingInfo"));
+        assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
         world.advance(Duration::from_millis(1));
-        assert_eq!(world.manager.operation(Path::new(A)), None);
+        assert_eq!(world.operation(Path::new(A)), None);
         let socket = world
             .manager
             .socket(Path::new(A))

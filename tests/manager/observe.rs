@@ -110,7 +110,7 @@ fn a_handler_that_does_not_answer_is_given_up() {
     let mut world = world();
     world.handler.will_answer([Answer::Pending]);
     world.appear(SOCKET, csi());
-    assert_eq!(world.manager.operation(SOCKET.as_ref()), Some("Observing"));
+    assert_eq!(world.operation(SOCKET.as_ref()), Some("Observing"));
     assert_untold(&world);
     world.advance(HANDLER_TIMEOUT);
     assert!(matches!(

@@ -53,7 +53,7 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
     }
     let second = Path::new("/r/second");
     world.advance(moment);
-    assert_eq!(world.manager.operation(second), None, "it is in line");
+    assert_eq!(world.operation(second), None, "it is in line");
     world.vanish("/r/first");
     assert_eq!(world.dials[second], 1, "it is still in line");
     world.advance(PERMIT_TIME);
@@ -86,21 +86,21 @@ fn a_socket_in_the_queue_waits_for_its_turn_although_all_are_reconsidered() {
     world.now += PERMIT_TIME;
     world.manager.handle_input(Input::Reconsider, world.now);
     world.run();
-    assert_eq!(world.manager.undialed(), 2);
+    assert_eq!(world.manager.records().undialed(), 2);
     world.advance(Duration::ZERO);
-    assert_eq!(world.manager.undialed(), 0);
+    assert_eq!(world.manager.records().undialed(), 0);
 }
 
 #[test]
 fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
     let mut world = World::new();
-    assert_eq!(world.manager.undialed(), 0);
+    assert_eq!(world.manager.records().undialed(), 0);
     for n in 0..=SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
-    assert_eq!(world.manager.undialed(), 1);
+    assert_eq!(world.manager.records().undialed(), 1);
     world.advance(PERMIT_TIME);
-    assert_eq!(world.manager.undialed(), 0);
+    assert_eq!(world.manager.records().undialed(), 0);
 }
 
 /// Returns a world with the plugin `plugin` from before a restart, in which no operation can begin
@@ -114,7 +114,7 @@ fn restarted_without_descriptors(plugin: &Script) -> World {
     world.manager.restore(state);
     world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 1);
     world.appear(A, plugin.clone());
-    assert_eq!(world.manager.operation(Path::new(A)), None, "it waits");
+    assert_eq!(world.operation(Path::new(A)), None, "it waits");
     world
 }
 
@@ -122,7 +122,11 @@ fn restarted_without_descriptors(plugin: &Script) -> World {
 fn readers_learn_that_the_plugin_of_a_socket_that_waits_is_not_known_any_more() {
     let mut world = restarted_without_descriptors(&Script::good("CSIPlugin", "a"));
     let known = |world: &World| {
-        let record = world.manager.record(Path::new(A)).expect("it is known");
+        let record = world
+            .manager
+            .records()
+            .get(Path::new(A))
+            .expect("it is known");
         record.plugin.map(|plugin| plugin.name.clone())
     };
     assert_eq!(known(&world).as_deref(), Some("a"));
@@ -130,7 +134,7 @@ fn readers_learn_that_the_plugin_of_a_socket_that_waits_is_not_known_any_more() 
     world.appear(A, Script::good("CSIPlugin", "b"));
     assert_eq!(world.handler_calls(), "deregister a");
     assert_eq!(known(&world), None);
-    let change = world.manager.next_change(&mut cursor);
+    let change = world.manager.records().next_change(&mut cursor);
     assert!(matches!(change, Ok(Some(Change::Set { .. }))), "{change:?}");
 }
 

@@ -28,7 +28,7 @@ fn not_ready(name: &str) -> Script {
 
 #[track_caller]
 fn record<'a>(world: &'a World, path: &str) -> Record<'a> {
-    let record = world.manager.record(Path::new(path));
+    let record = world.manager.records().get(Path::new(path));
     record.expect("there is a record")
 }
 
@@ -83,7 +83,7 @@ fn each_state_of_a_plugin_is_shown() {
     assert_eq!(state(&world, A), State::Deregistering);
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
-    assert!(world.manager.record(Path::new(A)).is_none());
+    assert!(world.manager.records().get(Path::new(A)).is_none());
 }
 
 #[test]
@@ -157,7 +157,10 @@ fn a_plugin_that_was_restored_is_registered_for_its_readers() {
     let mut manager = Manager::new(handlers);
     let saved = plugind::manager::SavedState::decode(&saved, "boot").expect("it was just saved");
     manager.restore(saved);
-    let record = manager.record(Path::new(A)).expect("it was restored");
+    let record = manager
+        .records()
+        .get(Path::new(A))
+        .expect("it was restored");
     assert_eq!(record.state, State::Registered);
     assert!(record.generation > 0);
 }
@@ -227,7 +230,7 @@ fn a_reader_that_has_missed_too_many_removals_has_to_start_again() {
     let count = |world: &World, after| {
         let mut cursor = ChangeCursor::after(after);
         let mut removed = 0;
-        while let Some(change) = world.manager.next_change(&mut cursor)? {
+        while let Some(change) = world.manager.records().next_change(&mut cursor)? {
             removed += usize::from(matches!(change, Change::Removed { .. }));
         }
         Ok::<_, Expired>(removed)

@@ -392,7 +392,7 @@ impl Simulation {
         self.check_saved();
         assert!(self.node.restored.is_empty(), "{:?}", self.node.restored);
         let manager = &self.node.world.manager;
-        let running = PATHS.map(|path| manager.operation(Path::new(path)));
+        let running = PATHS.map(|path| self.node.world.operation(Path::new(path)));
         assert!(manager.is_idle(), "operations still run: {running:?}");
         let is_left_out = |path: &Path| {
             let is_hidden = path.to_str().is_some_and(|path| path.contains("/."));

@@ -133,7 +133,8 @@ impl World {
         }
         let record = self
             .manager
-            .record(Path::new(path))
+            .records()
+            .get(Path::new(path))
             .expect("the socket exists");
         assert_eq!(record.state.name(), "Registered");
     }

@@ -39,7 +39,11 @@ impl Readiness {
             None if self.is_started => {}
             None => problems.push("the first scan of the directories is not complete".to_owned()),
             Some(at) => {
-                let count = if at <= now { 0 } else { manager.undialed() };
+                let count = if at <= now {
+                    0
+                } else {
+                    manager.records().undialed()
+                };
                 self.is_started = count == 0;
                 if count > 0 {
                     let problem = format!("sockets not dialed yet: {count}");

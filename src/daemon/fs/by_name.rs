@@ -24,6 +24,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
+use super::link_name;
 use super::lock;
 use super::run_dir;
 use crate::config::{
@@ -33,7 +34,7 @@ use crate::config::{
 use crate::escape;
 use crate::handler::Plugin;
 use crate::manager::event::EventKind;
-use crate::manager::{Manager, PluginEvent, link_name};
+use crate::manager::{Manager, PluginEvent};
 use crate::time::Time;
 
 /// The links, and the names whose links have to be set.

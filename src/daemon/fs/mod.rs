@@ -15,6 +15,7 @@ pub(super) mod by_name;
 pub(super) mod dial;
 pub(super) mod file_lock;
 pub(super) mod inotify;
+mod link_name;
 pub(super) mod lock;
 pub(super) mod mounts;
 pub(super) mod open_path;

@@ -149,7 +149,7 @@ impl Daemon {
     /// Logs the status, and the duration of the longest turn since the last status.
     fn log_status(&mut self) {
         let longest = time::micros(self.plugins.take_longest_turn());
-        let status = self.plugins.manager().status();
+        let status = self.plugins.manager().records().status();
         log::info!("status {status} longest_turn_us={longest}");
     }
 }

@@ -148,7 +148,7 @@ impl Service {
             return;
         }
         self.status_at = now + STATUS_PAUSE;
-        let status = manager.status();
+        let status = manager.records().status();
         let (registered, failed) = (status.registered, status.failed);
         let status = Some([registered, failed]);
         let text = || format!("STATUS={registered} registered, {failed} in backoff");

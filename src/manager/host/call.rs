@@ -1,6 +1,6 @@
 //! A call, stream or connection that a handler asked for.
 //!
-//! Pure. Plugins are called within a millisecond of listening on their registration sockets, and
+//! Plugins are called within a millisecond of listening on their registration sockets, and
 //! many serve their endpoints a moment later: a call may be repeated until its endpoint is ready
 //! (gRPC's wait-for-ready).
 

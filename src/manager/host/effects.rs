@@ -1,6 +1,4 @@
 //! The effects that handlers ask for: calls, streams, connections, programs, timers and debts.
-//!
-//! Pure.
 
 use std::sync::Arc;
 
@@ -9,14 +7,14 @@ use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
 use crate::grpc::Client;
 use crate::handler::{
-    DialError, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
-    ProgramOutcome, Run,
+    Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin, ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
+use crate::manager::connections::ConnectionEvent;
 use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
-use crate::manager::measurement::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
 use crate::manager::messages::Output;
+use crate::manager::messages::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
 
@@ -202,38 +200,28 @@ impl HandlerHost {
         self.call(id)?.client()
     }
 
-    /// Processes a connection that was established.
-    pub(in crate::manager) fn connected(&mut self, id: EffectId, context: &mut Context) {
-        if let Some(call) = self.call(id) {
-            call.connected(context);
-            self.progress(id, None, context);
-        }
-    }
-
-    /// Processes a connection that could not be established.
-    pub(in crate::manager) fn dial_failed(
+    /// Processes an event of a connection.
+    pub(in crate::manager) fn connection_event(
         &mut self,
         id: EffectId,
-        error: DialError,
+        event: ConnectionEvent,
         context: &mut Context,
     ) {
-        if let Some(call) = self.call(id) {
-            let progress = call.dial_failed(error, context.now);
-            self.progress(id, progress, context);
+        let Some(call) = self.call(id) else {
+            return;
+        };
+        let mut progress = None;
+        match event {
+            ConnectionEvent::Connected(_) => call.connected(context),
+            ConnectionEvent::DialFailed(error) => progress = call.dial_failed(error, context.now),
+            ConnectionEvent::Closed => match call.client() {
+                Some(client) => client.eof(context.now),
+                None => return,
+            },
+            ConnectionEvent::Exchanged => {}
+            ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => return,
         }
-    }
-
-    /// Processes the end of a connection.
-    pub(in crate::manager) fn closed(&mut self, id: EffectId, context: &mut Context) {
-        if let Some(client) = self.client(id) {
-            client.eof(context.now);
-            self.progress(id, None, context);
-        }
-    }
-
-    /// Processes what a connection has received.
-    pub(in crate::manager) fn poll(&mut self, id: EffectId, context: &mut Context) {
-        self.progress(id, None, context);
+        self.progress(id, progress, context);
     }
 
     /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]

@@ -1,7 +1,7 @@
 //! The host of the handlers: asks them, carries out the effects that they ask for, and reports the
 //! results of those.
 //!
-//! Pure. Nothing is re-entered: events for handlers are queued, and delivered one by one.
+//! Nothing is re-entered: events for handlers are queued, and delivered one by one.
 
 mod call;
 mod effects;
@@ -17,6 +17,7 @@ use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
+use super::socket::Socket;
 use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
@@ -149,6 +150,20 @@ impl HandlerHost {
     /// Finds the handlers that no type is assigned to any more.
     pub(super) fn find_replaced(&mut self) {
         self.replaced = self.handlers.unassigned().collect();
+    }
+
+    /// Records which handler knows the plugin of a socket or was asked about it, and ends what the
+    /// one before does for the plugin.
+    pub(super) fn set_handler(
+        &mut self,
+        socket: &mut Socket,
+        handler: Option<HandlerId>,
+        context: &mut Context,
+    ) {
+        let applied = &mut socket.applied.handler;
+        if *applied != handler && std::mem::replace(applied, handler).is_some() {
+            self.cancel_all_of(socket.id.owner(), context);
+        }
     }
 
     /// Drops the handlers that were replaced and that nothing keeps any more: no plugin of these

@@ -1,6 +1,4 @@
 //! What an operation and the manager say to each other: events, actions and outcomes.
-//!
-//! Pure.
 
 use std::fmt;
 use std::path::Path;

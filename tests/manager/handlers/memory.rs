@@ -76,7 +76,7 @@ fn devices(node: &Node, n: usize) -> usize {
 }
 
 fn usage(node: &Node) -> Usage {
-    let [.., memory] = node.world.manager.usage();
+    let [.., memory] = node.world.manager.records().usage();
     assert_eq!(memory.name, "memory");
     memory
 }

@@ -14,7 +14,7 @@ fn gm1_one_operation_runs() {
     let mut world = World::new();
     world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
-    assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
+    assert_eq!(world.operation(Path::new(A)), Some("Validating"));
 }
 
 #[test]
@@ -25,8 +25,8 @@ fn gm2_operations_on_two_sockets_run() {
         .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
-    assert_eq!(world.manager.operation(Path::new(A)), Some("Validating"));
-    assert_eq!(world.manager.operation(Path::new(B)), Some("Validating"));
+    assert_eq!(world.operation(Path::new(A)), Some("Validating"));
+    assert_eq!(world.operation(Path::new(B)), Some("Validating"));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn gm6_an_operation_that_dies_frees_its_socket() {
             ..csi("a")
         },
     );
-    assert_eq!(world.manager.operation(Path::new(A)), None);
+    assert_eq!(world.operation(Path::new(A)), None);
     world.appear(A, csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
@@ -225,7 +225,7 @@ fn gm16_a_failed_operation_is_not_pending_although_its_backoff_is_remembered() {
             ..csi("a")
         },
     );
-    assert_eq!(world.manager.operation(Path::new(A)), None);
+    assert_eq!(world.operation(Path::new(A)), None);
     let socket = world
         .manager
         .socket(Path::new(A))

@@ -71,7 +71,7 @@ impl Reader {
             ChangeCursor::after(manager.generation())
         });
         if let Some(cursor) = &mut self.list {
-            match manager.next_record(cursor) {
+            match manager.records().next(cursor) {
                 Some(record) => {
                     let before = self
                         .records
@@ -83,7 +83,7 @@ impl Reader {
             }
             return true;
         }
-        let change = match manager.next_change(changes) {
+        let change = match manager.records().next_change(changes) {
             Ok(Some(change)) => change,
             Ok(None) => return false,
             Err(Expired) => {
@@ -111,6 +111,7 @@ impl Reader {
         while self.read_next(manager) {}
         let fresh: BTreeMap<_, _> = manager
             .records()
+            .iter()
             .map(|record| (record.socket.clone(), Shown::of(&record)))
             .collect();
         assert_eq!(

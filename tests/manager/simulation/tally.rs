@@ -78,7 +78,7 @@ impl Tally {
         };
         let kind = match event.plugin.as_ref().map(|plugin| plugin.kind.as_str()) {
             None => "unknown",
-            Some(kind) if manager.has_handler_for(kind) => kind,
+            Some(kind) if manager.handlers().is_assigned(kind) => kind,
             Some(_) => "other",
         };
         *self.attempts.entry((kind.to_owned(), result)).or_default() += 1;

@@ -43,7 +43,7 @@ impl Waiting {
             let since = *self.since.entry(identity).or_insert(now);
             let waited = now.saturating_since(since);
             assert!(waited <= BOUND, "{identity:?} waits since {since:?}");
-            let usage = manager.usage();
+            let usage = manager.records().usage();
             assert!(
                 self.is_short(manager),
                 "{identity:?} waits for nothing: {usage:?}"
@@ -54,8 +54,8 @@ impl Waiting {
     /// Returns whether another operation lacks a permit or a descriptor: operations have
     /// half of all descriptors, and need a second one for the call of their handler.
     fn is_short(&self, manager: &Manager) -> bool {
-        let operations = manager.status().operations;
-        let [_, connections, permits, _] = manager.usage();
+        let operations = manager.records().status().operations;
+        let [_, connections, permits, _] = manager.records().usage();
         let has_no_descriptor = self.limit.is_some_and(|limit| {
             let free = limit.saturating_sub(connections.used + operations);
             operations >= limit / 2 || free < 2

@@ -17,7 +17,7 @@ use std::time::Duration;
 use plugind::handler::{
     EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
 };
-use plugind::manager::reconcile::{Action, plan};
+use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, ConnectionId, Input, LivenessSource, Manager, Measurement,
     Output, PluginEvent,
@@ -281,6 +281,11 @@ impl World {
         self.handler.take()
     }
 
+    /// Returns the name of the state of the operation on the socket at `path`, if one runs.
+    pub(crate) fn operation(&self, path: &Path) -> Option<&'static str> {
+        self.manager.socket(path)?.operation()
+    }
+
     /// Returns the number of desired sockets, and of registered plugins.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
@@ -313,4 +318,18 @@ const AT_ONE_MOMENT: usize = 100_000;
 fn ends_with_goaway(bytes: &[u8]) -> bool {
     let start = bytes.len().checked_sub(9 + 8);
     start.is_some_and(|start| bytes[start..].starts_with(&[0, 0, 8, 7, 0, 0, 0, 0, 0]))
+}
+
+/// Returns every action that would be taken if no operation ran: unregistrations, then
+/// registrations. An entry has the socket at a path, and the socket whose plugin a handler knows
+/// under that path.
+pub(crate) fn plan(
+    entries: impl IntoIterator<Item = (Arc<Path>, Option<Identity>, Option<Identity>)>,
+) -> Vec<(Action, Arc<Path>)> {
+    let entries = entries.into_iter();
+    let mut steps: Vec<_> = entries
+        .filter_map(|(path, desired, actual)| Some((action(desired, actual, None)?, path)))
+        .collect();
+    steps.sort();
+    steps
 }

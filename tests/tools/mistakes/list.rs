@@ -130,7 +130,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "an older endpoint of a name that is announced again stays",
         file: "src/manager/outcomes.rs",
-        right: "            self.manager.supersede(plugin, self.socket.id);\n",
+        right: "            self.supersede(plugin);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 7 },
     },
@@ -144,7 +144,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a plugin that announced itself and was refused is tried again",
         file: "src/manager/outcomes.rs",
-        right: "            self.manager.sockets.withdraw(self.socket, context);\n",
+        right: "            self.socket.withdraw(context);\n",
         wrong: "            let _ = context;\n",
         finder: Finder::Simulation { seed: 0 },
     },
@@ -164,9 +164,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "an effect is left open after deregistration",
-        file: "src/manager/router.rs",
-        right: "self.host.cancel_all_of(owner, &mut self.context);",
-        wrong: "let _ = owner;",
+        file: "src/manager/host/mod.rs",
+        right: "            self.cancel_all_of(socket.id.owner(), context);\n",
+        wrong: "            let _ = context;\n",
         finder: Finder::Simulation { seed: 5 },
     },
     Mistake {
@@ -248,9 +248,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "a plugin stays with a handler that was replaced",
-        file: "src/manager/events.rs",
-        right: "registered.health.must_deregister = true;\n                replaced",
-        wrong: "replaced",
+        file: "src/manager/sockets.rs",
+        right: "registered.health.must_deregister = true;\n",
+        wrong: "",
         finder: Finder::Simulation { seed: 51 },
     },
     Mistake {

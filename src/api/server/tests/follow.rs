@@ -53,6 +53,7 @@ fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
         for path in world
             .manager
             .records()
+            .iter()
             .map(|it| it.socket.clone())
             .collect::<Vec<_>>()
         {

@@ -105,7 +105,7 @@ fn play(mut random: Random) {
         read_all(&mut world);
     }
     let record = |it: manager::Record<'_>| (it.socket.to_string_lossy().into(), it.generation);
-    let listed: BTreeMap<String, u64> = world.manager.records().map(record).collect();
+    let listed: BTreeMap<String, u64> = world.manager.records().iter().map(record).collect();
     for reader in readers {
         assert!(reader.is_listed && !reader.has_expired);
         assert_eq!(reader.records, listed);

@@ -1,7 +1,7 @@
 //! Plugin types and names as file names: `CSIPlugin/disk.example.sock`,
 //! `DevicePlugin/example.com%2Fgpu.sock`.
 //!
-//! Pure. ASCII letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves, except for a
+//! ASCII letters, digits and `-`, `.`, `_`, `+`, `@`, `:` stand for themselves, except for a
 //! dot at the beginning. Every other octet is `%` and two hexadecimal digits in capitals, as in a
 //! URL, so that each file name has one meaning. No name is hidden, is `.` or `..`, or contains a
 //! slash.
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Returns the path of the link to the plugins of a type and name, relative to the directory of all
 /// links: `TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a
 /// file name ([`LONGEST`]).
-pub fn link_path(kind: &str, name: &str) -> Option<String> {
+pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
     let mut path = String::with_capacity(kind.len() + 1 + name.len() + SUFFIX.len());
     push(&mut path, kind);
     let kind_len = path.len();
@@ -25,7 +25,7 @@ pub fn link_path(kind: &str, name: &str) -> Option<String> {
 }
 
 /// Returns the type that the name of a directory stands for, or `None` for a name that no type has.
-pub fn type_of_directory(file_name: &str) -> Option<String> {
+pub(super) fn type_of_directory(file_name: &str) -> Option<String> {
     let kind = decoded(file_name)?;
     let mut encoded = String::new();
     push(&mut encoded, &kind);
@@ -34,7 +34,7 @@ pub fn type_of_directory(file_name: &str) -> Option<String> {
 
 /// Returns the plugin name that the name of a link stands for, or `None` for a name that no link
 /// has.
-pub fn name_of_link(file_name: &str) -> Option<String> {
+pub(super) fn name_of_link(file_name: &str) -> Option<String> {
     type_of_directory(file_name.strip_suffix(SUFFIX)?)
 }
 
@@ -77,7 +77,7 @@ fn digit(byte: u8) -> Option<u8> {
 const SUFFIX: &str = ".sock";
 
 /// The length of the longest file name on Linux (bytes).
-pub const LONGEST: usize = 255;
+pub(super) const LONGEST: usize = 255;
 
 #[cfg(test)]
 mod tests {

@@ -1,23 +1,24 @@
 //! Records: what an operator sees of a path at which a socket exists or a plugin is registered.
 //!
-//! Pure. A record is a view of a [`Socket`]: nothing keeps a second copy. Its key is the path of
+//! A record is a view of a [`Socket`]: nothing keeps a second copy. Its key is the path of
 //! the socket, because several plugins may have one name. A reader lists the records and then
 //! follows their changes.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::changes::{State, Summary};
 use super::context::Context;
 use super::event::Generation;
 use super::failure::{Failure, Refusal};
-use super::ids::SocketId;
+use super::ids::{Process, SocketId};
 use super::operation::Operation;
-use super::process::Process;
 use super::reconcile::Target;
 use super::registered::{By, Registered};
 use super::socket::Socket;
-use super::state::{State, Summary};
 use super::{Desired, Manager};
+use crate::config::{MAX_SOCKETS, SOFT_OPERATION_LIMIT};
 use crate::handler::Plugin;
 use crate::time::Time;
 
@@ -147,8 +148,8 @@ impl Desired {
     }
 }
 
-impl std::fmt::Display for LastError<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for LastError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failure(failure) => failure.fmt(f),
             Self::Refusal(refusal) => refusal.fmt(f),
@@ -262,35 +263,30 @@ pub struct RecordCursor {
     last: Option<SocketId>,
 }
 
-impl Manager {
-    /// Returns the number of events and changes of records so far.
-    pub fn generation(&self) -> Generation {
-        self.context.changes.generation()
-    }
+/// The records of a manager, and its counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a>(pub(super) &'a Manager);
 
-    /// Starts the next generation, for an event that the manager does not emit itself.
-    pub fn advance_generation(&mut self) -> Generation {
-        self.context.changes.advance()
-    }
-
+impl<'a> Records<'a> {
     /// Returns the record of a path.
-    pub fn record(&self, path: &Path) -> Option<Record<'_>> {
-        self.socket(path).map(|socket| self.record_of(socket))
+    pub fn get(self, path: &Path) -> Option<Record<'a>> {
+        self.0.socket(path).map(|socket| self.of(socket))
     }
 
-    /// Returns every record, in unspecified order.
-    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        self.sockets().map(|socket| self.record_of(socket))
+    /// Returns every record, in the order in which their paths became known.
+    pub fn iter(self) -> impl Iterator<Item = Record<'a>> {
+        self.0.sockets().map(move |socket| self.of(socket))
     }
 
     /// Returns the next record of a list, and advances the cursor; `None` at the end.
-    pub fn next_record(&self, cursor: &mut RecordCursor) -> Option<Record<'_>> {
-        let socket = self.sockets.first_after(cursor.last)?;
+    pub fn next(self, cursor: &mut RecordCursor) -> Option<Record<'a>> {
+        let socket = self.0.sockets.first_after(cursor.last)?;
         cursor.last = Some(socket.id);
-        Some(self.record_of(socket))
+        Some(self.of(socket))
     }
 
-    pub(super) fn record_of<'a>(&'a self, socket: &'a Socket) -> Record<'a> {
+    /// Returns the record of a socket.
+    pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
         let plugin = socket.known_plugin();
         // Those that were registered before a restart and not found since have no place in a name.
@@ -298,7 +294,7 @@ impl Manager {
         let is_instance = registered.is_some_and(|it| !it.is_restored());
         let current = plugin
             .filter(|_| summary.state == State::Registered && is_instance)
-            .and_then(|plugin| self.names.current(plugin));
+            .and_then(|plugin| self.0.names.current(plugin));
         let is_standby = current.is_some_and(|current| current.socket != socket.id);
         Record {
             socket: &socket.path,
@@ -316,31 +312,31 @@ impl Manager {
             process: summary.process,
         }
     }
-}
 
-impl Manager {
     /// Returns the oldest change that a reader has not seen, and advances its cursor; `None` if it
     /// has seen everything. Of a record that has changed several times, only the last change is
     /// returned.
-    pub fn next_change(&self, cursor: &mut ChangeCursor) -> Result<Option<Change<'_>>, Expired> {
-        let changes = &self.context.changes;
-        let seen = cursor.seen;
+    pub fn next_change(self, cursor: &mut ChangeCursor) -> Result<Option<Change<'a>>, Expired> {
+        let Manager {
+            sockets, context, ..
+        } = self.0;
+        let (changes, seen) = (&context.changes, cursor.seen);
         if !changes.is_known(seen) {
             return Err(Expired);
         }
         let removed = changes.removed_after(seen);
         // Superseded changes behind the removal are left to later calls: each is examined once.
         let before = removed.map_or(Generation::MAX, |it| it.generation);
-        let mut sockets = changes
+        let mut changed = changes
             .after(seen)
             .take_while(|(generation, _)| *generation < before)
             .filter_map(|(generation, id)| {
-                let socket = self.sockets.get(id)?;
+                let socket = sockets.get(id)?;
                 (socket.seen.generation == generation).then_some(socket)
             });
-        let change = match (sockets.next(), removed) {
+        let change = match (changed.next(), removed) {
             (Some(socket), _) => Change::Set {
-                record: self.record_of(socket),
+                record: self.of(socket),
                 is_new: socket.seen.created > cursor.caught_up,
             },
             (None, Some(removed)) => Change::Removed {
@@ -356,24 +352,92 @@ impl Manager {
         Ok(Some(change))
     }
 
-    /// Records that a plugin has become, or is not any more, the one to use for its name.
-    pub(super) fn touch_instance(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id) {
-            // The state is another one, unless the plugin is down.
-            if socket.seen.summary.state == State::Registered {
-                socket.seen.since = self.context.now;
-            }
-            self.context.changes.touch(socket.id, &mut socket.seen);
-        }
+    /// Returns how near the manager is to its limits: sockets, connections with what counts as
+    /// such, operations that wait for their plugins, and the octets that are held of plugins.
+    pub fn usage(self) -> [Usage; 4] {
+        let usage = |name, used, limit| Usage { name, used, limit };
+        let Manager {
+            sockets,
+            limiter,
+            context,
+            ..
+        } = self.0;
+        let (connections, budget) = (&context.connections, &context.budget);
+        [
+            usage("sockets", sockets.len(), MAX_SOCKETS),
+            usage("connections", connections.in_use(), connections.limit()),
+            usage("operations", limiter.held(), SOFT_OPERATION_LIMIT),
+            usage("memory", budget.held(), budget.limit()),
+        ]
     }
 
-    /// Forgets superseded changes, if there are many.
-    pub(super) fn compact_changes(&mut self) {
-        let sockets = &self.sockets;
-        let is_current = |generation, id| {
-            let socket = sockets.get(id);
-            socket.is_some_and(|socket| socket.seen.generation == generation)
-        };
-        self.context.changes.compact(sockets.len(), is_current);
+    /// Returns the current counts.
+    pub fn status(self) -> Status {
+        self.0.sockets().fold(Status::default(), Status::with)
+    }
+
+    /// Returns the number of sockets that exist and that were never dialed.
+    pub fn undialed(self) -> usize {
+        let desired = self.0.sockets().filter_map(Socket::desired);
+        desired.filter(|desired| desired.attempts == 0).count()
+    }
+}
+
+/// The numbers of sockets and plugins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The sockets that exist.
+    pub sockets: usize,
+    /// The plugins that a handler knows.
+    pub registered: usize,
+    /// The registered plugins that do not answer.
+    pub down: usize,
+    /// The sockets whose last attempt failed.
+    pub failed: usize,
+    /// The operations that run.
+    pub operations: usize,
+}
+
+/// How near the manager is to one of its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// What is limited.
+    pub name: &'static str,
+    /// The number that is in use.
+    pub used: usize,
+    /// The most that may be in use.
+    pub limit: usize,
+}
+
+impl Status {
+    fn with(self, socket: &Socket) -> Self {
+        let (desired, registered) = (socket.desired(), socket.registered());
+        let is_down = registered.is_some_and(|it| it.health.down_since().is_some());
+        let has_failed = desired.is_some_and(|it| it.last_failure.is_some());
+        Self {
+            sockets: self.sockets + usize::from(desired.is_some()),
+            registered: self.registered + usize::from(registered.is_some()),
+            down: self.down + usize::from(is_down),
+            failed: self.failed + usize::from(has_failed),
+            operations: self.operations + usize::from(socket.operation().is_some()),
+        }
+    }
+}
+
+/// Shows the counts for the log: `sockets=3 registered=2 down=0 failed=1 operations=0`.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sockets,
+            registered,
+            down,
+            failed,
+            operations,
+        } = self;
+        write!(
+            f,
+            "sockets={sockets} registered={registered} down={down} failed={failed} \
+             operations={operations}"
+        )
     }
 }
