@@ -70,7 +70,7 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 			-- -max_total_time=$(FUZZ_SECONDS) -runs=$(FUZZ_RUNS) -print_final_stats=1; \
 	done
 
-bench: ## Measure the static binary beside other clients, and kubelet's if Go is installed
+bench: ## Measure the static binary beside other clients; ONLY=framing: HTTP/2 in memory beside h2
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/bench/bench.sh
 
