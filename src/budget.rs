@@ -108,6 +108,14 @@ pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
     }
 }
 
+/// Reserves memory for `size` octets: doubles the capacity, as vectors do, but not beyond `most`.
+pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
+    if size > octets.capacity() {
+        let doubled = octets.capacity().saturating_mul(2).clamp(size, most);
+        octets.reserve_exact(doubled - octets.len());
+    }
+}
+
 impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("plugins have exhausted the memory budget")

@@ -13,11 +13,10 @@ use crate::config;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
-/// A DATA frame of a streaming call, of which some is not yet processed.
+/// The last DATA frame, of which some is not yet processed.
 #[derive(Debug)]
 struct UnreadData {
     stream: StreamId,
-    octets: Vec<u8>,
     /// The number of octets that are processed.
     taken: usize,
     end_stream: bool,
@@ -31,6 +30,8 @@ pub struct Client {
     calls: SmallVec<[ClientCall; 1]>,
     /// The events that are not yet returned.
     events: SmallVec<[Event; 1]>,
+    /// The calls before this one are sent.
+    first_unsent: usize,
     /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
     /// connection: however many messages fit a frame, they never need more memory than the frame.
     unread: Option<UnreadData>,
@@ -49,6 +50,7 @@ impl Client {
             http2: Connection::client(now),
             calls: SmallVec::new(),
             events: SmallVec::new(),
+            first_unsent: 0,
             unread: None,
             next: CallId::FIRST,
             awaits_settings: false,
@@ -198,36 +200,49 @@ impl Client {
     /// Processes the unread frame up to the end of a message; returns whether there was an unread
     /// frame.
     fn read_message(&mut self, now: Time) -> bool {
-        let Some(mut unread) = self.unread.take() else {
+        let Some(UnreadData {
+            stream,
+            taken,
+            end_stream,
+        }) = self.unread.take()
+        else {
             return false;
         };
-        let Some(call) = find(&mut self.calls, unread.stream) else {
+        let unread = &self.http2.content()[taken..];
+        let mut rest = unread;
+        let call = find(&mut self.calls, stream);
+        let Some((message, cut)) = call.map(|call| {
+            let message = call.receive_message(&mut rest);
+            (
+                message.map(|it| it.map(|message| (call.id, message))),
+                call.cut(),
+            )
+        }) else {
             return true;
         };
-        let mut rest = &unread.octets[unread.taken..];
-        let message = call.receive_message(&mut rest);
-        let taken = unread.octets.len() - rest.len();
+        let (read, is_read) = (unread.len() - rest.len(), rest.is_empty());
         // Also for an incomplete message: one that is larger than the window would never be
         // completed.
-        self.http2.consume(unread.stream, taken - unread.taken, now);
-        unread.taken = taken;
-        let is_read = rest.is_empty();
+        self.http2.consume(stream, read, now);
         match message {
             Ok(message) => {
-                let (id, cut) = (call.id, call.cut());
-                if let Some(message) = message {
-                    self.events.push(Event::Message { call: id, message });
+                if let Some((call, message)) = message {
+                    self.events.push(Event::Message { call, message });
                 }
-                if is_read && unread.end_stream {
-                    self.settle(unread.stream, Some(Err(cut)), true, now);
+                if is_read && end_stream {
+                    self.settle(stream, Some(Err(cut)), true, now);
                 }
             }
-            Err(error) => {
-                let complete = unread.end_stream;
-                self.settle(unread.stream, Some(Err(error)), complete, now);
-            }
+            Err(error) => self.settle(stream, Some(Err(error)), end_stream, now),
         }
-        self.unread = Some(unread).filter(|_| !is_read);
+        if !is_read {
+            let taken = taken + read;
+            self.unread = Some(UnreadData {
+                stream,
+                taken,
+                end_stream,
+            });
+        }
         true
     }
 
@@ -236,11 +251,11 @@ impl Client {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
         };
+        let fields = self.http2.fields();
         match event {
             http2::Event::Response {
                 stream,
                 status,
-                fields,
                 end_stream,
             } => {
                 let call = find(&mut self.calls, stream);
@@ -248,27 +263,14 @@ impl Client {
                     call.and_then(|call| call.receive_headers(status, fields, end_stream));
                 self.settle(stream, outcome, end_stream, now);
             }
-            http2::Event::Data {
-                stream,
-                data,
-                end_stream,
-            } => {
-                let call = find(&mut self.calls, stream);
-                if call.as_ref().is_some_and(|call| call.is_streaming()) {
-                    self.unread = Some(UnreadData {
-                        stream,
-                        octets: data.to_vec(),
-                        taken: 0,
-                        end_stream,
-                    });
-                    return true;
-                }
-                let octets = data.len();
-                let outcome = call.and_then(|call| call.receive_data(data, end_stream));
-                self.http2.consume(stream, octets, now);
-                self.settle(stream, outcome, end_stream, now);
+            http2::Event::Data { stream, end_stream } => {
+                self.unread = Some(UnreadData {
+                    stream,
+                    taken: 0,
+                    end_stream,
+                });
             }
-            http2::Event::Trailers { stream, fields } => {
+            http2::Event::Trailers { stream } => {
                 let call = find(&mut self.calls, stream);
                 let outcome = call.map(|call| call.receive_trailers(fields));
                 self.settle(stream, outcome, true, now);
@@ -312,14 +314,14 @@ impl Client {
     fn position(&self, stream: StreamId) -> Option<usize> {
         self.calls
             .iter()
-            .position(|call| call.stream() == Some(stream))
+            .position(|call| call.stream == Some(stream))
     }
 
     /// Retries a call that the server has not processed, once and at once, if another stream can be
     /// opened for it; otherwise ends the call.
     fn refuse(&mut self, index: usize, now: Time) {
-        let call = self.calls.get_mut(index);
-        let again = call.is_some_and(ClientCall::begin_again);
+        let again = self.calls[index].begin_again();
+        self.first_unsent = self.first_unsent.min(index);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
             self.finish(index, Err(error), ErrorCode::CANCEL, now);
@@ -328,7 +330,7 @@ impl Client {
 
     /// Retries or ends the calls that the server will not process after its GOAWAY.
     fn refuse_above(&mut self, last_stream: u32, now: Time) {
-        let is_above = |call: &ClientCall| call.stream().is_some_and(|id| id.get() > last_stream);
+        let is_above = |call: &ClientCall| call.stream.is_some_and(|id| id.get() > last_stream);
         while let Some(index) = self.calls.iter().position(is_above) {
             self.refuse(index, now);
         }
@@ -337,7 +339,7 @@ impl Client {
     /// Ends all calls because the connection has ended.
     fn fail_all(&mut self, error: &ConnectionError, now: Time) {
         while let Some(call) = self.calls.get_mut(0) {
-            let written = call.stream().is_some_and(|id| self.http2.was_written(id));
+            let written = call.stream.is_some_and(|id| self.http2.was_written(id));
             let error = error.clone();
             let lost = CallError::Connection { error, written };
             self.finish(0, Err(lost), ErrorCode::CANCEL, now);
@@ -346,23 +348,29 @@ impl Client {
 
     /// Counts the memory, and ends all calls if it exceeds the budget.
     fn keep_budget(&mut self, now: Time) {
-        let octets = self.mem_used();
-        let is_exceeded = self
-            .reserved
-            .as_mut()
-            .is_some_and(|reserved| reserved.resize(octets).is_err());
-        while is_exceeded && !self.calls.is_empty() {
-            self.finish(0, Err(CallError::OverBudget), ErrorCode::CANCEL, now);
+        let Some(mut reserved) = self.reserved.take() else {
+            return;
+        };
+        if reserved.resize(self.mem_used()).is_err() {
+            while !self.calls.is_empty() {
+                self.finish(0, Err(CallError::OverBudget), ErrorCode::CANCEL, now);
+            }
         }
+        self.reserved = Some(reserved);
     }
 
     /// Sends as much of the requests as the connection takes.
     fn send(&mut self, now: Time) {
-        let mut index = 0;
-        while let Some(call) = self.calls.get_mut(index) {
-            match call.send(&mut self.http2, now) {
-                Ok(()) => index += 1,
-                Err(error) => self.finish(index, Err(error), ErrorCode::CANCEL, now),
+        let mut index = self.first_unsent;
+        while index < self.calls.len() && (self.http2.has_room() || self.is_closed()) {
+            let call = &mut self.calls[index];
+            if let Err(error) = call.send(&mut self.http2, now) {
+                self.finish(index, Err(error), ErrorCode::CANCEL, now);
+                continue;
+            }
+            index += 1;
+            if index == self.first_unsent + 1 && !call.is_unsent() {
+                self.first_unsent = index;
             }
         }
     }
@@ -370,7 +378,10 @@ impl Client {
     /// Ends a call; if its stream is still open, resets it with `code`.
     fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
         let call = self.calls.remove(index);
-        if let Some(stream) = call.stream() {
+        if index < self.first_unsent {
+            self.first_unsent -= 1;
+        }
+        if let Some(stream) = call.stream {
             self.http2.reset(stream, code, now);
         }
         self.emit_end(&call, outcome);
@@ -428,18 +439,11 @@ impl Endpoint for Client {
 
     fn mem_used(&self) -> usize {
         let calls: usize = self.calls.iter().map(ClientCall::mem_used).sum();
-        self.http2.mem_used()
-            + calls
-            + spilled(&self.calls)
-            + spilled(&self.events)
-            + self
-                .unread
-                .as_ref()
-                .map_or(0, |unread| unread.octets.capacity())
+        self.http2.mem_used() + calls + spilled(&self.calls) + spilled(&self.events)
     }
 }
 
 /// Returns the call on a stream.
 fn find(calls: &mut SmallVec<[ClientCall; 1]>, stream: StreamId) -> Option<&mut ClientCall> {
-    calls.iter_mut().find(|call| call.stream() == Some(stream))
+    calls.iter_mut().find(|call| call.stream == Some(stream))
 }

@@ -5,22 +5,15 @@
 //! the request.
 //!
 //! ```text
-//!                refused, once
-//!        +-----------------------+
-//!        v           opened      |            headers
-//! Awaiting::Stream ----------> Awaiting::Headers ------> Awaiting::Reply <--+
-//!        |                       |      \                  |     |          | its message,
-//!        |                       |       \ headers         |     +----------+ and no second one
-//!        | deadline, cancel,     |        v                | trailers
-//!        | connection lost       |   Awaiting::Messages <--|-----+
-//!        |                       |        |    |           |     | a message, which is
-//!        |                       |        |    +-----------|-----+ returned at once
-//!        |                       |        | trailers       |
-//!        v                       v        v                v
-//!        +-----------------------+--------+----------------+------> outcome
+//!     refused, once
+//!   +---------------+
+//!   v    opened     |  headers         message: kept (unary, one) or returned (stream)
+//! (new) -----> has a stream -----> has headers <--+
+//!   |               |               |    |   +----+
+//!   |               |               |    | trailers
+//!   | deadline, cancel, connection  |    v
+//!   +---------------+---------------+--> outcome
 //! ```
-//!
-//! A unary call passes through `Reply`, a server-streaming call through `Messages`.
 //!
 //! The outcome ends the call: [`Client`](super::Client) drops the call and queues the event.
 
@@ -59,8 +52,6 @@ pub(super) struct ClientCall {
     pub(super) deadline: Option<Time>,
     /// The time that the call was given, if limited.
     timeout: Option<Duration>,
-    /// The largest message that the call accepts.
-    max_message: usize,
     /// The path, followed by the message with its prefix. Empty once all of it is sent and the
     /// headers of the response are received; until then it may have to be sent again.
     request: Vec<u8>,
@@ -70,35 +61,14 @@ pub(super) struct ClientCall {
     sent: usize,
     /// Whether the server has refused the call before.
     is_second: bool,
-    awaiting: Awaiting,
-}
-
-/// The state of a call, named after what the call waits for.
-#[derive(Debug)]
-enum Awaiting {
-    /// A stream of its own.
-    Stream,
-    /// The headers of the response.
-    Headers {
-        /// The stream of the call.
-        stream: StreamId,
-    },
-    /// The message of the response, its status, or both.
-    Reply {
-        /// The stream of the call.
-        stream: StreamId,
-        /// The message as far as it was received.
-        assembler: Assembler,
-        /// The message, once it is complete.
-        reply: Option<Vec<u8>>,
-    },
-    /// The messages of the response, or its status.
-    Messages {
-        /// The stream of the call.
-        stream: StreamId,
-        /// The next message as far as it was received.
-        assembler: Assembler,
-    },
+    /// The stream of the call, once it has one.
+    pub(super) stream: Option<StreamId>,
+    /// Whether the headers of the response were received.
+    has_headers: bool,
+    /// The next message of the response as far as it was received.
+    assembler: Assembler,
+    /// The message of the response to a unary call, once it is complete.
+    reply: Option<Vec<u8>>,
 }
 
 impl ClientCall {
@@ -117,12 +87,14 @@ impl ClientCall {
             shape,
             deadline,
             timeout: deadline.map(|deadline| deadline.saturating_since(now)),
-            max_message,
             request: message::encode_behind(path, message),
             path: path.len(),
             sent: path.len(),
             is_second: false,
-            awaiting: Awaiting::Stream,
+            stream: None,
+            has_headers: false,
+            assembler: Assembler::new(max_message),
+            reply: None,
         }
     }
 
@@ -132,12 +104,12 @@ impl ClientCall {
     ///
     /// RFC 9113 §8.7: "Any request that was sent on the reset stream can be safely retried."
     pub(super) fn begin_again(&mut self) -> bool {
-        if self.is_second || self.has_headers() {
+        if self.is_second || self.has_headers {
             return false;
         }
         self.is_second = true;
         self.sent = self.path;
-        self.awaiting = Awaiting::Stream;
+        self.stream = None;
         true
     }
 
@@ -146,42 +118,38 @@ impl ClientCall {
         self.deadline = self.timeout.map(|timeout| now + timeout);
     }
 
-    /// Returns the stream of the call, once it has one.
-    #[inline]
-    pub(super) fn stream(&self) -> Option<StreamId> {
-        match self.awaiting {
-            Awaiting::Stream => None,
-            Awaiting::Headers { stream }
-            | Awaiting::Reply { stream, .. }
-            | Awaiting::Messages { stream, .. } => Some(stream),
-        }
-    }
-
-    /// Returns whether messages are reported one by one.
-    pub(super) fn is_streaming(&self) -> bool {
-        matches!(self.awaiting, Awaiting::Messages { .. })
+    /// Returns whether a part of the request is still to be sent.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.sent < self.request.len()
     }
 
     /// Sends what can be sent now; an error ends the call.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
-        if self.stream().is_none() {
+        if self.stream.is_none() {
             self.open(http2, now)?;
         }
-        if let Some(stream) = self.stream() {
-            self.send_request(stream, http2, now);
+        if let Some(stream) = self.stream {
+            match http2.send_data(stream, &self.request[self.sent..], true, now) {
+                Taken::All => self.sent = self.request.len(),
+                Taken::Some(octets) => self.sent += octets,
+            }
+            self.forget_request();
         }
         Ok(())
     }
 
     /// Opens a stream for the call, if that is possible now.
     fn open(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
+        if !http2.may_open() && !http2.is_closing() {
+            return Ok(());
+        }
         let path = &self.request[..self.path];
         let left = self.deadline.map(|deadline| deadline.saturating_since(now));
         let timeout = left.map(Timeout::at_least);
         let mut write =
             |block: &mut Encoder<'_>| headers::write_request(path, timeout.as_ref(), block);
         match http2.open_with(&mut write, false, now) {
-            Ok(stream) => self.awaiting = Awaiting::Headers { stream },
+            Ok(stream) => self.stream = Some(stream),
             Err(OpenError::Later) => {}
             Err(OpenError::TooLarge) => return Err(CallError::RequestHeaders),
             Err(OpenError::Exhausted) => return Err(CallError::TooManyCalls),
@@ -193,29 +161,12 @@ impl ClientCall {
         Ok(())
     }
 
-    /// Sends as much of the request as the connection takes.
-    fn send_request(&mut self, stream: StreamId, http2: &mut Connection, now: Time) {
-        if self.sent == self.request.len() {
-            return;
-        }
-        match http2.send_data(stream, &self.request[self.sent..], true, now) {
-            Taken::All => self.sent = self.request.len(),
-            Taken::Some(octets) => self.sent += octets,
-        }
-        self.forget_request();
-    }
-
     /// Drops the request if it cannot be needed for a retry.
     fn forget_request(&mut self) {
-        if self.has_headers() && self.sent == self.request.len() {
+        if self.has_headers && !self.is_unsent() {
             self.request = Vec::new();
             self.sent = 0;
         }
-    }
-
-    /// Returns whether the headers of the response were received.
-    fn has_headers(&self) -> bool {
-        !matches!(self.awaiting, Awaiting::Stream | Awaiting::Headers { .. })
     }
 
     /// Processes the headers of the response.
@@ -225,9 +176,6 @@ impl ClientCall {
         fields: &Fields,
         end_stream: bool,
     ) -> Option<Outcome> {
-        let Awaiting::Headers { stream } = self.awaiting else {
-            return None;
-        };
         // gRPC: "Trailers-Only → HTTP-Status Content-Type Trailers": a status in the first headers
         // counts only if they are also the last.
         if end_stream && fields.get(b"grpc-status").is_some() {
@@ -239,70 +187,35 @@ impl ClientCall {
         if end_stream {
             return Some(Err(CallError::Protocol(ProtocolError::NoStatus)));
         }
-        let assembler = Assembler::new(self.max_message);
-        self.awaiting = match self.shape {
-            Shape::Unary => Awaiting::Reply {
-                stream,
-                assembler,
-                reply: None,
-            },
-            Shape::ServerStreaming => Awaiting::Messages { stream, assembler },
-        };
+        self.has_headers = true;
         self.forget_request();
         None
     }
 
-    /// Consumes `data` up to the end of a message and returns that, or all of `data` if it does not
-    /// complete a message.
+    /// Consumes `data` up to the end of a message, or all of `data` if it does not complete one.
+    /// Returns a message of a stream; keeps that of a unary call, which is returned at its end.
     pub(super) fn receive_message(
         &mut self,
         data: &mut &[u8],
     ) -> Result<Option<Vec<u8>>, CallError> {
-        if let Awaiting::Messages { assembler, .. } = &mut self.awaiting {
-            return assembler.receive(data);
+        let message = self.assembler.receive(data)?;
+        if self.shape == Shape::ServerStreaming || message.is_none() {
+            return Ok(message);
         }
-        *data = &[];
+        if self.reply.is_some() {
+            return Err(CallError::Protocol(ProtocolError::SecondMessage));
+        }
+        self.reply = message;
         Ok(None)
-    }
-
-    /// Processes a part of a reply.
-    pub(super) fn receive_data(&mut self, mut data: &[u8], end_stream: bool) -> Option<Outcome> {
-        let Awaiting::Reply {
-            assembler, reply, ..
-        } = &mut self.awaiting
-        else {
-            return None;
-        };
-        while !data.is_empty() {
-            match assembler.receive(&mut data) {
-                Ok(None) => {}
-                Ok(Some(_)) if reply.is_some() => {
-                    return Some(Err(CallError::Protocol(ProtocolError::SecondMessage)));
-                }
-                Ok(message) => *reply = message,
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        end_stream.then(|| Err(self.cut()))
     }
 
     /// Returns the error for a response that ends with its content.
     pub(super) fn cut(&self) -> CallError {
-        CallError::Protocol(if self.is_inside_message() {
+        CallError::Protocol(if self.assembler.is_inside_message() {
             ProtocolError::CutMessage
         } else {
             ProtocolError::NoStatus
         })
-    }
-
-    /// Returns whether a message of the response has begun and is incomplete.
-    fn is_inside_message(&self) -> bool {
-        match &self.awaiting {
-            Awaiting::Stream | Awaiting::Headers { .. } => false,
-            Awaiting::Reply { assembler, .. } | Awaiting::Messages { assembler, .. } => {
-                assembler.is_inside_message()
-            }
-        }
     }
 
     /// Processes the end of the response.
@@ -312,26 +225,21 @@ impl ClientCall {
             let status = status.ok_or(CallError::Protocol(ProtocolError::NoStatus))?;
             return Err(CallError::Status(status));
         }
-        if self.is_inside_message() {
+        if self.assembler.is_inside_message() {
             return Err(CallError::Protocol(ProtocolError::CutMessage));
         }
-        let reply = match (&mut self.awaiting, self.shape) {
-            (_, Shape::ServerStreaming) => Some(Vec::new()),
-            (Awaiting::Reply { reply, .. }, _) => reply.take(),
-            _ => None,
-        };
-        reply.ok_or(CallError::Protocol(ProtocolError::NoMessage))
+        match self.shape {
+            Shape::ServerStreaming => Ok(Vec::new()),
+            Shape::Unary => {
+                let reply = self.reply.take();
+                reply.ok_or(CallError::Protocol(ProtocolError::NoMessage))
+            }
+        }
     }
 
     /// Returns the octets of memory held, beyond the value itself.
     pub(super) fn mem_used(&self) -> usize {
-        let awaited = match &self.awaiting {
-            Awaiting::Stream | Awaiting::Headers { .. } => 0,
-            Awaiting::Reply {
-                assembler, reply, ..
-            } => assembler.mem_used() + reply.as_ref().map_or(0, Vec::capacity),
-            Awaiting::Messages { assembler, .. } => assembler.mem_used(),
-        };
-        self.request.capacity() + awaited
+        let reply = self.reply.as_ref().map_or(0, Vec::capacity);
+        self.request.capacity() + self.assembler.mem_used() + reply
     }
 }

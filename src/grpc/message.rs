@@ -6,6 +6,7 @@
 //! memory grows with what was received, never with what the prefix announces.
 
 use super::error::{CallError, ProtocolError};
+use crate::budget::grow;
 
 /// The length of the prefix in octets.
 const PREFIX: usize = 5;
@@ -92,6 +93,8 @@ impl Assembler {
         }
         if let Expected::Message { octets, missing } = &mut self.expected {
             let piece = take(input, *missing);
+            let size = octets.len() + piece.len();
+            grow(octets, size, octets.len().saturating_add(*missing));
             octets.extend_from_slice(piece);
             *missing -= piece.len();
             if *missing == 0 {

@@ -66,6 +66,8 @@ pub struct Server {
     max_request: usize,
     /// The calls whose responses are not completely written, in the order of arrival.
     pub(super) calls: Vec<ServerCall>,
+    /// Whether one of them may have something to write that was not accepted yet.
+    is_waiting: bool,
     /// The events not yet returned: at most one for each call, and the last.
     events: VecDeque<Incoming>,
 }
@@ -79,6 +81,7 @@ impl Server {
             methods,
             max_request,
             calls: Vec::new(),
+            is_waiting: false,
             events: VecDeque::new(),
         }
     }
@@ -92,32 +95,31 @@ impl Server {
 
     /// Answers a call with one message and the status OK.
     pub fn reply(&mut self, call: StreamId, message: &[u8], now: Time) {
-        if let Some(call) = find(&mut self.calls, call) {
-            call.send(message);
-            call.finish(Status::ok(), now);
+        if let Some(index) = self.position(call) {
+            self.calls[index].send(message);
+            self.calls[index].finish(Status::ok(), now);
+            self.write_call(index, now);
         }
-        self.write(now);
     }
 
     /// Sends a message of a streaming call, unless too much is unsent.
     pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Backpressure> {
-        let Some(call) = find(&mut self.calls, call) else {
-            return Ok(());
-        };
-        if call.is_full() {
-            return Err(Backpressure);
+        if let Some(index) = self.position(call) {
+            if self.calls[index].is_full() {
+                return Err(Backpressure);
+            }
+            self.calls[index].send(message);
+            self.write_call(index, now);
         }
-        call.send(message);
-        self.write(now);
         Ok(())
     }
 
     /// Ends the response to a call with a status, after the messages that were sent before.
     pub fn finish(&mut self, call: StreamId, status: Status, now: Time) {
-        if let Some(call) = find(&mut self.calls, call) {
-            call.finish(status, now);
+        if let Some(index) = self.position(call) {
+            self.calls[index].finish(status, now);
+            self.write_call(index, now);
         }
-        self.write(now);
     }
 
     /// Sends GOAWAY: new calls are not accepted, and the connection ends with the last open one.
@@ -137,28 +139,22 @@ impl Server {
             return false;
         };
         match event {
-            Event::Request {
-                stream,
-                fields,
-                end_stream,
-            } => {
+            Event::Request { stream, end_stream } => {
+                let fields = self.http2.fields();
                 let call = ServerCall::begin(stream, fields, self.methods, self.max_request, now);
                 self.calls.push(call);
                 self.end_request(stream, end_stream, now);
             }
-            Event::Data {
-                stream,
-                data,
-                end_stream,
-            } => {
-                let octets = data.len();
+            Event::Data { stream, end_stream } => {
+                let content = self.http2.content();
+                let octets = content.len();
                 if let Some(call) = find(&mut self.calls, stream) {
-                    call.receive(data, now);
+                    call.receive(content, now);
                 }
                 self.http2.consume(stream, octets, now);
                 self.end_request(stream, end_stream, now);
             }
-            Event::Trailers { stream, .. } => self.end_request(stream, true, now),
+            Event::Trailers { stream } => self.end_request(stream, true, now),
             Event::Reset { stream, .. } | Event::Failed { stream, .. } => self.fail(stream),
             Event::Closed(error) => {
                 while let Some(call) = self.calls.first() {
@@ -174,36 +170,61 @@ impl Server {
 
     /// Queues the event for a call whose request is complete.
     fn end_request(&mut self, stream: StreamId, is_end: bool, now: Time) {
-        let call = find(&mut self.calls, stream).filter(|_| is_end);
-        if let Some((method, message)) = call.and_then(|call| call.end_request(now)) {
+        let Some(call) = find(&mut self.calls, stream) else {
+            return;
+        };
+        if let Some((method, message)) = is_end.then(|| call.end_request(now)).flatten() {
             self.events.push_back(Incoming::Called {
                 call: stream,
                 method,
                 message,
             });
         }
+        self.is_waiting |= call.is_unsent();
     }
 
     /// Drops a call whose stream or connection has ended.
     fn fail(&mut self, stream: StreamId) {
-        if let Some(index) = self.calls.iter().position(|call| call.stream == stream) {
+        if let Some(index) = self.position(stream) {
             if self.calls.remove(index).is_served() {
                 self.events.push_back(Incoming::Ended { call: stream });
             }
         }
     }
 
-    /// Writes as much of the responses as the connection takes. Drops those that are complete, and
-    /// those with headers that the client does not accept.
+    /// Writes as much of the responses as the connection takes.
     fn write(&mut self, now: Time) {
-        let (http2, events) = (&mut self.http2, &mut self.events);
-        self.calls.retain_mut(|call| {
-            let is_over = call.write(http2, now);
-            if is_over && call.is_served() {
-                events.push_back(Incoming::Ended { call: call.stream });
+        if !std::mem::take(&mut self.is_waiting) {
+            return;
+        }
+        let mut index = 0;
+        while index < self.calls.len() {
+            if !self.write_call(index, now) {
+                index += 1;
             }
-            !is_over
-        });
+        }
+    }
+
+    /// Writes as much of a response as the connection takes. Drops the call if that is complete, or
+    /// has headers that the client does not accept; returns whether it did.
+    fn write_call(&mut self, index: usize, now: Time) -> bool {
+        let call = &mut self.calls[index];
+        let is_over = call.write(&mut self.http2, now);
+        if !is_over {
+            self.is_waiting |= call.is_unsent();
+            return false;
+        }
+        if call.is_served() {
+            let call = call.stream;
+            self.events.push_back(Incoming::Ended { call });
+        }
+        self.calls.remove(index);
+        true
+    }
+
+    /// Returns the index of the call on a stream.
+    fn position(&self, stream: StreamId) -> Option<usize> {
+        self.calls.iter().position(|call| call.stream == stream)
     }
 }
 
@@ -242,6 +263,7 @@ impl Endpoint for Server {
                 if call.time_out(now) {
                     self.http2.reset(call.stream, ErrorCode::CANCEL, now);
                 }
+                self.is_waiting = true;
                 if is_reported {
                     self.events.push_back(Incoming::Ended { call: call.stream });
                 }

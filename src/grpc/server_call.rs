@@ -178,6 +178,11 @@ impl ServerCall {
         called
     }
 
+    /// Returns whether a part of the response waits to be written.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.sent < self.answer.len() || matches!(self.state, State::Ending { .. })
+    }
+
     /// Returns whether so much is unsent that further messages are refused.
     pub(super) fn is_full(&self) -> bool {
         self.answer.len() - self.sent >= config::UNSENT_MESSAGES

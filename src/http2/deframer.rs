@@ -1,11 +1,10 @@
 //! The receive buffer, cut into frames.
 //!
-//! Pure. The caller reads into one buffer, and frames are taken out of it without being copied. It
-//! grows with what was received, never to a length that a frame announces, and never beyond one
-//! frame of the size that we accept. Until a frame is complete, only its head is examined, so a
-//! peer that sends one octet at a time does not cause more work.
-
-use std::ops::Range;
+//! Pure. The caller reads into one buffer, and frames are taken out of it without being copied: the
+//! last one stays in place until the next is asked for. The buffer grows with what was received,
+//! never to a length that a frame announces, and never beyond one frame of the size that we accept.
+//! Until a frame is complete, only its head is examined, so a peer that sends one octet at a time
+//! does not cause more work.
 
 use super::error::Violation;
 use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};
@@ -13,25 +12,18 @@ use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};
 use super::testing::work;
 
 /// A buffer of received octets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Deframer {
     octets: Vec<u8>,
-    /// The beginning of the octets that are not yet taken.
+    /// The beginning of the frame that was taken last.
     start: usize,
+    /// The end of that frame: the beginning of the octets that are not yet taken.
+    next: usize,
     /// The end of the received octets, where the free room begins.
     end: usize,
 }
 
 impl Deframer {
-    /// Returns an empty buffer, without memory.
-    pub(super) fn new() -> Self {
-        Self {
-            octets: Vec::new(),
-            start: 0,
-            end: 0,
-        }
-    }
-
     /// Returns the room to read into, which is empty if the buffer is full and holds a complete
     /// frame.
     pub(super) fn room(&mut self) -> &mut [u8] {
@@ -49,11 +41,12 @@ impl Deframer {
         self.end = self.end.saturating_add(octets).min(self.octets.len());
     }
 
-    /// Takes the next frame if it is complete; returns its head and the range of its payload.
+    /// Releases the frame that was taken last, and takes the next one if it is complete.
     ///
     /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
     /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
-    pub(super) fn next(&mut self) -> Result<Option<(Head, Range<usize>)>, Violation> {
+    pub(super) fn next(&mut self) -> Result<Option<Head>, Violation> {
+        self.start = self.next;
         let Some(head) = self.head() else {
             return Ok(None);
         };
@@ -63,33 +56,29 @@ impl Deframer {
         if !self.has_payload(head) {
             return Ok(None);
         }
-        let begin = self.start + HEAD;
-        let end = begin + head.length as usize;
-        self.start = end;
+        self.next += HEAD + head.length as usize;
         #[cfg(test)]
         work::count(HEAD + head.length as usize);
-        Ok(Some((head, begin..end)))
+        Ok(Some(head))
     }
 
     /// Returns the payload of the frame that was taken last.
-    pub(super) fn payload(&self, range: Range<usize>) -> &[u8] {
-        &self.octets[range]
+    pub(super) fn payload(&self) -> &[u8] {
+        self.octets[self.start..self.next]
+            .get(HEAD..)
+            .unwrap_or_default()
     }
 
     /// Skips octets that are not part of a frame.
     pub(super) fn skip(&mut self, octets: usize) {
-        self.start = self.start.saturating_add(octets).min(self.end);
+        self.next = self.next.saturating_add(octets).min(self.end);
+        self.start = self.next;
     }
 
     /// Returns the octets that were received and not yet taken.
     #[inline]
     pub(super) fn waiting(&self) -> &[u8] {
-        &self.octets[self.start..self.end]
-    }
-
-    /// Drops everything and frees the memory.
-    pub(super) fn clear(&mut self) {
-        *self = Self::new();
+        &self.octets[self.next..self.end]
     }
 
     /// Returns the octets of memory held.
@@ -97,13 +86,14 @@ impl Deframer {
         self.octets.capacity()
     }
 
-    /// Moves the waiting octets to the front of the buffer, unless they are there already: a frame
+    /// Moves the octets in use to the front of the buffer, unless they are there already: a frame
     /// that arrives octet by octet is not moved for each octet.
     fn move_to_front(&mut self) {
         if self.start > 0 {
             #[cfg(test)]
             work::count(self.end - self.start);
             self.octets.copy_within(self.start..self.end, 0);
+            self.next -= self.start;
             self.end -= self.start;
             self.start = 0;
         }
@@ -140,7 +130,7 @@ mod tests {
     use crate::http2::frame_type::FrameType;
 
     fn frame(length: usize) -> Vec<u8> {
-        let mut octets = Head::new(FrameType::Data, 0, 1, length).encode().to_vec();
+        let mut octets = Head::new(FrameType::DATA, 0, 1, length).encode().to_vec();
         octets.resize(HEAD + length, 7);
         octets
     }
@@ -156,21 +146,31 @@ mod tests {
 
     #[test]
     fn a_frame_is_taken_when_its_last_octet_has_come() {
-        let mut deframer = Deframer::new();
+        let mut deframer = Deframer::default();
         let octets = frame(5);
         for octet in &octets[..octets.len() - 1] {
             feed(&mut deframer, &[*octet]);
             assert_eq!(deframer.next(), Ok(None));
         }
         feed(&mut deframer, &octets[octets.len() - 1..]);
-        let (head, range) = deframer.next().expect("fine").expect("complete");
-        assert_eq!((head.length, deframer.payload(range)), (5, &[7; 5][..]));
-        assert_eq!(deframer.next(), Ok(None));
+        let head = deframer.next().expect("fine").expect("complete");
+        assert_eq!((head.length, deframer.payload()), (5, &[7; 5][..]));
+        feed(&mut deframer, &[1; 400]);
+        assert_eq!(
+            deframer.payload(),
+            [7; 5],
+            "it stays until the next is taken"
+        );
+        assert_eq!(
+            deframer.next().map(|_| ()),
+            Err(Violation::FrameTooLarge(0x0101_01))
+        );
+        assert_eq!(deframer.payload(), [0; 0]);
     }
 
     #[test]
     fn a_frame_of_16384_octets_is_taken_and_one_more_octet_is_refused_on_the_head_alone() {
-        let mut deframer = Deframer::new();
+        let mut deframer = Deframer::default();
         let octets = frame(16_384);
         let mut fed = 0;
         while fed < octets.len() {
@@ -178,6 +178,7 @@ mod tests {
             fed += feed(&mut deframer, &octets[fed..]);
         }
         assert!(deframer.next().expect("fine").is_some());
+        assert_eq!(deframer.next(), Ok(None));
 
         feed(&mut deframer, &frame(16_385)[..HEAD]);
         assert_eq!(deframer.next(), Err(Violation::FrameTooLarge(16_385)));
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn memory_grows_with_what_came_and_not_with_what_is_announced() {
-        let mut deframer = Deframer::new();
+        let mut deframer = Deframer::default();
         assert_eq!(deframer.mem_used(), 0);
         let octets = frame(16_384);
         let mut came = 0;
@@ -199,20 +200,13 @@ mod tests {
 
     #[test]
     fn there_is_no_room_while_a_complete_frame_waits_in_a_full_buffer() {
-        let mut deframer = Deframer::new();
+        let mut deframer = Deframer::default();
         let many = frame(91).repeat(20);
         assert_eq!(feed(&mut deframer, &many), INITIAL);
         assert!(deframer.room().is_empty());
-        assert!(deframer.next().expect("fine").is_some());
+        for _ in 0..2 {
+            assert!(deframer.next().expect("fine").is_some());
+        }
         assert_eq!(deframer.room().len(), 100);
-    }
-
-    #[test]
-    fn a_deframer_that_is_cleared_gives_its_memory_back() {
-        let mut deframer = Deframer::new();
-        feed(&mut deframer, &frame(100));
-        assert!(deframer.mem_used() > 0);
-        deframer.clear();
-        assert_eq!((deframer.mem_used(), deframer.waiting()), (0, &[][..]));
     }
 }

@@ -148,12 +148,8 @@ pub enum Violation {
     },
     /// An initial window above 2^31-1, or one that makes a stream's window exceed that.
     InitialWindow,
-    /// A connection window increment of 0.
-    WindowZero,
-    /// A connection window increment that makes the window exceed 2^31-1.
-    WindowOverflow,
-    /// More data than the connection's window allowed.
-    WindowExceeded,
+    /// A breach of flow control on the connection.
+    Window(WindowError),
     /// A GOAWAY with a last stream that we cannot have opened, or above that of an earlier GOAWAY.
     GoAwayStream(u32),
     /// More of something than the limits allow.
@@ -213,9 +209,8 @@ impl Violation {
             Self::FrameTooLarge(_) | Self::FrameLength(_) => ErrorCode::FRAME_SIZE_ERROR,
             Self::ClosedStream(..) => ErrorCode::STREAM_CLOSED,
             Self::Compression(_) => ErrorCode::COMPRESSION_ERROR,
-            Self::InitialWindow | Self::WindowOverflow | Self::WindowExceeded => {
-                ErrorCode::FLOW_CONTROL_ERROR
-            }
+            Self::InitialWindow => ErrorCode::FLOW_CONTROL_ERROR,
+            Self::Window(error) => error.code(),
             Self::Excess(_) => ErrorCode::ENHANCE_YOUR_CALM,
             _ => ErrorCode::PROTOCOL_ERROR,
         }
@@ -235,12 +230,29 @@ pub enum StreamError {
     TooManyInformational,
     /// A frame after the peer ended its side.
     AfterEnd(FrameType),
-    /// A stream window increment of 0.
-    WindowZero,
-    /// A stream window increment that makes the window exceed 2^31-1.
-    WindowOverflow,
-    /// More data than the stream's window allowed.
-    WindowExceeded,
+    /// A breach of flow control on the stream.
+    Window(WindowError),
+}
+
+/// A breach of the rules of flow control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowError {
+    /// An increment of 0.
+    Zero,
+    /// An increment that makes the window exceed 2^31-1.
+    Overflow,
+    /// More data than the window allowed.
+    Exceeded,
+}
+
+impl WindowError {
+    /// Returns the code that RFC 9113 assigns to this breach.
+    pub(super) fn code(self) -> ErrorCode {
+        match self {
+            Self::Zero => ErrorCode::PROTOCOL_ERROR,
+            Self::Overflow | Self::Exceeded => ErrorCode::FLOW_CONTROL_ERROR,
+        }
+    }
 }
 
 /// A reason why a message is malformed.
@@ -272,13 +284,25 @@ impl StreamError {
     /// Returns the code to send in a RST_STREAM for this error.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::Malformed(_) | Self::WindowZero => ErrorCode::PROTOCOL_ERROR,
+            Self::Malformed(_) => ErrorCode::PROTOCOL_ERROR,
             Self::HeaderListTooLarge | Self::TooManyFields | Self::TooManyInformational => {
                 ErrorCode::ENHANCE_YOUR_CALM
             }
             Self::AfterEnd(_) => ErrorCode::STREAM_CLOSED,
-            Self::WindowOverflow | Self::WindowExceeded => ErrorCode::FLOW_CONTROL_ERROR,
+            Self::Window(error) => error.code(),
         }
+    }
+}
+
+impl From<Violation> for ConnectionError {
+    fn from(violation: Violation) -> Self {
+        Self::Violation(violation)
+    }
+}
+
+impl From<Malformed> for StreamError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
     }
 }
 
@@ -353,11 +377,7 @@ impl fmt::Display for Violation {
             Self::InitialWindow => {
                 f.write_str("SETTINGS_INITIAL_WINDOW_SIZE that makes a window exceed 2^31-1")
             }
-            Self::WindowZero => f.write_str("WINDOW_UPDATE with an increment of 0"),
-            Self::WindowOverflow => {
-                f.write_str("WINDOW_UPDATE that makes the window exceed 2^31-1")
-            }
-            Self::WindowExceeded => f.write_str("more data than the flow-control window allows"),
+            Self::Window(error) => error.fmt(f),
             Self::GoAwayStream(id) => {
                 write!(f, "GOAWAY with an invalid last stream last_stream={id}")
             }
@@ -397,12 +417,18 @@ impl fmt::Display for StreamError {
             Self::TooManyFields => write!(f, "a header list of more than {MAX_FIELDS} fields"),
             Self::TooManyInformational => f.write_str("too many 1xx responses"),
             Self::AfterEnd(kind) => write!(f, "{kind} after the end of the stream"),
-            Self::WindowZero => f.write_str("WINDOW_UPDATE with an increment of 0"),
-            Self::WindowOverflow => {
-                f.write_str("WINDOW_UPDATE that makes the window exceed 2^31-1")
-            }
-            Self::WindowExceeded => f.write_str("more data than the flow-control window allows"),
+            Self::Window(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for WindowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zero => "WINDOW_UPDATE with an increment of 0",
+            Self::Overflow => "WINDOW_UPDATE that makes the window exceed 2^31-1",
+            Self::Exceeded => "more data than the flow-control window allows",
+        })
     }
 }
 
@@ -446,22 +472,22 @@ mod tests {
         ];
         let violations = [
             Violation::FrameTooLarge(16_385),
-            Violation::FrameLength(FrameType::Ping),
-            Violation::Padding(FrameType::Data),
-            Violation::NeedsStream(FrameType::Data),
-            Violation::NeedsConnection(FrameType::Ping),
-            Violation::IdleStream(FrameType::Data, 2),
-            Violation::ClosedStream(FrameType::Data, StreamId::FIRST),
+            Violation::FrameLength(FrameType::PING),
+            Violation::Padding(FrameType::DATA),
+            Violation::NeedsStream(FrameType::DATA),
+            Violation::NeedsConnection(FrameType::PING),
+            Violation::IdleStream(FrameType::DATA, 2),
+            Violation::ClosedStream(FrameType::DATA, StreamId::FIRST),
             Violation::StreamOrder(1),
             Violation::StrayContinuation,
-            Violation::InterruptedBlock(FrameType::Ping),
+            Violation::InterruptedBlock(FrameType::PING),
             Violation::Push,
             Violation::Compression(hpack::Error::Index),
             Violation::SettingValue { id: 2, value: 2 },
             Violation::InitialWindow,
-            Violation::WindowZero,
-            Violation::WindowOverflow,
-            Violation::WindowExceeded,
+            Violation::Window(WindowError::Zero),
+            Violation::Window(WindowError::Overflow),
+            Violation::Window(WindowError::Exceeded),
             Violation::GoAwayStream(2),
             Violation::Excess(Excess::HeaderBlock),
             Violation::Excess(Excess::Continuations),
@@ -508,10 +534,10 @@ mod tests {
             StreamError::HeaderListTooLarge,
             StreamError::TooManyFields,
             StreamError::TooManyInformational,
-            StreamError::AfterEnd(FrameType::Data),
-            StreamError::WindowZero,
-            StreamError::WindowOverflow,
-            StreamError::WindowExceeded,
+            StreamError::AfterEnd(FrameType::DATA),
+            StreamError::Window(WindowError::Zero),
+            StreamError::Window(WindowError::Overflow),
+            StreamError::Window(WindowError::Exceeded),
         ];
         let malformed = malformed.into_iter().map(StreamError::Malformed);
         malformed.chain(others).collect()

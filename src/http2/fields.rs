@@ -6,6 +6,7 @@
 //! the block, which only the stream knows.
 
 use super::error::{Malformed, StreamError};
+use crate::budget::grow;
 use crate::config;
 
 /// The fields of one header block, in order.
@@ -28,14 +29,14 @@ impl Fields {
 
     /// Returns the values of all fields with this name.
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.iter()
-            .filter(move |(other, _)| *other == name)
-            .map(|(_, value)| value)
+        let matching = self.iter().filter(move |(other, _)| *other == name);
+        matching.map(|(_, value)| value)
     }
 
     /// Returns the value of the first field with this name.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.iter()
+        let mut fields = self.iter();
+        fields
             .find(|(other, _)| *other == name)
             .map(|(_, value)| value)
     }
@@ -60,11 +61,7 @@ impl Fields {
     /// Appends a field.
     fn push(&mut self, name: &[u8], value: &[u8]) {
         let size = self.octets.len() + name.len() + value.len();
-        if size > self.octets.capacity() {
-            // Doubles the capacity as vectors do, but not beyond the accepted size.
-            let doubled = (2 * self.octets.capacity()).clamp(size, config::MAX_HEADER_LIST);
-            self.octets.reserve_exact(doubled - self.octets.len());
-        }
+        grow(&mut self.octets, size, config::MAX_HEADER_LIST);
         self.octets.extend_from_slice(name);
         let middle = self.octets.len();
         self.octets.extend_from_slice(value);
@@ -94,8 +91,8 @@ pub(super) struct Section {
     status: Option<u16>,
     /// Whether `:method` is CONNECT.
     is_connect: bool,
-    /// The value of `content-length`.
-    content_length: Option<u64>,
+    /// The value of `content-length`, if the block has one.
+    pub(super) content_length: Option<u64>,
 }
 
 impl Section {
@@ -119,7 +116,7 @@ impl Section {
     }
 
     /// Returns an error that names the limit that the list exceeds, if there is one.
-    pub(super) fn check_size(&self) -> Result<(), StreamError> {
+    fn check_size(&self) -> Result<(), StreamError> {
         if self.size > config::MAX_HEADER_LIST {
             Err(StreamError::HeaderListTooLarge)
         } else if self.count > config::MAX_FIELDS {
@@ -134,16 +131,22 @@ impl Section {
         self.size > config::MAX_DECODED_HEADERS
     }
 
+    /// Checks the rules for all header blocks.
+    fn check(&self) -> Result<(), StreamError> {
+        self.check_size()?;
+        self.malformed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
     /// Checks the rules for the headers of a response; returns its status.
-    pub(super) fn check_response(&self) -> Result<u16, Malformed> {
-        self.malformed.map_or(Ok(()), Err)?;
+    pub(super) fn check_response(&self) -> Result<u16, StreamError> {
+        self.check()?;
         // RFC 9113 §8.3: "Pseudo-header fields defined for requests MUST NOT appear in responses".
         if self.pseudo & !STATUS != 0 {
-            return Err(Malformed::PseudoHeader);
+            return Err(Malformed::PseudoHeader.into());
         }
         // RFC 9113 §8.3.2: "a single :status pseudo-header field is defined [...]. This
         // pseudo-header field MUST be included in all responses".
-        self.status.ok_or(Malformed::Status)
+        self.status.ok_or(Malformed::Status.into())
     }
 
     /// Checks the rules for the headers of a request.
@@ -151,18 +154,18 @@ impl Section {
     /// RFC 9113 §8.3.1: "All HTTP/2 requests MUST include exactly one valid value for the
     /// ":method", ":scheme", and ":path" pseudo-header fields, unless they are CONNECT requests".
     /// For those, §8.5: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
-    pub(super) fn check_request(&self) -> Result<(), Malformed> {
-        self.malformed.map_or(Ok(()), Err)?;
+    pub(super) fn check_request(&self) -> Result<(), StreamError> {
+        self.check()?;
         let required = if self.is_connect {
             METHOD | AUTHORITY
         } else {
             METHOD | SCHEME | PATH
         };
         if self.pseudo & !(required | AUTHORITY) != 0 {
-            return Err(Malformed::PseudoHeader);
+            return Err(Malformed::PseudoHeader.into());
         }
         if self.pseudo & required != required {
-            return Err(Malformed::Request);
+            return Err(Malformed::Request.into());
         }
         Ok(())
     }
@@ -170,18 +173,12 @@ impl Section {
     /// Checks the rules for trailers.
     ///
     /// RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields."
-    pub(super) fn check_trailers(&self) -> Result<(), Malformed> {
-        self.malformed.map_or(Ok(()), Err)?;
+    pub(super) fn check_trailers(&self) -> Result<(), StreamError> {
+        self.check()?;
         if self.pseudo != 0 {
-            return Err(Malformed::PseudoHeader);
+            return Err(Malformed::PseudoHeader.into());
         }
         Ok(())
-    }
-
-    /// Returns the length of the content, if the block has a `content-length`.
-    pub(super) fn content_length(&self) -> Result<Option<u64>, Malformed> {
-        self.malformed.map_or(Ok(()), Err)?;
-        Ok(self.content_length)
     }
 
     /// Checks a pseudo-header.
@@ -262,24 +259,16 @@ const AUTHORITY: u8 = 1 << 4;
 /// Parses a status code: three digits, the first of them not 0 (RFC 9110 §15).
 fn status(value: &[u8]) -> Option<u16> {
     match value {
-        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => Some(
-            value
-                .iter()
-                .fold(0, |status, digit| status * 10 + u16::from(digit - b'0')),
-        ),
+        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => std::str::from_utf8(value).ok()?.parse().ok(),
         _ => None,
     }
 }
 
 /// Parses a decimal number that consists of digits only.
 fn number(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0_u64, |number, octet| {
-        let digit = octet.is_ascii_digit().then(|| octet - b'0')?;
-        number.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    let digits = std::str::from_utf8(value).ok()?;
+    let has_sign = digits.starts_with('+');
+    digits.parse().ok().filter(|_| !has_sign)
 }
 
 /// For each octet, whether a field name may contain it: a token of RFC 9110 §5.6.2 without upper
@@ -330,7 +319,7 @@ mod tests {
         (section, fields)
     }
 
-    fn response(block: &[Field<'_>]) -> Result<u16, Malformed> {
+    fn response(block: &[Field<'_>]) -> Result<u16, StreamError> {
         section(block).0.check_response()
     }
 
@@ -360,7 +349,7 @@ mod tests {
             ),
         ];
         for (block, expected) in malformed {
-            assert_eq!(response(block), Err(expected), "{block:?}");
+            assert_eq!(response(block), Err(expected.into()), "{block:?}");
         }
     }
 
@@ -378,22 +367,22 @@ mod tests {
         for missing in 0..3 {
             let mut block = post.to_vec();
             block.remove(missing);
-            assert_eq!(request(&block), Err(Malformed::Request), "{missing}");
+            assert_eq!(request(&block), Err(Malformed::Request.into()), "{missing}");
         }
         for index in 0..4 {
             let twice = [&post[..], &post[index..=index]].concat();
-            assert_eq!(request(&twice), Err(Malformed::PseudoHeader));
+            assert_eq!(request(&twice), Err(Malformed::PseudoHeader.into()));
         }
         for field in [(":status", &b"200"[..]), (":protocol", b"websocket")] {
             let block = [&post[..], &[field]].concat();
-            assert_eq!(request(&block), Err(Malformed::PseudoHeader));
+            assert_eq!(request(&block), Err(Malformed::PseudoHeader.into()));
         }
         let late = [&post[1..], &[("a", &b"b"[..]), post[0]]].concat();
-        assert_eq!(request(&late), Err(Malformed::PseudoHeader));
+        assert_eq!(request(&late), Err(Malformed::PseudoHeader.into()));
         let no_path = [post[0], post[1], (":path", b"")];
-        assert_eq!(request(&no_path), Err(Malformed::Request));
+        assert_eq!(request(&no_path), Err(Malformed::Request.into()));
         let cut = [post[0], post[1], (":path", b"/a\r\nb")];
-        assert_eq!(request(&cut), Err(Malformed::FieldValue));
+        assert_eq!(request(&cut), Err(Malformed::FieldValue.into()));
     }
 
     #[test]
@@ -401,9 +390,9 @@ mod tests {
         let request = |block: &[Field<'_>]| section(block).0.check_request();
         let connect: [Field<'_>; 2] = [(":method", b"CONNECT"), (":authority", b"a:1")];
         assert_eq!(request(&connect), Ok(()));
-        assert_eq!(request(&connect[..1]), Err(Malformed::Request));
+        assert_eq!(request(&connect[..1]), Err(Malformed::Request.into()));
         let with_path = [connect[0], connect[1], (":path", b"/")];
-        assert_eq!(request(&with_path), Err(Malformed::PseudoHeader));
+        assert_eq!(request(&with_path), Err(Malformed::PseudoHeader.into()));
     }
 
     #[test]
@@ -411,7 +400,7 @@ mod tests {
         assert_eq!(section(&[("grpc-status", b"0")]).0.check_trailers(), Ok(()));
         assert_eq!(
             section(&[(":status", b"200")]).0.check_trailers(),
-            Err(Malformed::PseudoHeader)
+            Err(Malformed::PseudoHeader.into())
         );
     }
 
@@ -432,8 +421,11 @@ mod tests {
         ];
         for (name, value, expected) in malformed {
             let block = [(":status", &b"200"[..]), (name, value)];
-            assert_eq!(response(&block), Err(expected), "{name:?}");
-            assert_eq!(section(&block[1..]).0.check_trailers(), Err(expected));
+            assert_eq!(response(&block), Err(expected.into()), "{name:?}");
+            assert_eq!(
+                section(&block[1..]).0.check_trailers(),
+                Err(expected.into())
+            );
         }
     }
 
@@ -452,7 +444,8 @@ mod tests {
         let length = |values: &[&'static [u8]]| {
             let mut block = vec![(":status", &b"200"[..])];
             block.extend(values.iter().map(|value| ("content-length", *value)));
-            section(&block).0.content_length()
+            let section = section(&block).0;
+            section.check().map(|()| section.content_length)
         };
         assert_eq!(length(&[]), Ok(None));
         assert_eq!(length(&[b"12"]), Ok(Some(12)));
@@ -463,7 +456,11 @@ mod tests {
             &[b"1", b"2"],
             &[b"18446744073709551616"],
         ] {
-            assert_eq!(length(wrong), Err(Malformed::ContentLength), "{wrong:?}");
+            assert_eq!(
+                length(wrong),
+                Err(Malformed::ContentLength.into()),
+                "{wrong:?}"
+            );
         }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! Requests that are cancelled before they are answered are counted separately: each causes work
 //! without a result (CVE-2023-44487), and data sent with the request does not reset this counter. A
-//! stream that is reset after its complete response was queued is not counted.
+//! stream that is reset when all of its response so far was queued is not counted: so ends every
+//! stream of events whose client has had enough.
 
 use super::error::{Excess, Violation};
 use crate::config;

@@ -2,12 +2,10 @@
 //!
 //! Pure arithmetic. The same two types serve a stream and the connection.
 
+use super::error::WindowError;
+
 /// The largest window allowed: 2^31-1.
 pub(super) const MAX_WINDOW: u32 = 0x7fff_ffff;
-
-/// The error for more data than a window allows, and for a window above the maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OutOfWindow;
 
 /// The window for what we send.
 ///
@@ -34,13 +32,21 @@ impl SendWindow {
         self.0 -= i64::try_from(octets).unwrap_or(i64::MAX);
     }
 
-    /// Adds a window increment, or the difference by which the peer changed INITIAL_WINDOW_SIZE.
+    /// Adds the increment of a WINDOW_UPDATE.
+    pub(super) fn increase(&mut self, increment: u32) -> Result<(), WindowError> {
+        if increment == 0 {
+            return Err(WindowError::Zero);
+        }
+        self.shift(increment.into())
+    }
+
+    /// Adds an increment, or the difference by which the peer changed INITIAL_WINDOW_SIZE.
     ///
     /// "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets."
-    pub(super) fn shift(&mut self, by: i64) -> Result<(), OutOfWindow> {
+    pub(super) fn shift(&mut self, by: i64) -> Result<(), WindowError> {
         let shifted = self.0 + by;
         if shifted > i64::from(MAX_WINDOW) {
-            return Err(OutOfWindow);
+            return Err(WindowError::Overflow);
         }
         self.0 = shifted;
         Ok(())
@@ -69,8 +75,8 @@ impl ReceiveWindow {
     }
 
     /// Counts received octets.
-    pub(super) fn receive(&mut self, octets: u32) -> Result<(), OutOfWindow> {
-        self.left = self.left.checked_sub(octets).ok_or(OutOfWindow)?;
+    pub(super) fn receive(&mut self, octets: u32) -> Result<(), WindowError> {
+        self.left = self.left.checked_sub(octets).ok_or(WindowError::Exceeded)?;
         Ok(())
     }
 
@@ -114,17 +120,18 @@ mod tests {
     #[test]
     fn a_send_window_above_its_maximum_overflows() {
         let mut window = SendWindow::new(MAX_WINDOW);
-        assert_eq!(window.shift(1), Err(OutOfWindow));
+        assert_eq!(window.shift(1), Err(WindowError::Overflow));
         let mut window = SendWindow::new(0);
         assert_eq!(window.shift(i64::from(MAX_WINDOW)), Ok(()));
-        assert_eq!(window.shift(i64::from(MAX_WINDOW)), Err(OutOfWindow));
+        assert_eq!(window.increase(MAX_WINDOW), Err(WindowError::Overflow));
+        assert_eq!(window.increase(0), Err(WindowError::Zero));
     }
 
     #[test]
     fn the_last_octet_of_the_window_may_come_and_the_one_after_it_not() {
         let mut window = ReceiveWindow::new(10);
         assert_eq!(window.receive(10), Ok(()));
-        assert_eq!(window.receive(1), Err(OutOfWindow));
+        assert_eq!(window.receive(1), Err(WindowError::Exceeded));
         assert_eq!(window.receive(0), Ok(()));
     }
 
@@ -136,7 +143,7 @@ mod tests {
         assert_eq!(window.release(4), None);
         assert_eq!(window.release(1), Some(5));
         assert_eq!(window.release(4), None);
-        assert_eq!(window.receive(7), Err(OutOfWindow));
+        assert_eq!(window.receive(7), Err(WindowError::Exceeded));
         assert_eq!(window.receive(6), Ok(()));
     }
 
@@ -145,7 +152,7 @@ mod tests {
         let mut window = ReceiveWindow::new(10);
         window.receive(6).expect("fits");
         assert_eq!(window.release(1000), Some(6));
-        assert_eq!(window.receive(11), Err(OutOfWindow));
+        assert_eq!(window.receive(11), Err(WindowError::Exceeded));
         assert_eq!(window.receive(10), Ok(()));
     }
 }

@@ -8,7 +8,7 @@
 //!  recv_buf(), received()                                     transmit(), sent()
 //!        |                                                            ^
 //!        v                                                            |
-//!    deframer --> frame --> connection --(answers)---------------> outbox
+//!    deframer ------------> connection --(answers)---------------> outbox
 //!                            |  block --> hpack --> fields            ^
 //!                            |  streams --> stream --> flow           |
 //!                            v                                        |
@@ -38,8 +38,9 @@
 //! The order of the steps does not matter, as long as step 2 follows each of the others: any of
 //! them may lead to events, and handling an event may queue octets to write.
 //!
-//! An event names its stream; its fields and octets are borrowed until the next call. These methods
-//! may be called at any time: [`open`](Connection::open) (clients),
+//! An event names its stream; [`fields`](Connection::fields) and [`content`](Connection::content)
+//! return what it is about until the next call of `poll_event`. These methods may be called at any
+//! time: [`open`](Connection::open) (clients),
 //! [`send_headers`](Connection::send_headers), [`send_data`](Connection::send_data),
 //! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). They do not queue what does
 //! not fit: they return `Later`, or how much was taken, and the caller offers the rest again after
@@ -77,8 +78,8 @@
 //! while !is_complete {
 //!     carry(&mut client, &mut server, now);
 //!     while let Some(event) = server.poll_event(now) {
-//!         if let Event::Request { stream, fields, end_stream: true } = event {
-//!             assert_eq!(fields.get(b":path"), Some(&b"/greeting"[..]));
+//!         if let Event::Request { stream, end_stream: true } = event {
+//!             assert_eq!(server.fields().get(b":path"), Some(&b"/greeting"[..]));
 //!             // So soon after the beginning there is room for all of it.
 //!             let _ = server.send_headers(stream, &[(":status", b"200")], false, now);
 //!             server.send_data(stream, b"hello", true, now);
@@ -87,11 +88,10 @@
 //!     carry(&mut server, &mut client, now);
 //!     while let Some(event) = client.poll_event(now) {
 //!         match event {
-//!             Event::Data { stream, data, end_stream } => {
-//!                 answer.extend_from_slice(data);
+//!             Event::Data { stream, end_stream } => {
+//!                 answer.extend_from_slice(client.content());
 //!                 is_complete = end_stream;
-//!                 let octets = data.len();
-//!                 client.consume(stream, octets, now);
+//!                 client.consume(stream, client.content().len(), now);
 //!             }
 //!             Event::Response { stream, status, .. } => {
 //!                 assert_eq!((stream, status), (asked, 200));
@@ -131,7 +131,6 @@ mod frame_type;
 mod other_protocol;
 mod outbox;
 mod preface;
-mod role;
 mod settings;
 mod stream;
 mod stream_id;
@@ -143,6 +142,7 @@ pub use connection::{Connection, Event, HeadersError, OpenError, Taken};
 pub use endpoint::{Endpoint, carry};
 pub use error::{
     Awaited, ConnectionError, ErrorCode, Excess, GoAwayReceived, Malformed, StreamError, Violation,
+    WindowError,
 };
 pub use fields::Fields;
 pub use frame_type::FrameType;

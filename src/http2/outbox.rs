@@ -11,8 +11,9 @@
 //! ```
 
 use super::StreamId;
-use super::frame::{HEAD, Head, SettingId, SettingsFrame};
+use super::frame::{HEAD, Head};
 use super::frame_type::FrameType;
+use super::settings::{self, SettingId};
 use crate::config;
 
 /// A buffer of frames to send.
@@ -42,7 +43,9 @@ impl Outbox {
     pub(super) fn new(preface: &[u8], settings: &[(SettingId, u32)]) -> Self {
         let mut octets = Vec::with_capacity(INITIAL);
         octets.extend_from_slice(preface);
-        SettingsFrame::encode(settings, &mut octets);
+        let length = settings.len() * settings::ENTRY;
+        octets.extend_from_slice(&Head::new(FrameType::SETTINGS, 0, 0, length).encode());
+        settings::encode(settings, &mut octets);
         Self {
             sent: 0,
             next_frame: preface.len(),
@@ -74,22 +77,26 @@ impl Outbox {
     }
 
     /// Inserts an answer ahead of the queued frames that are not begun.
-    pub(super) fn answer(&mut self, frame: &[u8]) {
+    pub(super) fn answer(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
         if self.closed {
             return;
         }
         self.compact();
-        self.octets
-            .splice(self.queue..self.queue, frame.iter().copied());
-        self.queue += frame.len();
+        let head = Head::new(kind, flags, stream, payload.len()).encode();
+        let frame = head.iter().chain(payload).copied();
+        self.octets.splice(self.queue..self.queue, frame);
+        self.queue += HEAD + payload.len();
         self.answers += 1;
         self.check_invariants();
     }
 
     /// Appends a control frame, which counts like an answer.
-    pub(super) fn push_control(&mut self, frame: &[u8]) {
+    pub(super) fn push_control(&mut self, kind: FrameType, stream: u32, payload: &[u8]) {
         self.answers += 1;
-        self.push(|octets| octets.extend_from_slice(frame));
+        self.push(|octets| {
+            octets.extend_from_slice(&Head::new(kind, 0, stream, payload.len()).encode());
+            octets.extend_from_slice(payload);
+        });
     }
 
     /// Appends a frame, which `write` writes completely.
@@ -142,8 +149,8 @@ impl Outbox {
         let head = self.octets[self.next_frame..].first_chunk::<HEAD>();
         let head = Head::parse(*head.expect("the buffer holds whole frames"));
         match head.kind {
-            FrameType::Data => {}
-            FrameType::Headers => self.begun = self.begun.max(head.stream),
+            FrameType::DATA => {}
+            FrameType::HEADERS => self.begun = self.begun.max(head.stream),
             _ => self.answers = self.answers.saturating_sub(1),
         }
         self.next_frame += HEAD + head.length as usize;
@@ -184,18 +191,22 @@ const KEPT: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::error::ErrorCode;
-    use crate::http2::frame::{Data, Headers, Ping, RstStream};
+    use crate::http2::frame::flag;
 
     const STREAM: StreamId = StreamId::FIRST;
 
+    fn answer(outbox: &mut Outbox, mark: u8) {
+        outbox.answer(FrameType::PING, flag::ACK, 0, &[mark; 8]);
+    }
+
     fn pong(mark: u8) -> Vec<u8> {
-        let opaque = [mark; 8];
-        Ping { ack: true, opaque }.encode().to_vec()
+        let head = Head::new(FrameType::PING, flag::ACK, 0, 8);
+        [&head.encode()[..], &[mark; 8]].concat()
     }
 
     fn data(length: usize) -> Vec<u8> {
-        let mut frame = Data::head(STREAM, length, false).encode().to_vec();
+        let head = Head::new(FrameType::DATA, 0, STREAM.get(), length);
+        let mut frame = head.encode().to_vec();
         frame.resize(HEAD + length, b'd');
         frame
     }
@@ -210,9 +221,9 @@ mod tests {
     #[test]
     fn the_preface_and_settings_come_first_whatever_is_answered_meanwhile() {
         let mut outbox = Outbox::new(b"preface", &[(SettingId::ENABLE_PUSH, 0)]);
-        outbox.answer(&pong(1));
+        answer(&mut outbox, 1);
         let mut expected = b"preface".to_vec();
-        SettingsFrame::encode(&[(SettingId::ENABLE_PUSH, 0)], &mut expected);
+        expected.extend(b"\0\0\x06\x04\0\0\0\0\0\0\x02\0\0\0\0");
         expected.extend(pong(1));
         assert_eq!(outbox.transmit(), expected);
     }
@@ -223,8 +234,8 @@ mod tests {
         outbox.push(|out| out.extend(data(100)));
         outbox.push(|out| out.extend(data(50)));
         outbox.sent(1);
-        outbox.answer(&pong(1));
-        outbox.answer(&pong(2));
+        answer(&mut outbox, 1);
+        answer(&mut outbox, 2);
         let mut expected = data(100)[1..].to_vec();
         expected.extend(pong(1));
         expected.extend(pong(2));
@@ -236,16 +247,10 @@ mod tests {
     fn answers_are_counted_until_they_are_begun() {
         let mut outbox = outbox();
         for mark in 0..63 {
-            outbox.answer(&pong(mark));
+            answer(&mut outbox, mark);
         }
         assert!(outbox.has_room_to_answer());
-        outbox.push_control(
-            &RstStream {
-                stream: STREAM,
-                code: ErrorCode::CANCEL,
-            }
-            .encode(),
-        );
+        outbox.push_control(FrameType::RST_STREAM, STREAM.get(), &[0; 4]);
         assert!(!outbox.has_room_to_answer());
         outbox.sent(1);
         assert!(outbox.has_room_to_answer());
@@ -254,7 +259,7 @@ mod tests {
     #[test]
     fn a_stream_has_begun_with_the_first_octet_of_its_headers() {
         let mut outbox = outbox();
-        let head = Headers::head(STREAM, 1, true).encode();
+        let head = Head::new(FrameType::HEADERS, 0, STREAM.get(), 1).encode();
         outbox.push(|out| out.extend([&head[..], b"h"].concat()));
         assert!(!outbox.has_begun(STREAM));
         outbox.sent(1);
@@ -278,7 +283,7 @@ mod tests {
         for _ in 0..10_000 {
             outbox.push(|out| out.extend(data(100)));
             outbox.sent(100);
-            outbox.answer(&pong(1));
+            answer(&mut outbox, 1);
             outbox.sent(26);
         }
         assert!(outbox.mem_used() < 1024, "{}", outbox.mem_used());

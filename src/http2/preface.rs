@@ -10,23 +10,16 @@ use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::frame_type::FrameType;
 use super::other_protocol::OtherProtocol;
 
-/// The protocol that the first octets indicate.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Detected {
-    /// HTTP/2: the preface up to the head of its SETTINGS frame was received.
-    Http2,
-    /// Not known yet: more octets are needed.
-    Unknown,
-    /// Another protocol.
-    Not(OtherProtocol),
-}
+/// The number of octets of the peer's preface before its SETTINGS frame, once the head of that
+/// frame was received; `None` if more octets are needed. The error is another protocol.
+pub(super) type Detected = Result<Option<usize>, OtherProtocol>;
 
 /// Detects the protocol from the first octets of a server; `ended` if the input has ended.
 pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
         return detect_http1(octets, ended);
     }
-    detect_frame(octets, ended)
+    detect_settings(octets, 0, ended)
 }
 
 /// Detects the protocol from the first octets of a client; `ended` if the input has ended.
@@ -34,25 +27,27 @@ pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
 /// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
 pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
-    match octets.strip_prefix(CLIENT_PREFACE) {
-        Some(rest) => detect_frame(rest, ended),
-        None if CLIENT_PREFACE.starts_with(octets) && !ended => Detected::Unknown,
-        None => detect_http1_request(octets, ended),
+    if octets.starts_with(CLIENT_PREFACE) {
+        return detect_settings(octets, CLIENT_PREFACE.len(), ended);
     }
+    if CLIENT_PREFACE.starts_with(octets) && !ended {
+        return Ok(None);
+    }
+    detect_http1_request(octets, ended)
 }
 
-/// Checks what should be the head of a SETTINGS frame.
-fn detect_frame(octets: &[u8], ended: bool) -> Detected {
-    match octets.first_chunk() {
-        Some(head) if is_settings(Head::parse(*head)) => Detected::Http2,
-        None if !ended => Detected::Unknown,
-        _ => Detected::Not(instead(octets)),
+/// Checks what should be the head of a SETTINGS frame, `at` octets from the beginning.
+fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
+    match octets[at..].first_chunk() {
+        Some(head) if is_settings(Head::parse(*head)) => Ok(Some(at)),
+        None if !ended => Ok(None),
+        _ => Err(instead(&octets[at..])),
     }
 }
 
 /// Returns whether a connection may begin with a frame that has this head.
 fn is_settings(head: Head) -> bool {
-    head.kind == FrameType::Settings
+    head.kind == FrameType::SETTINGS
         && !head.has(flag::ACK)
         && head.stream == 0
         && head.length <= INITIAL_MAX_FRAME_SIZE
@@ -63,11 +58,10 @@ fn detect_http1(octets: &[u8], ended: bool) -> Detected {
     let mut answer = httparse::Response::new(&mut []);
     // Only the status line matters: the error for headers that do not fit is ignored.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);
-    let is_undecided = answer.code.is_none() && octets.len() < STATUS_LINE;
-    if is_undecided && !ended {
-        return Detected::Unknown;
+    if answer.code.is_none() && octets.len() < STATUS_LINE && !ended {
+        return Ok(None);
     }
-    Detected::Not(OtherProtocol::Http1(answer.code))
+    Err(OtherProtocol::Http1(answer.code))
 }
 
 /// Detects an HTTP/1 request, whose first line may be incomplete.
@@ -75,14 +69,14 @@ fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
     if request.version.is_some() {
-        return Detected::Not(OtherProtocol::Http1Request);
+        return Err(OtherProtocol::Http1Request);
     }
     let may_be_http1 = parsed.is_ok() && octets.len() < STATUS_LINE;
     let may_be_tls = octets.len() < TLS_RECORD;
     if (may_be_http1 || may_be_tls) && !ended {
-        return Detected::Unknown;
+        return Ok(None);
     }
-    Detected::Not(instead(octets))
+    Err(instead(octets))
 }
 
 /// Classifies a beginning that is neither HTTP/2 nor HTTP/1.
@@ -117,13 +111,10 @@ mod tests {
 
     #[test]
     fn a_server_begins_with_settings_that_acknowledge_nothing() {
-        assert_eq!(
-            detect_server(b"\0\0\0\x04\0\0\0\0\0", false),
-            Detected::Http2
-        );
+        assert_eq!(detect_server(b"\0\0\0\x04\0\0\0\0\0", false), Ok(Some(0)));
         assert_eq!(
             detect_server(b"\0\0\x06\x04\0\0\0\0\0\0\x03", false),
-            Detected::Http2
+            Ok(Some(0))
         );
         let others: [&[u8]; 4] = [
             b"\0\0\0\x04\x01\0\0\0\0",         // an acknowledgement
@@ -134,7 +125,7 @@ mod tests {
         for other in others {
             assert_eq!(
                 detect_server(other, false),
-                Detected::Not(OtherProtocol::Other(other.to_vec()))
+                Err(OtherProtocol::Other(other.to_vec()))
             );
         }
     }
@@ -144,34 +135,31 @@ mod tests {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(
             detect_server(answer, false),
-            Detected::Not(OtherProtocol::Http1(Some(404)))
+            Err(OtherProtocol::Http1(Some(404)))
         );
-        assert_eq!(detect_server(&answer[..10], false), Detected::Unknown);
+        assert_eq!(detect_server(&answer[..10], false), Ok(None));
         assert_eq!(
             detect_server(&answer[..10], true),
-            Detected::Not(OtherProtocol::Http1(None))
+            Err(OtherProtocol::Http1(None))
         );
         let endless = b"HTTP/1.1 ".repeat(20);
         assert_eq!(
             detect_server(&endless, false),
-            Detected::Not(OtherProtocol::Http1(None))
+            Err(OtherProtocol::Http1(None))
         );
     }
 
     #[test]
     fn tls_garbage_and_silence_are_told_apart() {
         let tls = b"\x15\x03\x01\0\x02\x02\x46\0\0";
-        assert_eq!(detect_server(tls, false), Detected::Not(OtherProtocol::Tls));
-        assert_eq!(
-            detect_server(b"", true),
-            Detected::Not(OtherProtocol::Nothing)
-        );
-        assert_eq!(detect_server(b"", false), Detected::Unknown);
+        assert_eq!(detect_server(tls, false), Err(OtherProtocol::Tls));
+        assert_eq!(detect_server(b"", true), Err(OtherProtocol::Nothing));
+        assert_eq!(detect_server(b"", false), Ok(None));
         assert_eq!(
             detect_server(b"SSH", true),
-            Detected::Not(OtherProtocol::Other(b"SSH".to_vec()))
+            Err(OtherProtocol::Other(b"SSH".to_vec()))
         );
-        let Detected::Not(OtherProtocol::Other(kept)) = detect_server(&[b'x'; 1000], false) else {
+        let Err(OtherProtocol::Other(kept)) = detect_server(&[b'x'; 1000], false) else {
             panic!("garbage");
         };
         assert_eq!(kept, [b'x'; KEPT]);
@@ -181,15 +169,15 @@ mod tests {
     fn a_client_begins_with_24_octets_and_settings_however_they_are_cut() {
         let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         for cut in 0..preface.len() {
-            assert_eq!(detect_client(&preface[..cut], false), Detected::Unknown);
-            assert!(matches!(
-                detect_client(&preface[..cut], true),
-                Detected::Not(_)
-            ));
+            assert_eq!(detect_client(&preface[..cut], false), Ok(None));
+            assert!(matches!(detect_client(&preface[..cut], true), Err(_)));
         }
-        assert_eq!(detect_client(&preface, false), Detected::Http2);
+        assert_eq!(
+            detect_client(&preface, false),
+            Ok(Some(CLIENT_PREFACE.len()))
+        );
         let ping = [CLIENT_PREFACE, b"\0\0\x08\x06\0\0\0\0\0"].concat();
-        assert!(matches!(detect_client(&ping, false), Detected::Not(_)));
+        assert!(matches!(detect_client(&ping, false), Err(_)));
     }
 
     #[test]
@@ -197,20 +185,17 @@ mod tests {
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(
             detect_client(request, false),
-            Detected::Not(OtherProtocol::Http1Request)
+            Err(OtherProtocol::Http1Request)
         );
-        assert_eq!(detect_client(&request[..9], false), Detected::Unknown);
+        assert_eq!(detect_client(&request[..9], false), Ok(None));
         let tls = b"\x16\x03\x01\x02\0\x01";
-        assert_eq!(detect_client(tls, false), Detected::Not(OtherProtocol::Tls));
-        assert_eq!(detect_client(&tls[..2], false), Detected::Unknown);
-        assert_eq!(
-            detect_client(b"", true),
-            Detected::Not(OtherProtocol::Nothing)
-        );
+        assert_eq!(detect_client(tls, false), Err(OtherProtocol::Tls));
+        assert_eq!(detect_client(&tls[..2], false), Ok(None));
+        assert_eq!(detect_client(b"", true), Err(OtherProtocol::Nothing));
         let endless = [b'x'; 64];
         assert!(matches!(
             detect_client(&endless, false),
-            Detected::Not(OtherProtocol::Other(_))
+            Err(OtherProtocol::Other(_))
         ));
     }
 }

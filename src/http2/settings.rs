@@ -1,12 +1,76 @@
-//! The settings of one side of a connection (RFC 9113 §6.5.2).
+//! The settings of both sides of a connection (RFC 9113 §6.5.2).
 //!
-//! Pure. Ours are constants; the peer's begin with the initial values below and change with every
-//! SETTINGS frame.
+//! Pure. Ours are constants, which depend on our role; the peer's begin with the initial values
+//! below and change with every SETTINGS frame.
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
-use super::frame::{INITIAL_MAX_FRAME_SIZE, SettingId};
-use super::role::Role;
+use super::frame::INITIAL_MAX_FRAME_SIZE;
+use crate::config;
+
+/// An end of a connection.
+///
+/// HTTP/2 is the same at both ends but for a few rules: which end sends the 24-octet preface, which
+/// end opens streams, what a header block must contain, and what is announced in SETTINGS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The end that opens streams and sends requests.
+    Client,
+    /// The end that accepts streams and sends responses.
+    Server,
+}
+
+/// The settings of a client: no pushes, and no larger header lists than are kept. All other
+/// settings keep their initial values, which every server supports best.
+pub(super) const CLIENT_SETTINGS: [(SettingId, u32); 2] =
+    [(SettingId::ENABLE_PUSH, 0), MAX_HEADER_LIST];
+
+/// The settings of a server: no more concurrent streams than it handles, and no larger header lists
+/// than are kept.
+pub(super) const SERVER_SETTINGS: [(SettingId, u32); 2] = [
+    (SettingId::MAX_CONCURRENT_STREAMS, config::MAX_STREAMS),
+    MAX_HEADER_LIST,
+];
+
+/// The limit on header lists: no more than is kept.
+#[allow(clippy::cast_possible_truncation)] // 64 KiB.
+const MAX_HEADER_LIST: (SettingId, u32) = (
+    SettingId::MAX_HEADER_LIST_SIZE,
+    config::MAX_HEADER_LIST as u32,
+);
+
+/// The identifier of a setting, as defined in RFC 9113 §6.5.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SettingId(pub(super) u16);
+
+impl SettingId {
+    pub(super) const HEADER_TABLE_SIZE: Self = Self(0x1);
+    pub(super) const ENABLE_PUSH: Self = Self(0x2);
+    pub(super) const MAX_CONCURRENT_STREAMS: Self = Self(0x3);
+    pub(super) const INITIAL_WINDOW_SIZE: Self = Self(0x4);
+    pub(super) const MAX_FRAME_SIZE: Self = Self(0x5);
+    pub(super) const MAX_HEADER_LIST_SIZE: Self = Self(0x6);
+}
+
+/// Appends the payload of a SETTINGS frame with these values.
+pub(super) fn encode(values: &[(SettingId, u32)], out: &mut Vec<u8>) {
+    for (id, value) in values {
+        out.extend_from_slice(&id.0.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Returns the values in the payload of a SETTINGS frame, in order.
+pub(super) fn decode(payload: &[u8]) -> impl ExactSizeIterator<Item = (SettingId, u32)> {
+    payload.chunks_exact(ENTRY).map(|entry| {
+        let id = u16::from_be_bytes([entry[0], entry[1]]);
+        let value = u32::from_be_bytes([entry[2], entry[3], entry[4], entry[5]]);
+        (SettingId(id), value)
+    })
+}
+
+/// The length of a value with its identifier: four octets and two.
+pub(super) const ENTRY: usize = 6;
 
 /// The settings of one side that are in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +191,18 @@ mod tests {
                 "{id:?} {value}"
             );
         }
+    }
+
+    #[test]
+    fn values_are_read_in_the_order_they_were_written() {
+        let values = [
+            (SettingId::ENABLE_PUSH, 0),
+            (SettingId(0xfe03), 1),
+            (SettingId::ENABLE_PUSH, 1),
+        ];
+        let mut payload = Vec::new();
+        encode(&values, &mut payload);
+        assert!(decode(&payload).eq(values));
     }
 
     #[test]

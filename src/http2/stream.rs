@@ -5,12 +5,14 @@
 //! reserved.
 //!
 //! ```text
-//!     open(), accept()              END_STREAM sent
-//!   (idle) ----------> Open ----------------------> HalfClosedLocal
+//!     open(), accept()            END_STREAM sent
+//!   (idle) ----------> open ----------------------> half-closed (local)
+//!                       |     can_send = false           |
 //!                       |                                |
 //!                       | END_STREAM received            | END_STREAM received
+//!                       | can_receive = false            |
 //!                       v                                v
-//!                HalfClosedRemote ----------------->  Closed <---- RST_STREAM, either way,
+//!           half-closed (remote) -----------------> (closed) <---- RST_STREAM, either way,
 //!                                  END_STREAM sent                 from any state
 //! ```
 //!
@@ -25,60 +27,32 @@
 use super::error::{Malformed, StreamError};
 use super::fields::Section;
 use super::flow::{ReceiveWindow, SendWindow};
-use super::frame::Data;
 use super::frame_type::FrameType;
 use super::settings::INITIAL_WINDOW;
 use super::stream_id::StreamId;
 use crate::config;
 
-/// The state of a stream: which side may still send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Both sides.
-    Open,
-    /// The peer.
-    HalfClosedLocal,
-    /// This side.
-    HalfClosedRemote,
-    /// Neither side.
-    Closed,
+/// A stream that is open, or half-closed.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// The stream's number.
+    pub(super) id: StreamId,
+    /// Whether we have not sent END_STREAM.
+    pub(super) can_send: bool,
+    /// Whether the peer has not sent END_STREAM.
+    pub(super) can_receive: bool,
+    /// Whether headers were sent as a response, and all that was offered after them; only on a
+    /// server.
+    pub(super) is_answered: bool,
+    /// The window for what we send.
+    pub(super) send: SendWindow,
+    /// The window for what the peer sends.
+    pub(super) receive: ReceiveWindow,
+    awaited: Awaited,
 }
 
-impl State {
-    /// Returns whether we may send.
-    pub(super) fn can_send(self) -> bool {
-        matches!(self, Self::Open | Self::HalfClosedRemote)
-    }
-
-    /// Returns whether the peer may send.
-    pub(super) fn can_receive(self) -> bool {
-        matches!(self, Self::Open | Self::HalfClosedLocal)
-    }
-
-    /// Returns the state after END_STREAM was sent; sending it twice changes nothing.
-    fn end_sent(self) -> Self {
-        match self {
-            Self::Open | Self::HalfClosedLocal => Self::HalfClosedLocal,
-            Self::HalfClosedRemote | Self::Closed => Self::Closed,
-        }
-    }
-
-    /// Returns the state after END_STREAM was received.
-    ///
-    /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
-    /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
-    /// with a stream error of type STREAM_CLOSED."
-    fn end_received(self, kind: FrameType) -> Result<Self, StreamError> {
-        match self {
-            Self::Open => Ok(Self::HalfClosedRemote),
-            Self::HalfClosedLocal => Ok(Self::Closed),
-            Self::HalfClosedRemote | Self::Closed => Err(StreamError::AfterEnd(kind)),
-        }
-    }
-}
-
-/// The next part of the peer's message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The part of the peer's message that is to be received next.
+#[derive(Debug, Clone, Copy)]
 enum Awaited {
     /// Headers: final or 1xx.
     Head {
@@ -92,40 +66,14 @@ enum Awaited {
     },
 }
 
-/// The content of a header block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Headers {
-    /// The headers of a 1xx response, which callers do not need.
-    Informational,
-    /// The headers of the final response.
-    Head {
-        /// The value of `:status`.
-        status: u16,
-    },
-    /// The fields after the content.
-    Trailers,
-}
-
-/// A stream that is open in one or both directions.
-#[derive(Debug)]
-pub(super) struct Stream {
-    /// The stream's number.
-    pub(super) id: StreamId,
-    /// Which side may still send.
-    pub(super) state: State,
-    /// The window for what we send.
-    pub(super) send: SendWindow,
-    /// The window for what the peer sends.
-    pub(super) receive: ReceiveWindow,
-    awaited: Awaited,
-}
-
 impl Stream {
     /// Returns a stream that was just opened; `send_window` is the peer's initial window.
     pub(super) fn open(id: StreamId, send_window: u32) -> Self {
         Self {
             id,
-            state: State::Open,
+            can_send: true,
+            can_receive: true,
+            is_answered: false,
             send: SendWindow::new(send_window),
             receive: ReceiveWindow::new(INITIAL_WINDOW),
             awaited: Awaited::Head { informational: 0 },
@@ -139,128 +87,113 @@ impl Stream {
         section: &Section,
         end_stream: bool,
     ) -> Result<Self, StreamError> {
-        section.check_size()?;
-        section.check_request().map_err(StreamError::Malformed)?;
-        let left = section.content_length().map_err(StreamError::Malformed)?;
+        section.check_request()?;
         let mut stream = Self::open(id, send_window);
+        let left = section.content_length;
         stream.awaited = Awaited::Content { left };
         if end_stream {
-            stream.end_received(FrameType::Headers)?;
+            stream.end_received()?;
         }
         Ok(stream)
     }
 
-    /// Returns whether this side has ended its message: on a server, whether the complete response
-    /// was queued or written.
-    pub(super) fn is_answered(&self) -> bool {
-        !self.state.can_send()
-    }
-
-    /// Counts our END_STREAM.
-    pub(super) fn end_sent(&mut self) {
-        self.state = self.state.end_sent();
-    }
-
-    /// Processes a DATA frame.
-    pub(super) fn receive_data(&mut self, data: &Data<'_>) -> Result<(), StreamError> {
-        if !self.state.can_receive() {
-            return Err(StreamError::AfterEnd(FrameType::Data));
-        }
-        self.receive
-            .receive(data.cost)
-            .map_err(|_| StreamError::WindowExceeded)?;
+    /// Processes a DATA frame with `content` octets, which takes `cost` octets from the window.
+    pub(super) fn receive_data(
+        &mut self,
+        content: usize,
+        cost: u32,
+        end_stream: bool,
+    ) -> Result<(), StreamError> {
+        self.check_can_receive(FrameType::DATA)?;
+        self.receive.receive(cost).map_err(StreamError::Window)?;
         let Awaited::Content { left } = &mut self.awaited else {
-            return Err(StreamError::Malformed(Malformed::DataBeforeHeaders));
+            return Err(Malformed::DataBeforeHeaders.into());
         };
         if let Some(left) = left {
-            *left = left
-                .checked_sub(data.content.len() as u64)
-                .ok_or(StreamError::Malformed(Malformed::ContentLength))?;
+            let rest = left.checked_sub(content as u64);
+            *left = rest.ok_or(Malformed::ContentLength)?;
         }
-        if data.end_stream {
-            self.end_received(FrameType::Data)?;
+        if end_stream {
+            self.end_received()?;
         }
         Ok(())
     }
 
-    /// Processes a header block.
+    /// Processes a header block; returns the status of a response, final or 1xx, or `None` if the
+    /// block has trailers.
     pub(super) fn receive_headers(
         &mut self,
         section: &Section,
         end_stream: bool,
-    ) -> Result<Headers, StreamError> {
-        if !self.state.can_receive() {
-            return Err(StreamError::AfterEnd(FrameType::Headers));
-        }
-        section.check_size()?;
-        let headers = match self.awaited {
-            Awaited::Head { informational } => self.receive_head(section, informational)?,
+    ) -> Result<Option<u16>, StreamError> {
+        self.check_can_receive(FrameType::HEADERS)?;
+        let status = match self.awaited {
+            Awaited::Head { informational } => Some(self.receive_head(section, informational)?),
             Awaited::Content { .. } => {
-                section.check_trailers().map_err(StreamError::Malformed)?;
-                Headers::Trailers
+                section.check_trailers()?;
+                None
             }
         };
-        match (headers, end_stream) {
+        match (status, end_stream) {
             // RFC 9113 §8.1: "An endpoint that receives a HEADERS frame without the END_STREAM flag
             // set after receiving the HEADERS frame that opens a request or after receiving a final
             // (non-informational) status code MUST treat the corresponding request or response as
             // malformed."
-            (Headers::Trailers, false) => {
-                return Err(StreamError::Malformed(Malformed::TrailersWithoutEnd));
-            }
+            (None, false) => return Err(Malformed::TrailersWithoutEnd.into()),
             // §8.1: "A HEADERS frame with the END_STREAM flag set that carries an informational
             // status code is malformed."
-            (Headers::Informational, true) => {
-                return Err(StreamError::Malformed(Malformed::Informational));
-            }
-            (_, true) => self.end_received(FrameType::Headers)?,
+            (Some(100..=199), true) => return Err(Malformed::Informational.into()),
+            (_, true) => self.end_received()?,
             (_, false) => {}
         }
-        Ok(headers)
+        Ok(status)
     }
 
-    /// Processes the headers of a response, final or 1xx.
-    fn receive_head(
-        &mut self,
-        section: &Section,
-        informational: u8,
-    ) -> Result<Headers, StreamError> {
-        let status = section.check_response().map_err(StreamError::Malformed)?;
-        match status {
+    /// Processes the headers of a response; returns its status, which may be 1xx.
+    fn receive_head(&mut self, section: &Section, informational: u8) -> Result<u16, StreamError> {
+        let status = section.check_response()?;
+        self.awaited = match status {
             // §8.6: "HTTP/2 does not support the 101 (Switching Protocols) informational status
             // code."
-            101 => Err(StreamError::Malformed(Malformed::Informational)),
+            101 => return Err(Malformed::Informational.into()),
             100..=199 if informational == config::MAX_INFORMATIONAL => {
-                Err(StreamError::TooManyInformational)
+                return Err(StreamError::TooManyInformational);
             }
-            100..=199 => {
-                self.awaited = Awaited::Head {
-                    informational: informational + 1,
-                };
-                Ok(Headers::Informational)
-            }
-            _ => {
-                let length = section.content_length().map_err(StreamError::Malformed)?;
-                // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever `content-length` is
-                // given.
-                let left = length.filter(|_| !matches!(status, 204 | 304));
-                self.awaited = Awaited::Content { left };
-                Ok(Headers::Head { status })
-            }
+            100..=199 => Awaited::Head {
+                informational: informational + 1,
+            },
+            // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever `content-length` is given.
+            204 | 304 => Awaited::Content { left: None },
+            _ => Awaited::Content {
+                left: section.content_length,
+            },
+        };
+        Ok(status)
+    }
+
+    /// Checks that the peer has not ended its side.
+    ///
+    /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
+    /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
+    /// with a stream error of type STREAM_CLOSED."
+    fn check_can_receive(&self, kind: FrameType) -> Result<(), StreamError> {
+        if self.can_receive {
+            Ok(())
+        } else {
+            Err(StreamError::AfterEnd(kind))
         }
     }
 
-    /// Counts the peer's END_STREAM.
+    /// Processes the peer's END_STREAM.
     ///
     /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a Content-Length
     /// header field does not equal the sum of the DATA frame payload lengths that form the
     /// content, unless the message is defined as having no content."
-    fn end_received(&mut self, kind: FrameType) -> Result<(), StreamError> {
-        let missing = matches!(self.awaited, Awaited::Content { left: Some(1..) });
-        if missing {
-            return Err(StreamError::Malformed(Malformed::ContentLength));
+    fn end_received(&mut self) -> Result<(), StreamError> {
+        if matches!(self.awaited, Awaited::Content { left: Some(1..) }) {
+            return Err(Malformed::ContentLength.into());
         }
-        self.state = self.state.end_received(kind)?;
+        self.can_receive = false;
         Ok(())
     }
 }
@@ -270,25 +203,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_meets_every_end() {
-        use State::{Closed, HalfClosedLocal, HalfClosedRemote, Open};
-        let after_end = Err(StreamError::AfterEnd(FrameType::Data));
-        // State, state after sending END_STREAM, after receiving it, whether each side may send.
-        let table = [
-            (Open, HalfClosedLocal, Ok(HalfClosedRemote), true, true),
-            (HalfClosedLocal, HalfClosedLocal, Ok(Closed), false, true),
-            (HalfClosedRemote, Closed, after_end, true, false),
-            (Closed, Closed, after_end, false, false),
-        ];
-        for (state, end_sent, end_received, can_send, can_receive) in table {
-            assert_eq!(state.end_sent(), end_sent, "{state:?}");
-            assert_eq!(
-                state.end_received(FrameType::Data),
-                end_received,
-                "{state:?}"
-            );
-            assert_eq!(state.can_send(), can_send, "{state:?}");
-            assert_eq!(state.can_receive(), can_receive, "{state:?}");
+    fn nothing_follows_the_end_of_the_peers_side() {
+        let mut fields = super::super::Fields::default();
+        let mut section = Section::default();
+        for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/")] {
+            section.field(name.as_bytes(), value.as_bytes(), &mut fields);
         }
+        let mut stream = Stream::accept(StreamId::FIRST, 0, &section, true).expect("a request");
+        assert!(stream.can_send && !stream.can_receive);
+        let data = Err(StreamError::AfterEnd(FrameType::DATA));
+        assert_eq!(stream.receive_data(0, 0, true), data);
+        let headers = Err(StreamError::AfterEnd(FrameType::HEADERS));
+        assert_eq!(stream.receive_headers(&section, true), headers);
     }
 }

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::error::Violation;
 use super::frame_type::FrameType;
-use super::role::Role;
-use super::stream::{State, Stream};
+use super::settings::Role;
+use super::stream::Stream;
 use super::stream_id::StreamId;
 use crate::budget::spilled;
 
@@ -19,7 +19,8 @@ use crate::budget::spilled;
 pub(super) struct Streams {
     /// Which end of the connection this is.
     role: Role,
-    /// Inline if it is one: nearly every connection serves one call after the other.
+    /// In the order of their numbers. Inline if it is one: nearly every connection serves one call
+    /// after the other.
     open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
@@ -85,7 +86,6 @@ impl Streams {
     }
 
     /// Returns the open stream with this number.
-    #[inline]
     pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
@@ -103,16 +103,16 @@ impl Streams {
     /// connection error of type STREAM_CLOSED, except as noted below". The exceptions are
     /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that we reset.
     pub(super) fn find(&mut self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
-        let is_opened_by_us = self.role.opens(id.get());
-        let is_opened_by_client = is_opened_by_us == (self.role == Role::Client);
-        if !is_opened_by_client || id.get() > self.highest {
-            if is_opened_by_client && !is_opened_by_us && kind == FrameType::Headers {
+        // §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers".
+        let is_of_client = id.get() % 2 == 1;
+        if !is_of_client || id.get() > self.highest {
+            if is_of_client && self.role == Role::Server && kind == FrameType::HEADERS {
                 return Ok(Found::New);
             }
             return Err(Violation::IdleStream(kind, id.get()));
         }
         match self.index(id) {
-            Some(index) => Ok(self.open.get_mut(index).map_or(Found::Ended, Found::Open)),
+            Some(index) => Ok(Found::Open(&mut self.open[index])),
             None => self.late(kind, id),
         }
     }
@@ -126,43 +126,37 @@ impl Streams {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
         match (kind, by_peer) {
-            (FrameType::Data | FrameType::Headers, Some(true)) => {
+            (FrameType::DATA | FrameType::HEADERS, Some(true)) => {
                 Err(Violation::ClosedStream(kind, id))
             }
-            (FrameType::Headers, None) if self.role == Role::Server => {
+            (FrameType::HEADERS, None) if self.role == Role::Server => {
                 Err(Violation::StreamOrder(id.get()))
             }
             _ => Ok(Found::Ended),
         }
     }
 
-    /// Removes a stream that we ended.
-    pub(super) fn ended_by_us(&mut self, id: StreamId) {
-        if let Some(stream) = self.remove(id) {
-            self.remember(id, !stream.state.can_receive());
-        }
-    }
-
-    /// Removes a stream that the peer ended.
-    pub(super) fn ended_by_peer(&mut self, id: StreamId) {
-        if self.remove(id).is_some() {
-            self.remember(id, true);
+    /// Removes a stream that one side has ended with RST_STREAM.
+    pub(super) fn end(&mut self, id: StreamId, by_peer: bool) {
+        if let Some(index) = self.index(id) {
+            let stream = self.open.remove(index);
+            self.remember(id, by_peer || !stream.can_receive);
         }
     }
 
     /// Removes a stream if both sides have ended it.
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
-        let state = self.get(id).map(|stream| stream.state);
-        if state == Some(State::Closed) {
-            self.ended_by_peer(id);
+        let stream = self.get(id);
+        if stream.is_some_and(|stream| !stream.can_send && !stream.can_receive) {
+            self.end(id, true);
         }
     }
 
     /// Removes the streams opened by this end above `last`, which the peer has not processed.
     pub(super) fn remove_above(&mut self, last: u32) {
-        let role = self.role;
-        let is_above = |stream: &Stream| stream.id.get() > last && role.opens(stream.id.get());
-        self.open.retain(|stream| !is_above(stream));
+        if self.role == Role::Client {
+            self.open.retain(|stream| stream.id.get() <= last);
+        }
     }
 
     /// Returns the open streams.
@@ -176,15 +170,9 @@ impl Streams {
     }
 
     /// Returns the index of the open stream with this number.
-    #[inline]
     fn index(&self, id: StreamId) -> Option<usize> {
-        self.open.iter().position(|stream| stream.id == id)
-    }
-
-    /// Removes and returns the open stream with this number.
-    fn remove(&mut self, id: StreamId) -> Option<Stream> {
-        let index = self.index(id)?;
-        Some(self.open.remove(index))
+        let found = self.open.binary_search_by_key(&id, |stream| stream.id);
+        found.ok()
     }
 
     /// Records how a stream ended, in place of the oldest record.
@@ -219,22 +207,22 @@ mod tests {
     #[test]
     fn a_frame_on_a_stream_never_opened_or_even_is_a_connection_error() {
         for number in [2, 4, 7, 0x7fff_ffff] {
-            let found = streams().find(FrameType::Data, id(number)).map(|_| ());
-            assert_eq!(found, Err(Violation::IdleStream(FrameType::Data, number)));
+            let found = streams().find(FrameType::DATA, id(number)).map(|_| ());
+            assert_eq!(found, Err(Violation::IdleStream(FrameType::DATA, number)));
         }
     }
 
     #[test]
     fn late_frames_are_ignored_on_a_stream_we_ended_and_wrong_on_one_the_peer_ended() {
         let mut streams = streams();
-        streams.ended_by_us(id(1));
-        streams.ended_by_peer(id(3));
-        for kind in [FrameType::Data, FrameType::Headers] {
+        streams.end(id(1), false);
+        streams.end(id(3), true);
+        for kind in [FrameType::DATA, FrameType::HEADERS] {
             assert!(matches!(streams.find(kind, id(1)), Ok(Found::Ended)));
             let found = streams.find(kind, id(3)).map(|_| ());
             assert_eq!(found, Err(Violation::ClosedStream(kind, id(3))));
         }
-        for kind in [FrameType::RstStream, FrameType::WindowUpdate] {
+        for kind in [FrameType::RST_STREAM, FrameType::WINDOW_UPDATE] {
             assert!(matches!(streams.find(kind, id(3)), Ok(Found::Ended)));
         }
     }
@@ -253,21 +241,21 @@ mod tests {
         let mut streams = Streams::new(Role::Server);
         assert_eq!(streams.next_id(), None);
         assert!(matches!(
-            streams.find(FrameType::Headers, id(5)),
+            streams.find(FrameType::HEADERS, id(5)),
             Ok(Found::New)
         ));
         streams.insert(Stream::open(id(5), 0));
-        let skipped = streams.find(FrameType::Headers, id(3)).map(|_| ());
+        let skipped = streams.find(FrameType::HEADERS, id(3)).map(|_| ());
         assert_eq!(skipped, Err(Violation::StreamOrder(3)));
-        streams.ended_by_us(id(5));
+        streams.end(id(5), false);
         assert!(matches!(
-            streams.find(FrameType::Headers, id(5)),
+            streams.find(FrameType::HEADERS, id(5)),
             Ok(Found::Ended)
         ));
-        let even = streams.find(FrameType::Headers, id(6)).map(|_| ());
-        assert_eq!(even, Err(Violation::IdleStream(FrameType::Headers, 6)));
-        let idle = streams.find(FrameType::Data, id(7)).map(|_| ());
-        assert_eq!(idle, Err(Violation::IdleStream(FrameType::Data, 7)));
+        let even = streams.find(FrameType::HEADERS, id(6)).map(|_| ());
+        assert_eq!(even, Err(Violation::IdleStream(FrameType::HEADERS, 6)));
+        let idle = streams.find(FrameType::DATA, id(7)).map(|_| ());
+        assert_eq!(idle, Err(Violation::IdleStream(FrameType::DATA, 7)));
     }
 
     #[test]
@@ -276,7 +264,7 @@ mod tests {
         for _ in 0..10_000 {
             let id = streams.next_id().expect("there are more");
             streams.insert(Stream::open(id, 0));
-            streams.ended_by_peer(id);
+            streams.end(id, true);
         }
         assert!(streams.mem_used() < 1024);
     }

@@ -161,23 +161,19 @@ fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
 }
 
 /// Describes an event in words.
-fn describe(event: &Event<'_>) -> String {
+fn describe(event: &Event, connection: &Connection) -> String {
     match event {
-        Event::Request {
-            stream, end_stream, ..
-        } => format!("request {stream}{}", end(*end_stream)),
+        Event::Request { stream, end_stream } => format!("request {stream}{}", end(*end_stream)),
         Event::Response {
             stream,
             status,
             end_stream,
-            ..
         } => format!("head {stream} {status}{}", end(*end_stream)),
-        Event::Data {
-            stream,
-            data,
-            end_stream,
-        } => format!("data {stream} {}{}", data.len(), end(*end_stream)),
-        Event::Trailers { stream, .. } => format!("trailers {stream}"),
+        Event::Data { stream, end_stream } => {
+            let octets = connection.content().len();
+            format!("data {stream} {octets}{}", end(*end_stream))
+        }
+        Event::Trailers { stream } => format!("trailers {stream}"),
         Event::Reset { stream, code } => format!("reset {stream} {code}"),
         Event::Failed { stream, error } => format!("failed {stream} {}: {error}", error.code()),
         Event::GoAway { last_stream, code } => format!("goaway {last_stream} {code}"),
@@ -328,10 +324,10 @@ impl Peer {
 
     fn poll(&mut self, events: &mut Vec<String>) {
         while let Some(event) = self.machine.poll_event(self.now) {
-            events.push(describe(&event));
-            if let Event::Data { stream, data, .. } = event {
-                let octets = data.len();
+            events.push(describe(&event, &self.machine));
+            if let Event::Data { stream, .. } = event {
                 if self.consumes {
+                    let octets = self.machine.content().len();
                     self.machine.consume(stream, octets, self.now);
                 }
             }

@@ -387,6 +387,24 @@ fn who_does_not_read_hears_in_the_end_how_the_devices_are_then() {
 }
 
 #[test]
+fn a_caller_may_watch_the_devices_again_and_again() {
+    let mut life = Life::of(&profile("DevicePlugin"));
+    for _ in 0..150 {
+        let method = device_plugin::LIST_AND_WATCH;
+        let limit = 1 << 20;
+        let call = life
+            .client
+            .server_streaming(method, b"", limit, None, life.now);
+        life.exchange();
+        assert_eq!(life.health().len(), 1);
+        life.client.cancel(call, life.now);
+        life.exchange();
+        life.events.clear();
+    }
+    assert!(!life.plugin.is_closed(life.conn));
+}
+
+#[test]
 fn devices_may_change_by_themselves() {
     let mut life = Life::of(&Profile {
         toggle_health: Some(Duration::from_secs(5)),

@@ -59,19 +59,13 @@ fn poll_event(connection: &mut Connection, answers: &mut Vec<Answer>, now: Time)
         return false;
     };
     let (stream, is_complete) = match event {
-        Event::Request {
-            stream, end_stream, ..
-        } => (stream, end_stream),
-        Event::Data {
-            stream,
-            data,
-            end_stream,
-        } => {
-            let octets = data.len();
+        Event::Request { stream, end_stream } => (stream, end_stream),
+        Event::Data { stream, end_stream } => {
+            let octets = connection.content().len();
             connection.consume(stream, octets, now);
             (stream, end_stream)
         }
-        Event::Trailers { stream, .. } => (stream, true),
+        Event::Trailers { stream } => (stream, true),
         _ => return true,
     };
     if is_complete {

@@ -1,20 +1,20 @@
 //! The events of a connection, as its owner receives them.
 
-use std::ops::Range;
-
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode, StreamError};
-use super::super::fields::Fields;
 
-/// An event on the connection.
+/// An event on the connection. What it says of fields and content is held by the [`Connection`]
+/// until the next call of [`poll_event`].
+///
+/// [`Connection`]: super::Connection
+/// [`poll_event`]: super::Connection::poll_event
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// A client opened a stream with the headers of a request. Only servers get this event.
+pub enum Event {
+    /// A client opened a stream with the headers of a request. Only servers get this event. The
+    /// fields include `:method`, `:scheme`, `:path` and `:authority`.
     Request {
         /// The stream.
         stream: StreamId,
-        /// All fields, including `:method`, `:scheme`, `:path` and `:authority`.
-        fields: &'a Fields,
         /// Whether the request ends here.
         end_stream: bool,
     },
@@ -25,8 +25,6 @@ pub enum Event<'a> {
         stream: StreamId,
         /// The value of `:status`.
         status: u16,
-        /// All fields.
-        fields: &'a Fields,
         /// Whether the response ends here.
         end_stream: bool,
     },
@@ -36,8 +34,6 @@ pub enum Event<'a> {
     Data {
         /// The stream.
         stream: StreamId,
-        /// The octets.
-        data: &'a [u8],
         /// Whether the message ends here.
         end_stream: bool,
     },
@@ -45,8 +41,6 @@ pub enum Event<'a> {
     Trailers {
         /// The stream.
         stream: StreamId,
-        /// All fields.
-        fields: &'a Fields,
     },
     /// The peer reset a stream.
     Reset {
@@ -72,81 +66,4 @@ pub enum Event<'a> {
     },
     /// The connection and all its streams have ended. This is the last event.
     Closed(ConnectionError),
-}
-
-/// The result of a frame: an [`Event`] that does not borrow yet.
-#[derive(Debug)]
-pub(super) enum PendingEvent {
-    Request {
-        stream: StreamId,
-        end_stream: bool,
-    },
-    Response {
-        stream: StreamId,
-        status: u16,
-        end_stream: bool,
-    },
-    Data {
-        stream: StreamId,
-        at: Range<usize>,
-        end_stream: bool,
-    },
-    Trailers {
-        stream: StreamId,
-    },
-    Reset {
-        stream: StreamId,
-        code: ErrorCode,
-    },
-    Failed {
-        stream: StreamId,
-        error: StreamError,
-    },
-    GoAway {
-        last_stream: u32,
-        code: ErrorCode,
-    },
-    Closed(ConnectionError),
-}
-
-impl PendingEvent {
-    /// Returns the event with its fields and content; `content` returns the octets at a range of
-    /// [`PendingEvent::Data`].
-    pub(super) fn event<'a>(
-        self,
-        fields: &'a Fields,
-        content: impl FnOnce(Range<usize>) -> &'a [u8],
-    ) -> Event<'a> {
-        match self {
-            Self::Request { stream, end_stream } => Event::Request {
-                stream,
-                fields,
-                end_stream,
-            },
-            Self::Response {
-                stream,
-                status,
-                end_stream,
-            } => Event::Response {
-                stream,
-                status,
-                fields,
-                end_stream,
-            },
-            Self::Data {
-                stream,
-                at,
-                end_stream,
-            } => Event::Data {
-                stream,
-                data: content(at),
-                end_stream,
-            },
-            Self::Trailers { stream } => Event::Trailers { stream, fields },
-            Self::Reset { stream, code } => Event::Reset { stream, code },
-            Self::Failed { stream, error } => Event::Failed { stream, error },
-            Self::GoAway { last_stream, code } => Event::GoAway { last_stream, code },
-            Self::Closed(error) => Event::Closed(error),
-        }
-    }
 }

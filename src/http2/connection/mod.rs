@@ -1,67 +1,91 @@
 //! The state machine of one end of a connection, client or server.
 //!
-//! Pure. [`Connection`] has the public methods. Behind it, `core` holds the state, `receive` has
-//! one function for each frame type, `accept` handles requests, and `send` does what the caller
-//! asks for.
+//! Pure. `receive` has one function for each frame type, `send` does what the caller asks for.
 //!
 //! ```text
-//!                 preface                    SETTINGS           GOAWAY, shutdown()
-//! AwaitingPreface --------> AwaitingSettings ---------> Running --------------------+
-//!        |                       |                         |                        |
-//!        | no HTTP/2, too late   | too late                | a violation, EOF,      | the last
-//!        |                       |                         | too late               | stream ends
-//!        v                       v                         v                        v
-//!      Ended { error } <---------+-------------------------+------------------------+
+//!             preface             GOAWAY, shutdown()
+//! Greeting -----------> Running ---------------------+
+//!     |                    |                         |
+//!     | no HTTP/2,         | a violation, EOF,       | the last
+//!     | too late           | too late                | stream ends
+//!     v                    v                         v
+//! Ended { error } <--------+-------------------------+
 //! ```
 //!
 //! An ended connection reads nothing more. It still writes the GOAWAY that gives the peer the
 //! reason.
 
-mod accept;
-mod core;
 mod event;
 mod receive;
 mod send;
 
+use std::ops::Range;
 use std::time::Duration;
 
-use self::core::Core;
 pub use self::event::Event;
-use self::event::PendingEvent;
 pub use self::send::{HeadersError, OpenError, Taken};
+use super::block::Block;
 use super::deframer::Deframer;
 use super::endpoint::Endpoint;
-use super::error::{Awaited, ConnectionError};
-use super::frame::Frame;
-use super::preface::Detected;
-use super::role::Role;
-use super::settings::Settings;
+use super::error::{Awaited, ConnectionError, ErrorCode, GoAwayReceived};
+use super::fields::Fields;
+use super::flood::FloodGuard;
+use super::flow::{ReceiveWindow, SendWindow};
+use super::frame::Head;
+use super::frame_type::FrameType;
+use super::outbox::Outbox;
+use super::preface::{self, CLIENT_PREFACE};
+use super::settings::{CLIENT_SETTINGS, INITIAL_WINDOW, Role, SERVER_SETTINGS, Settings};
+use super::streams::Streams;
 use crate::config;
+use crate::hpack::Decoder;
 use crate::time::{self, Time};
 
 /// One end of an HTTP/2 connection.
 #[derive(Debug)]
 pub struct Connection {
+    role: Role,
+    phase: Phase,
     input: Deframer,
     /// Whether the input has ended.
     eof: bool,
-    core: Core,
-    phase: Phase,
+    /// The place of the content of the last event in the payload of its frame.
+    content: Range<usize>,
+    outbox: Outbox,
+    streams: Streams,
+    /// The connection's window for what we send.
+    send: SendWindow,
+    /// The connection's window for what the peer sends.
+    receive: ReceiveWindow,
+    /// The peer's settings, or `None` before its first SETTINGS frame.
+    peer: Option<Settings>,
+    /// The decoder of the peer's header blocks, kept for the whole life of the connection.
+    decoder: Decoder,
+    /// The fields of the last block.
+    fields: Fields,
+    /// An unfinished header block: until it is complete, no other frames are allowed.
+    block: Option<Block>,
+    flood: FloodGuard,
+    goaway_received: Option<GoAwayReceived>,
+    goaway_sent: bool,
+    /// The last stream opened by the peer that was accepted, or 0: on a client it stays 0, because
+    /// pushes are refused.
+    last_peer_stream: u32,
+    /// The time at which the connection was made.
+    began: Time,
+    /// The time by which the peer's SETTINGS must have been received.
+    handshake_deadline: Time,
+    /// The time since which the peer has read nothing of what is to be written.
+    unread_since: Time,
+    /// The latest time that a caller passed.
+    now: Time,
 }
 
 /// The phase of a connection.
 #[derive(Debug)]
 enum Phase {
     /// It is not yet known whether the peer speaks HTTP/2.
-    AwaitingPreface {
-        /// The time allowed for the peer's SETTINGS.
-        handshake: Handshake,
-    },
-    /// The peer speaks HTTP/2; its first frame, SETTINGS, is incomplete.
-    AwaitingSettings {
-        /// The time allowed for the rest of the frame.
-        handshake: Handshake,
-    },
+    Greeting,
     /// Frames are exchanged.
     Running,
     /// The connection has ended.
@@ -73,68 +97,90 @@ enum Phase {
     },
 }
 
-/// The time that the peer has for its SETTINGS.
-#[derive(Debug, Clone, Copy)]
-struct Handshake {
-    /// The time at which the connection was made.
-    began: Time,
-    /// The time by which the peer's SETTINGS must have been received.
-    deadline: Time,
-}
-
-impl Handshake {
-    /// Returns how long the peer had, rounded to tenths of a second: two attempts that differ only
-    /// in the time that dialling took then report the same failure.
-    fn within(self) -> Duration {
-        let millis = time::millis(self.deadline.saturating_since(self.began));
-        Duration::from_millis(millis.saturating_add(50) / 100 * 100)
-    }
-}
-
 impl Connection {
     /// Returns the client's end of a connection that was just made. The preface is not written at
     /// once but waits in [`transmit`](Self::transmit), to be written together with the first
     /// request. The server has [`DIAL_TIMEOUT`](config::DIAL_TIMEOUT) for its SETTINGS, unless
     /// [`set_handshake_deadline`](Self::set_handshake_deadline) changes that.
     pub fn client(now: Time) -> Self {
-        Self::new(Role::Client, now, config::DIAL_TIMEOUT)
+        let outbox = Outbox::new(CLIENT_PREFACE, &CLIENT_SETTINGS);
+        Self::new(Role::Client, outbox, now, config::DIAL_TIMEOUT)
     }
 
     /// Returns the server's end of a connection that was just accepted.
     pub fn server(now: Time) -> Self {
-        Self::new(Role::Server, now, config::HANDSHAKE_TIMEOUT)
+        let outbox = Outbox::new(b"", &SERVER_SETTINGS);
+        Self::new(Role::Server, outbox, now, config::HANDSHAKE_TIMEOUT)
     }
 
-    fn new(role: Role, now: Time, handshake_timeout: Duration) -> Self {
+    fn new(role: Role, outbox: Outbox, now: Time, handshake_timeout: Duration) -> Self {
         Self {
-            input: Deframer::new(),
+            role,
+            phase: Phase::Greeting,
+            input: Deframer::default(),
             eof: false,
-            core: Core::new(role, now),
-            phase: Phase::AwaitingPreface {
-                handshake: Handshake {
-                    began: now,
-                    deadline: now + handshake_timeout,
-                },
-            },
+            content: 0..0,
+            outbox,
+            streams: Streams::new(role),
+            send: SendWindow::new(INITIAL_WINDOW),
+            receive: ReceiveWindow::new(INITIAL_WINDOW),
+            peer: None,
+            decoder: Decoder::new(config::HEADER_TABLE),
+            fields: Fields::default(),
+            block: None,
+            flood: FloodGuard::default(),
+            goaway_received: None,
+            goaway_sent: false,
+            last_peer_stream: 0,
+            began: now,
+            handshake_deadline: now + handshake_timeout,
+            unread_since: now,
+            now,
         }
     }
 
     /// Sets the deadline for the peer's SETTINGS; does nothing if they were received.
     pub fn set_handshake_deadline(&mut self, at: Time) {
-        if let Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } =
-            &mut self.phase
-        {
-            handshake.deadline = at;
-        }
+        self.handshake_deadline = at;
     }
 
     /// Returns the next event, or `None` until more is received or written.
-    pub fn poll_event(&mut self, now: Time) -> Option<Event<'_>> {
-        self.core.at(now);
-        let event = self.advance();
-        // Also without an event: a frame may have been answered.
-        self.core.watch_writing();
-        Some(event?.event(&self.core.fields, |at| self.input.payload(at)))
+    pub fn poll_event(&mut self, now: Time) -> Option<Event> {
+        self.at(now);
+        loop {
+            if let Phase::Ended {
+                error,
+                is_delivered,
+            } = &mut self.phase
+            {
+                if std::mem::replace(is_delivered, true) {
+                    return None;
+                }
+                let closed = Event::Closed(error.clone());
+                (self.input, self.content) = (Deframer::default(), 0..0);
+                return Some(closed);
+            }
+            match self.next_frame() {
+                Ok(Some(head)) => match self.process(head) {
+                    Ok(None) => {}
+                    Ok(event) => return event,
+                    Err(violation) => self.end(violation.into()),
+                },
+                Ok(None) => return None,
+                Err(error) => self.end(error),
+            }
+        }
+    }
+
+    /// Returns the fields of the last event: [`Event::Request`], [`Event::Response`] or
+    /// [`Event::Trailers`].
+    pub fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Returns the octets of the last event, an [`Event::Data`].
+    pub fn content(&self) -> &[u8] {
+        &self.input.payload()[self.content.clone()]
     }
 
     /// Returns whether the connection has ended.
@@ -144,104 +190,83 @@ impl Connection {
 
     /// Returns whether no more streams can be opened.
     pub fn is_closing(&self) -> bool {
-        self.is_ended() || self.core.is_closing()
+        self.is_ended() || self.goaway_received.is_some() || self.goaway_sent
     }
 
     /// Returns why no more streams can be opened, or `None` if they can.
     pub fn closing(&self) -> Option<ConnectionError> {
-        match &self.phase {
-            Phase::Ended { error, .. } => Some(error.clone()),
-            _ => self.core.closing(),
+        match (&self.phase, &self.goaway_received) {
+            (Phase::Ended { error, .. }, _) => Some(error.clone()),
+            (_, Some(gone)) => Some(ConnectionError::GoAwayReceived(gone.clone())),
+            (_, None) => self.goaway_sent.then_some(ConnectionError::ShutDown),
         }
     }
 
     /// Returns the peer's settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
-        self.core.peer.as_ref()
+        self.peer.as_ref()
     }
 
-    /// Processes the input until there is an event for the caller, or nothing more can be
-    /// processed.
-    fn advance(&mut self) -> Option<PendingEvent> {
-        loop {
-            if let Phase::Ended {
-                error,
-                is_delivered,
-            } = &mut self.phase
-            {
-                let is_first = !std::mem::replace(is_delivered, true);
-                return is_first.then(|| PendingEvent::Closed(error.clone()));
-            }
-            if let Some(error) = self.core.drained() {
-                self.end(error);
-                continue;
-            }
-            match self.receive_frame() {
-                Ok(Progress::Event(event)) => return Some(event),
-                Ok(Progress::Silent) => {}
-                Ok(Progress::Blocked) => return None,
-                Err(error) => self.end(error),
-            }
+    /// Advances the time, which never decreases.
+    fn at(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        if self.outbox.transmit().is_empty() {
+            self.unread_since = self.now;
         }
     }
 
-    /// Processes one frame of the input, if it is complete and can be answered.
-    fn receive_frame(&mut self) -> Result<Progress, ConnectionError> {
-        if !self.core.outbox.has_room_to_answer() {
-            return Ok(Progress::Blocked);
-        }
-        if let Phase::AwaitingPreface { handshake } = self.phase {
-            if !self.take_preface()? {
-                return Ok(Progress::Blocked);
+    /// Takes the next frame of the input, if it is complete and can be answered.
+    fn next_frame(&mut self) -> Result<Option<Head>, ConnectionError> {
+        if self.streams.count() == 0 {
+            if let Some(error) = self.closing() {
+                return Err(error);
             }
-            self.phase = Phase::AwaitingSettings { handshake };
         }
-        let next = self.input.next().map_err(ConnectionError::Violation)?;
-        let Some((head, at)) = next else {
-            self.core.fields.shrink();
-            return self.starve();
-        };
-        let frame = Frame::parse(head, self.input.payload(at.clone()));
-        let event = frame
-            .and_then(|frame| self.core.receive(frame, at.start))
-            .map_err(ConnectionError::Violation)?;
-        if matches!(self.phase, Phase::AwaitingSettings { .. }) {
-            self.phase = Phase::Running;
+        if !self.outbox.has_room_to_answer() {
+            return Ok(None);
         }
-        Ok(event.map_or(Progress::Silent, Progress::Event))
-    }
-
-    /// Handles the lack of a complete frame, which is an error if the input has ended.
-    fn starve(&self) -> Result<Progress, ConnectionError> {
+        if matches!(self.phase, Phase::Greeting) && !self.take_preface()? {
+            return Ok(None);
+        }
+        if let Some(head) = self.input.next()? {
+            return Ok(Some(head));
+        }
+        self.fields.shrink();
         if !self.eof {
-            return Ok(Progress::Blocked);
+            return Ok(None);
         }
-        // If the peer closes after a GOAWAY with an error, that error explains more than the end of
-        // input.
-        if let Some(gone) = self
-            .core
-            .goaway_received
-            .as_ref()
-            .filter(|gone| gone.is_error())
-        {
-            return Err(ConnectionError::GoAwayReceived(gone.clone()));
-        }
-        let inside_frame = !self.input.waiting().is_empty();
-        Err(ConnectionError::Eof { inside_frame })
+        Err(match &self.goaway_received {
+            // If the peer closes after a GOAWAY with an error, that error explains more than the
+            // end of input.
+            Some(gone) if gone.is_error() => ConnectionError::GoAwayReceived(gone.clone()),
+            _ => ConnectionError::Eof {
+                inside_frame: !self.input.waiting().is_empty(),
+            },
+        })
+    }
+
+    /// Processes the frame that was taken, whose payload is lent while everything else may change.
+    fn process(&mut self, head: Head) -> Result<Option<Event>, super::Violation> {
+        let input = std::mem::take(&mut self.input);
+        let event = self.receive(head, input.payload());
+        self.input = input;
+        event
     }
 
     /// Removes the peer's preface from the input, up to its SETTINGS; returns `false` if too few
     /// octets were received to recognise the preface.
     fn take_preface(&mut self) -> Result<bool, ConnectionError> {
-        let role = self.core.role;
-        match role.detect(self.input.waiting(), self.eof) {
-            Detected::Http2 => {
-                self.input.skip(role.peer_preface().len());
-                Ok(true)
-            }
-            Detected::Unknown => Ok(false),
-            Detected::Not(instead) => Err(ConnectionError::NotHttp2(instead)),
-        }
+        let octets = self.input.waiting();
+        let detected = match self.role {
+            Role::Client => preface::detect_server(octets, self.eof),
+            Role::Server => preface::detect_client(octets, self.eof),
+        };
+        let Some(length) = detected.map_err(ConnectionError::NotHttp2)? else {
+            return Ok(false);
+        };
+        self.input.skip(length);
+        self.phase = Phase::Running;
+        Ok(true)
     }
 
     /// Ends the connection, and queues a GOAWAY if the peer may still process it.
@@ -249,113 +274,106 @@ impl Connection {
         match &error {
             // RFC 9113 §3.4: "A GOAWAY frame MAY be omitted in this case, since an invalid preface
             // indicates that the peer is not using HTTP/2."
-            ConnectionError::NotHttp2(_) | ConnectionError::Eof { .. } => self.core.outbox.close(),
+            ConnectionError::NotHttp2(_) | ConnectionError::Eof { .. } => self.outbox.close(),
             ConnectionError::Violation(_) | ConnectionError::TimedOut(_) => {
-                self.core.send_goaway(error.code());
+                self.outbox.drop_queue();
+                self.push_goaway(error.code());
             }
             ConnectionError::GoAwayReceived(_) | ConnectionError::ShutDown => {}
         }
-        self.core.forget();
-        self.input.clear();
+        self.streams = Streams::new(self.role);
+        self.block = None;
+        self.fields = Fields::default();
         self.phase = Phase::Ended {
             error,
             is_delivered: false,
         };
     }
 
-    /// Returns the active deadlines, and what the peer must do by each.
-    fn timers(&self) -> impl Iterator<Item = (Time, Timer)> {
-        let handshake = match self.phase {
-            Phase::AwaitingPreface { handshake } | Phase::AwaitingSettings { handshake } => {
-                Some((handshake.deadline, Timer::Settings(handshake)))
-            }
-            Phase::Running | Phase::Ended { .. } => None,
-        };
-        let block = self.core.block.as_ref();
-        let block = block.map(|block| (block.deadline, Timer::HeaderBlock));
-        let stall = self.core.stalls_at.map(|at| (at, Timer::Reading));
-        let is_running = !self.is_ended();
-        [handshake, block, stall]
-            .into_iter()
-            .flatten()
-            .filter(move |_| is_running)
+    /// Queues GOAWAY without debug data: the code is enough for the peer, and our log has the
+    /// details.
+    fn push_goaway(&mut self, code: ErrorCode) {
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&self.last_peer_stream.to_be_bytes());
+        payload[4..].copy_from_slice(&code.0.to_be_bytes());
+        self.outbox.push_control(FrameType::GOAWAY, 0, &payload);
+    }
+
+    /// Returns the next deadline of the peer, and what the peer must have done by then.
+    fn next_deadline(&self) -> Option<(Time, Awaited)> {
+        if self.is_ended() {
+            return None;
+        }
+        let settings = self.peer.is_none().then(|| {
+            let within = self.handshake_deadline.saturating_since(self.began);
+            // Rounded to tenths of a second: two attempts that differ only in the time that
+            // dialling took then report the same failure.
+            let tenths = time::millis(within).saturating_add(50) / 100;
+            let within = Duration::from_millis(tenths * 100);
+            (self.handshake_deadline, Awaited::Settings { within })
+        });
+        let block = self.block.as_ref();
+        let block = block.map(|block| (block.deadline, Awaited::HeaderBlock));
+        let is_unread = !self.outbox.transmit().is_empty();
+        let reading = self.unread_since + config::WRITE_STALL_TIMEOUT;
+        let reading = is_unread.then_some((reading, Awaited::Reading));
+        let deadlines = [settings, block, reading].into_iter().flatten();
+        deadlines.min_by_key(|(at, _)| *at)
     }
 }
 
 impl Endpoint for Connection {
     fn recv_buf(&mut self) -> &mut [u8] {
-        if self.is_ended() || self.eof || !self.core.outbox.has_room_to_answer() {
+        if self.is_ended() || self.eof || !self.outbox.has_room_to_answer() {
             return &mut [];
         }
         self.input.room()
     }
 
     fn received(&mut self, octets: usize, now: Time) {
-        self.core.at(now);
+        self.at(now);
         self.input.filled(octets);
     }
 
     fn eof(&mut self, now: Time) {
-        self.core.at(now);
-        self.core.outbox.close();
+        self.at(now);
+        self.outbox.close();
         self.eof = true;
     }
 
     fn transmit(&self) -> &[u8] {
-        self.core.outbox.transmit()
+        self.outbox.transmit()
     }
 
     fn sent(&mut self, octets: usize, now: Time) {
-        self.core.at(now);
-        self.core.sent(octets);
+        self.at(now);
+        self.outbox.sent(octets);
+        if octets > 0 {
+            self.unread_since = self.now;
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers().map(|(at, _)| at).min()
+        self.next_deadline().map(|(at, _)| at)
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.core.at(now);
-        let missed = self.timers().find(|&(at, _)| at <= now);
-        if let Some((_, timer)) = missed {
-            self.end(ConnectionError::TimedOut(timer.awaited()));
+        self.at(now);
+        if let Some((_, awaited)) = self.next_deadline().filter(|(at, _)| *at <= now) {
+            self.end(ConnectionError::TimedOut(awaited));
         }
     }
 
     fn mem_used(&self) -> usize {
-        self.input.mem_used() + self.core.mem_used()
+        let debug = self.goaway_received.as_ref();
+        self.input.mem_used()
+            + self.outbox.mem_used()
+            + self.streams.mem_used()
+            + self.decoder.mem_used()
+            + self.fields.mem_used()
+            + self.block.as_ref().map_or(0, |it| it.octets.capacity())
+            + debug.map_or(0, |gone| gone.debug.capacity())
     }
-}
-
-/// An obligation of the peer that has a deadline.
-#[derive(Debug, Clone, Copy)]
-enum Timer {
-    Settings(Handshake),
-    HeaderBlock,
-    Reading,
-}
-
-impl Timer {
-    /// Returns what the peer has failed to do.
-    fn awaited(self) -> Awaited {
-        match self {
-            Self::Settings(handshake) => Awaited::Settings {
-                within: handshake.within(),
-            },
-            Self::HeaderBlock => Awaited::HeaderBlock,
-            Self::Reading => Awaited::Reading,
-        }
-    }
-}
-
-/// The result of processing one frame.
-enum Progress {
-    /// There is an event.
-    Event(PendingEvent),
-    /// The frame was processed without an event; there may be another frame.
-    Silent,
-    /// The next frame is incomplete, or there is not enough room to answer it.
-    Blocked,
 }
 
 #[cfg(test)]

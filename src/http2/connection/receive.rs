@@ -2,168 +2,159 @@
 //!
 //! One function for each type. A [`Violation`] ends the connection. A [`StreamError`] ends the
 //! stream, which happens here, and is reported as an event.
+//!
+//! A request costs the server work, but the client only one frame. So a request counts as a frame
+//! without progress until a response is sent, the number of concurrent requests is limited, and so
+//! is the number of requests that a client cancels.
 
 use super::super::StreamId;
 use super::super::block::Block;
-use super::super::error::{Excess, GoAwayReceived, StreamError, Violation};
+use super::super::error::{ErrorCode, Excess, GoAwayReceived, StreamError, Violation};
 use super::super::fields::Section;
-use super::super::frame::{
-    Continuation, Data, Entries, Frame, GoAway, Headers, Ping, RstStream, SettingId, SettingsFrame,
-    WindowUpdate,
-};
+use super::super::frame::{Head, flag};
 use super::super::frame_type::FrameType;
-use super::super::role::Role;
-use super::super::settings::Settings;
-use super::super::stream;
+use super::super::settings::{self, INITIAL_WINDOW, Role, SettingId};
+use super::super::stream::Stream;
 use super::super::streams::Found;
-use super::PendingEvent;
-use super::core::Core;
+use super::{Connection, Event};
 use crate::config;
 
-impl Core {
-    /// Processes a frame, whose payload begins at `payload` in the input.
-    pub(super) fn receive(
-        &mut self,
-        frame: Frame<'_>,
-        payload: usize,
-    ) -> Result<Option<PendingEvent>, Violation> {
-        if self.block.is_some() && !matches!(frame, Frame::Continuation(_)) {
-            return Err(Violation::InterruptedBlock(frame.kind()));
+/// The result of a frame: an event for the caller, if there is one.
+type Received = Result<Option<Event>, Violation>;
+
+impl Connection {
+    /// Processes a frame.
+    pub(super) fn receive(&mut self, head: Head, payload: &[u8]) -> Received {
+        if self.block.is_some() && head.kind != FrameType::CONTINUATION {
+            return Err(Violation::InterruptedBlock(head.kind));
         }
-        match frame {
-            Frame::Data(data) => self.receive_data(&data, payload),
-            Frame::Headers(headers) => self.receive_headers(&headers),
-            Frame::Continuation(fragment) => self.receive_continuation(&fragment),
-            Frame::RstStream(reset) => self.receive_reset(reset),
-            Frame::Settings(SettingsFrame::Values(values)) => self.receive_settings(&values),
-            Frame::Ping(ping) => self.receive_ping(ping),
-            Frame::GoAway(goaway) => self.receive_goaway(&goaway),
-            Frame::WindowUpdate(update) => self.receive_window_update(update),
+        match head.kind {
+            FrameType::DATA => self.receive_data(head, payload),
+            FrameType::HEADERS => self.receive_headers(head, payload),
+            FrameType::PRIORITY => self.receive_priority(head),
+            FrameType::RST_STREAM => self.receive_reset(head, payload),
+            FrameType::SETTINGS => self.receive_settings(head, payload),
             // RFC 9113 §6.6: "PUSH_PROMISE MUST NOT be sent if the SETTINGS_ENABLE_PUSH setting of
             // the peer endpoint is set to 0."
-            Frame::PushPromise => Err(Violation::Push),
-            // Old versions of C-core acknowledge only together with their response, so nothing
-            // waits for the acknowledgement.
-            Frame::Settings(SettingsFrame::Ack) | Frame::Ignored(_) => self.without_progress(),
+            FrameType::PUSH_PROMISE => Err(Violation::Push),
+            FrameType::PING => self.receive_ping(head, payload),
+            FrameType::GOAWAY => self.receive_goaway(head, payload),
+            FrameType::WINDOW_UPDATE => self.receive_window_update(head, payload),
+            FrameType::CONTINUATION => self.receive_continuation(head, payload),
+            // RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
+            _ => self.without_progress(),
         }
     }
 
     /// Counts a frame that does not advance any call.
-    fn without_progress(&mut self) -> Result<Option<PendingEvent>, Violation> {
+    fn without_progress(&mut self) -> Received {
         self.flood.without_progress(self.now)?;
         Ok(None)
     }
 
     /// Processes DATA.
-    fn receive_data(
-        &mut self,
-        data: &Data<'_>,
-        payload: usize,
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_data(&mut self, head: Head, payload: &[u8]) -> Received {
+        let id = head.stream()?;
+        let content = head.unpadded(payload)?.len();
+        let end_stream = head.has(flag::END_STREAM);
         // The octets are returned to the connection's window whatever happens to the stream.
         // RFC 9113 §6.9: "A receiver that receives a flow-controlled frame MUST always account for
         // its contribution against the connection flow-control window, unless the receiver treats
-        // this as a connection error."
-        self.receive
-            .receive(data.cost)
-            .map_err(|_| Violation::WindowExceeded)?;
-        if let Some(increment) = self.receive.release(data.cost) {
-            self.update_window(WindowUpdate {
-                stream: None,
-                increment,
-            });
+        // this as a connection error." §6.1: "The entire DATA frame payload is included in flow
+        // control, including the Pad Length and Padding fields if present."
+        let received = self.receive.receive(head.length);
+        received.map_err(Violation::Window)?;
+        if let Some(increment) = self.receive.release(head.length) {
+            self.update_window(0, increment);
         }
-        let is_empty = data.content.is_empty();
-        if is_empty && !data.end_stream {
+        let is_empty = content == 0 && !end_stream;
+        if is_empty {
             self.flood.empty_data(self.now)?;
         }
-        let Found::Open(stream) = self.streams.find(FrameType::Data, data.stream)? else {
+        let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return self.without_progress();
         };
-        if let Err(error) = stream.receive_data(data) {
-            return self.fail(data.stream, error);
+        if let Err(error) = stream.receive_data(content, head.length, end_stream) {
+            return self.fail(id, error);
         }
         // Callers do not consume padding, so it is released at once.
-        let padding = data.cost - u32::try_from(data.content.len()).unwrap_or(data.cost);
-        self.release(data.stream, padding);
-        self.streams.remove_if_closed(data.stream);
-        if is_empty && !data.end_stream {
+        self.release(id, payload.len() - content);
+        self.streams.remove_if_closed(id);
+        if is_empty {
             return Ok(None);
         }
         self.flood.progress();
-        let begin = payload + data.offset;
-        Ok(Some(PendingEvent::Data {
-            stream: data.stream,
-            at: begin..begin + data.content.len(),
-            end_stream: data.end_stream,
+        let begin = usize::from(head.has(flag::PADDED));
+        self.content = begin..begin + content;
+        Ok(Some(Event::Data {
+            stream: id,
+            end_stream,
         }))
     }
 
     /// Processes a header block, or its first fragment.
-    fn receive_headers(
-        &mut self,
-        headers: &Headers<'_>,
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_headers(&mut self, head: Head, payload: &[u8]) -> Received {
+        let id = head.stream()?;
+        let unpadded = head.unpadded(payload)?;
+        let priority = if head.has(flag::PRIORITY) {
+            PRIORITY
+        } else {
+            0
+        };
+        let fragment = unpadded.get(priority..);
+        let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
+        let end_stream = head.has(flag::END_STREAM);
         // Checked before fragments are kept.
-        self.streams.find(FrameType::Headers, headers.stream)?;
-        if headers.is_complete {
-            return self.receive_block(headers.stream, headers.end_stream, headers.fragment);
+        self.streams.find(head.kind, id)?;
+        if head.has(flag::END_HEADERS) {
+            return self.receive_block(id, end_stream, fragment);
         }
         // The memory of an earlier block is not held in addition to this one's.
         self.fields.shrink();
-        self.block = Some(Block::begin(headers, self.now));
+        self.block = Some(Block::begin(id, end_stream, fragment, self.now));
         Ok(None)
     }
 
     /// Processes a further fragment of a header block.
-    fn receive_continuation(
-        &mut self,
-        fragment: &Continuation<'_>,
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_continuation(&mut self, head: Head, fragment: &[u8]) -> Received {
+        let id = head.stream()?;
         let mut block = self.block.take().ok_or(Violation::StrayContinuation)?;
-        if !block.append(fragment)? {
-            self.block = Some(block);
-            return Ok(None);
+        block.append(id, fragment)?;
+        if head.has(flag::END_HEADERS) {
+            return self.receive_block(block.stream, block.end_stream, &block.octets);
         }
-        self.receive_block(block.stream, block.end_stream, block.octets())
+        self.block = Some(block);
+        Ok(None)
     }
 
     /// Processes a complete header block.
     ///
     /// The block is decoded even if its stream has ended, because later blocks depend on it (grpc's
     /// CVE-2023-32731 was caused by skipping one).
-    fn receive_block(
-        &mut self,
-        id: StreamId,
-        end_stream: bool,
-        block: &[u8],
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_block(&mut self, id: StreamId, end_stream: bool, block: &[u8]) -> Received {
         let section = self.decode(block)?;
-        let stream = match self.streams.find(FrameType::Headers, id)? {
+        let stream = match self.streams.find(FrameType::HEADERS, id)? {
             Found::Open(stream) => stream,
             Found::New => return self.accept(id, &section, end_stream),
             Found::Ended => return self.without_progress(),
         };
-        let received = match stream.receive_headers(&section, end_stream) {
-            Ok(received) => received,
+        let status = match stream.receive_headers(&section, end_stream) {
+            Ok(status) => status,
             Err(error) => return self.fail(id, error),
         };
         self.streams.remove_if_closed(id);
-        match received {
-            stream::Headers::Informational => self.without_progress(),
-            stream::Headers::Head { status } => {
-                self.flood.progress();
-                Ok(Some(PendingEvent::Response {
-                    stream: id,
-                    status,
-                    end_stream,
-                }))
-            }
-            stream::Headers::Trailers => {
-                self.flood.progress();
-                Ok(Some(PendingEvent::Trailers { stream: id }))
-            }
+        if matches!(status, Some(100..=199)) {
+            return self.without_progress();
         }
+        self.flood.progress();
+        Ok(Some(match status {
+            Some(status) => Event::Response {
+                stream: id,
+                status,
+                end_stream,
+            },
+            None => Event::Trailers { stream: id },
+        }))
     }
 
     /// Decodes a header block into `fields`.
@@ -182,49 +173,121 @@ impl Core {
         Ok(section)
     }
 
+    /// Processes the headers of a request, which open a stream.
+    fn accept(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
+        self.flood.without_progress(self.now)?;
+        // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
+        // initiated by the receiver if the stream has an identifier higher than the included last
+        // stream identifier."
+        if self.goaway_sent {
+            self.streams.refuse(id);
+            return Ok(None);
+        }
+        // RFC 9113 §5.1.2: "An endpoint that receives a HEADERS frame that causes its advertised
+        // concurrent stream limit to be exceeded MUST treat this as a stream error of type
+        // PROTOCOL_ERROR or REFUSED_STREAM". With the latter, the client knows that a retry is
+        // safe.
+        if self.streams.count() >= config::MAX_STREAMS as usize {
+            self.refuse(id, ErrorCode::REFUSED_STREAM);
+            return Ok(None);
+        }
+        match Stream::accept(id, self.initial_window(), section, end_stream) {
+            Ok(stream) => {
+                self.streams.insert(stream);
+                self.last_peer_stream = id.get();
+                Ok(Some(Event::Request {
+                    stream: id,
+                    end_stream,
+                }))
+            }
+            Err(error) => {
+                self.refuse(id, error.code());
+                self.flood.cancelled(self.now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Refuses a stream with RST_STREAM. Nothing is queued for the stream, so the frame may be sent
+    /// ahead of frames that are queued for others.
+    fn refuse(&mut self, id: StreamId, code: ErrorCode) {
+        self.streams.refuse(id);
+        let code = code.0.to_be_bytes();
+        self.outbox
+            .answer(FrameType::RST_STREAM, 0, id.get(), &code);
+    }
+
+    /// Returns the peer's window for a stream that is opened now.
+    pub(super) fn initial_window(&self) -> u32 {
+        let peer = self.peer.as_ref();
+        peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size)
+    }
+
+    /// Processes PRIORITY, which is ignored.
+    ///
+    /// RFC 9113 §6.3: "A PRIORITY frame with a length other than 5 octets MUST be treated as a
+    /// stream error of type FRAME_SIZE_ERROR". A stream about which nothing is known may be idle,
+    /// and an idle stream cannot be reset, so the error ends the connection.
+    fn receive_priority(&mut self, head: Head) -> Received {
+        head.stream()?;
+        if head.length as usize != PRIORITY {
+            return Err(Violation::FrameLength(head.kind));
+        }
+        self.without_progress()
+    }
+
     /// Processes RST_STREAM.
     ///
     /// It is ignored on a stream that has already ended: C-core resets with NO_ERROR after its
     /// response, java resets twice.
-    fn receive_reset(&mut self, reset: RstStream) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_reset(&mut self, head: Head, payload: &[u8]) -> Received {
+        let id = head.stream()?;
+        let code = ErrorCode(u32::from_be_bytes(head.exactly(payload)?));
         self.flood.without_progress(self.now)?;
-        let Found::Open(stream) = self.streams.find(FrameType::RstStream, reset.stream)? else {
+        let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return Ok(None);
         };
-        let is_answered = stream.is_answered();
-        self.streams.ended_by_peer(reset.stream);
-        if !is_answered {
-            self.cancelled()?;
-        }
-        Ok(Some(PendingEvent::Reset {
-            stream: reset.stream,
-            code: reset.code,
-        }))
+        let is_answered = stream.is_answered;
+        self.streams.end(id, true);
+        self.count_cancelled(is_answered)?;
+        Ok(Some(Event::Reset { stream: id, code }))
     }
 
     /// Applies the peer's settings and acknowledges them.
     ///
+    /// RFC 9113 §6.5: "Receipt of a SETTINGS frame with the ACK flag set and a length field value
+    /// other than 0 MUST be treated as a connection error of type FRAME_SIZE_ERROR. [...] A
+    /// SETTINGS frame with a length other than a multiple of 6 octets MUST be treated as a
+    /// connection error of type FRAME_SIZE_ERROR."
+    ///
     /// RFC 9113 §6.5.3: "The values in the SETTINGS frame MUST be processed in the order they
     /// appear, with no other frame processing between values. [...] Once all values have been
     /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
-    fn receive_settings(
-        &mut self,
-        values: &Entries<'_>,
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_settings(&mut self, head: Head, payload: &[u8]) -> Received {
+        head.connection()?;
         self.flood.without_progress(self.now)?;
-        if values.count() > config::MAX_SETTINGS {
+        // Old versions of C-core acknowledge only together with their response, so nothing waits
+        // for the acknowledgement.
+        if head.has(flag::ACK) && payload.is_empty() {
+            return Ok(None);
+        }
+        if head.has(flag::ACK) || payload.len() % settings::ENTRY != 0 {
+            return Err(Violation::FrameLength(head.kind));
+        }
+        let values = settings::decode(payload);
+        if values.len() > config::MAX_SETTINGS {
             return Err(Violation::Excess(Excess::SettingsEntries));
         }
         let mut settings = self.peer.take().unwrap_or_default();
-        for (id, value) in values.iter() {
+        for (id, value) in values {
             let before = settings.initial_window_size;
             settings.apply(id, value, self.role)?;
             if id == SettingId::INITIAL_WINDOW_SIZE {
-                self.shift_windows(before, &settings)?;
+                self.shift_windows(i64::from(value) - i64::from(before))?;
             }
         }
         self.peer = Some(settings);
-        self.outbox.answer(&SettingsFrame::ack());
+        self.outbox.answer(FrameType::SETTINGS, flag::ACK, 0, &[]);
         Ok(None)
     }
 
@@ -234,22 +297,19 @@ impl Core {
     /// maintains by the difference between the new value and the old value. [...] An endpoint MUST
     /// treat a change to SETTINGS_INITIAL_WINDOW_SIZE that causes any flow-control window to exceed
     /// the maximum size as a connection error of type FLOW_CONTROL_ERROR."
-    fn shift_windows(&mut self, before: u32, settings: &Settings) -> Result<(), Violation> {
-        let by = i64::from(settings.initial_window_size) - i64::from(before);
-        for stream in self.streams.iter_mut() {
-            stream
-                .send
-                .shift(by)
-                .map_err(|_| Violation::InitialWindow)?;
-        }
-        Ok(())
+    fn shift_windows(&mut self, by: i64) -> Result<(), Violation> {
+        let mut streams = self.streams.iter_mut();
+        let shifted = streams.try_for_each(|stream| stream.send.shift(by));
+        shifted.map_err(|_| Violation::InitialWindow)
     }
 
     /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
-    fn receive_ping(&mut self, ping: Ping) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_ping(&mut self, head: Head, payload: &[u8]) -> Received {
+        head.connection()?;
+        let opaque: [u8; 8] = head.exactly(payload)?;
         self.flood.without_progress(self.now)?;
-        if !ping.ack {
-            self.outbox.answer(&Ping { ack: true, ..ping }.encode());
+        if !head.has(flag::ACK) {
+            self.outbox.answer(FrameType::PING, flag::ACK, 0, &opaque);
         }
         Ok(None)
     }
@@ -259,68 +319,66 @@ impl Core {
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
     /// identifier". A server's GOAWAY refers to our streams, so an even identifier is an error. A
     /// client's refers to pushes, which we never send.
-    fn receive_goaway(&mut self, goaway: &GoAway<'_>) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_goaway(&mut self, head: Head, payload: &[u8]) -> Received {
+        head.connection()?;
+        let [s1, s2, s3, s4, c1, c2, c3, c4, debug @ ..] = payload else {
+            return Err(Violation::FrameLength(head.kind));
+        };
+        let last_stream = u32::from_be_bytes([s1 & 0x7f, *s2, *s3, *s4]);
+        let code = ErrorCode(u32::from_be_bytes([*c1, *c2, *c3, *c4]));
         self.flood.without_progress(self.now)?;
-        let last_stream = goaway.last_stream;
         let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
         let before = self.goaway_received.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
             return Err(Violation::GoAwayStream(last_stream));
         }
-        let debug = &goaway.debug[..goaway.debug.len().min(config::MAX_GOAWAY_DEBUG)];
         self.goaway_received = Some(GoAwayReceived {
             last_stream,
-            code: goaway.code,
-            debug: debug.to_vec(),
+            code,
+            debug: debug[..debug.len().min(config::MAX_GOAWAY_DEBUG)].to_vec(),
         });
         self.streams.remove_above(last_stream);
-        Ok(Some(PendingEvent::GoAway {
-            last_stream,
-            code: goaway.code,
-        }))
+        Ok(Some(Event::GoAway { last_stream, code }))
     }
 
     /// Processes WINDOW_UPDATE.
-    fn receive_window_update(
-        &mut self,
-        update: WindowUpdate,
-    ) -> Result<Option<PendingEvent>, Violation> {
+    fn receive_window_update(&mut self, head: Head, payload: &[u8]) -> Received {
+        let increment = u32::from_be_bytes(head.exactly(payload)?) & 0x7fff_ffff;
         self.flood.without_progress(self.now)?;
-        let by = i64::from(update.increment);
-        let Some(id) = update.stream else {
+        let Some(id) = StreamId::new(head.stream) else {
             // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
             // connection error".
-            if by == 0 {
-                return Err(Violation::WindowZero);
-            }
-            return match self.send.shift(by) {
-                Ok(()) => Ok(None),
-                Err(_) => Err(Violation::WindowOverflow),
-            };
+            let increased = self.send.increase(increment);
+            return increased.map(|()| None).map_err(Violation::Window);
         };
-        let Found::Open(stream) = self.streams.find(FrameType::WindowUpdate, id)? else {
+        let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return Ok(None);
         };
-        if by == 0 {
-            return self.fail(id, StreamError::WindowZero);
-        }
-        match stream.send.shift(by) {
+        match stream.send.increase(increment) {
             Ok(()) => Ok(None),
-            Err(_) => self.fail(id, StreamError::WindowOverflow),
+            Err(error) => self.fail(id, StreamError::Window(error)),
         }
     }
 
     /// Resets a stream on which the peer broke a rule.
-    fn fail(
-        &mut self,
-        stream: StreamId,
-        error: StreamError,
-    ) -> Result<Option<PendingEvent>, Violation> {
-        let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered());
-        self.reset(stream, error.code());
-        if !is_answered {
-            self.cancelled()?;
+    fn fail(&mut self, stream: StreamId, error: StreamError) -> Received {
+        let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered);
+        self.push_reset(stream, error.code());
+        self.count_cancelled(is_answered)?;
+        Ok(Some(Event::Failed { stream, error }))
+    }
+
+    /// Counts a request that ended before it was answered.
+    ///
+    /// A response of which a part waits for a window is none: the client decides how long it waits,
+    /// and the work was in vain.
+    fn count_cancelled(&mut self, is_answered: bool) -> Result<(), Violation> {
+        if self.role == Role::Client || is_answered {
+            return Ok(());
         }
-        Ok(Some(PendingEvent::Failed { stream, error }))
+        self.flood.cancelled(self.now)
     }
 }
+
+/// The length of a priority: a stream dependency of four octets and a weight of one.
+const PRIORITY: usize = 5;

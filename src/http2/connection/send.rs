@@ -4,14 +4,11 @@ use std::fmt;
 
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
-use super::super::frame::{
-    Data, GoAway, HEAD, Headers, INITIAL_MAX_FRAME_SIZE, RstStream, WindowUpdate,
-};
-use super::super::role::Role;
-use super::super::settings::INITIAL_WINDOW;
+use super::super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE, flag};
+use super::super::frame_type::FrameType;
+use super::super::settings::Role;
 use super::super::stream::Stream;
 use super::Connection;
-use super::core::Core;
 use crate::config;
 use crate::hpack::Encoder;
 use crate::time::Time;
@@ -98,13 +95,35 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<StreamId, OpenError> {
-        self.core.at(now);
+        self.at(now);
         if let Some(error) = self.closing() {
             return Err(OpenError::Closing(error));
         }
-        let opened = self.core.open(write, end_stream);
-        self.core.watch_writing();
-        opened
+        if !self.may_open() {
+            return Err(OpenError::Later);
+        }
+        let id = self.streams.next_id().ok_or(OpenError::Exhausted)?;
+        if !self.push_headers(id, write, end_stream) {
+            return Err(OpenError::TooLarge);
+        }
+        let mut stream = Stream::open(id, self.initial_window());
+        stream.can_send = !end_stream;
+        self.streams.insert(stream);
+        Ok(id)
+    }
+
+    /// Returns whether the peer allows another stream, and reads.
+    ///
+    /// RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
+    pub(crate) fn may_open(&self) -> bool {
+        let peer = self.peer.as_ref();
+        let limit = peer.and_then(|peer| peer.max_concurrent_streams);
+        !is_above(self.streams.count() + 1, limit) && self.has_room()
+    }
+
+    /// Returns whether headers and data are accepted: not too much is unsent.
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.has_room()
     }
 
     /// Sends the headers of a response, or its trailers with `end_stream`.
@@ -117,112 +136,22 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<(), HeadersError> {
-        self.core.at(now);
-        let sent = self.core.send_headers(stream, fields, end_stream);
-        self.core.watch_writing();
-        sent
-    }
-
-    /// Sends as much content on a stream as the windows and the buffer allow.
-    ///
-    /// On a stream that has ended, all content is taken and dropped.
-    pub fn send_data(
-        &mut self,
-        stream: StreamId,
-        data: &[u8],
-        end_stream: bool,
-        now: Time,
-    ) -> Taken {
-        self.core.at(now);
-        let taken = self.core.send_data(stream, data, end_stream);
-        self.core.watch_writing();
-        taken
-    }
-
-    /// Returns `octets` to a stream's window, after they were received in [`Event::Data`] and
-    /// consumed.
-    ///
-    /// [`Event::Data`]: super::Event::Data
-    pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
-        self.core.at(now);
-        self.core
-            .release(stream, u32::try_from(octets).unwrap_or(u32::MAX));
-        self.core.watch_writing();
-    }
-
-    /// Resets a stream, unless it has already ended.
-    ///
-    /// The RST_STREAM does not wait for data that waits for a window.
-    pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
-        self.core.at(now);
-        self.core.reset(stream, code);
-        self.core.watch_writing();
-    }
-
-    /// Sends GOAWAY with the last stream that was accepted. Neither side can open streams from now
-    /// on, and the connection ends with the last open stream.
-    pub fn shutdown(&mut self, now: Time) {
-        self.core.at(now);
-        if self.is_ended() || self.core.goaway_sent {
-            return;
-        }
-        self.core.goaway_sent = true;
-        let goaway = GoAway::encode(self.core.last_peer_stream, ErrorCode::NO_ERROR);
-        self.core.outbox.push_control(&goaway);
-        self.core.watch_writing();
-    }
-
-    /// Returns whether some of the stream's headers were written, so that the peer may have seen
-    /// them.
-    pub fn was_written(&self, stream: StreamId) -> bool {
-        self.core.outbox.has_begun(stream)
-    }
-}
-
-impl Core {
-    /// Opens a stream.
-    fn open(
-        &mut self,
-        write: &mut dyn FnMut(&mut Encoder<'_>),
-        end_stream: bool,
-    ) -> Result<StreamId, OpenError> {
-        let peer = self.peer.as_ref();
-        let max_streams = peer.and_then(|peer| peer.max_concurrent_streams);
-        let window = peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size);
-        // RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
-        if is_above(self.streams.count() + 1, max_streams) || !self.outbox.has_room() {
-            return Err(OpenError::Later);
-        }
-        let id = self.streams.next_id().ok_or(OpenError::Exhausted)?;
-        self.push_headers(id, write, end_stream)
-            .map_err(|TooLarge| OpenError::TooLarge)?;
-        let mut stream = Stream::open(id, window);
-        if end_stream {
-            stream.end_sent();
-        }
-        self.streams.insert(stream);
-        Ok(id)
-    }
-
-    /// Sends headers on an open stream.
-    fn send_headers(
-        &mut self,
-        id: StreamId,
-        fields: &[(&str, &[u8])],
-        end_stream: bool,
-    ) -> Result<(), HeadersError> {
-        let stream = self.streams.get(id);
-        if stream.is_none_or(|stream| !stream.state.can_send()) {
+        self.at(now);
+        if self.streams.get(stream).is_none_or(|it| !it.can_send) {
             return Ok(());
         }
-        if !self.outbox.has_room() {
+        if !self.has_room() {
             return Err(HeadersError::Later);
         }
-        self.push_headers(id, &mut |block| put(fields, block), end_stream)
-            .map_err(|TooLarge| HeadersError::TooLarge)?;
+        if !self.push_headers(stream, &mut |block| put(fields, block), end_stream) {
+            return Err(HeadersError::TooLarge);
+        }
         self.flood.progress();
+        if let Some(open) = self.streams.get(stream) {
+            open.is_answered = true;
+        }
         if end_stream {
-            self.end_sent(id);
+            self.end_sent(stream);
         }
         Ok(())
     }
@@ -230,7 +159,7 @@ impl Core {
     /// Records that END_STREAM was queued on a stream.
     fn end_sent(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(id) {
-            stream.end_sent();
+            stream.can_send = false;
         }
         if self.role == Role::Server {
             self.flood.answered();
@@ -238,14 +167,15 @@ impl Core {
         self.streams.remove_if_closed(id);
     }
 
-    /// Queues a HEADERS frame with the whole block. CONTINUATION is never sent: C-core and java
-    /// refuse blocks that do not fit one frame anyway.
+    /// Queues a HEADERS frame with the whole block; returns whether it is accepted by the peer, and
+    /// not too large to be sent. CONTINUATION is never sent: C-core and java refuse blocks that do
+    /// not fit one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
         write: &mut dyn FnMut(&mut Encoder<'_>),
         end_stream: bool,
-    ) -> Result<(), TooLarge> {
+    ) -> bool {
         let peer = self.peer.as_ref();
         let max_list = peer.and_then(|peer| peer.max_header_list_size);
         let mut fits = true;
@@ -258,92 +188,144 @@ impl Core {
             let length = out.len() - begin - HEAD;
             fits = is_accepted && length <= config::MAX_SENT_HEADER_BLOCK;
             if fits {
-                let head = Headers::head(stream, length, end_stream).encode();
-                out[begin..begin + HEAD].copy_from_slice(&head);
+                let flags = flag::END_HEADERS | end_flag(end_stream);
+                let head = Head::new(FrameType::HEADERS, flags, stream.get(), length);
+                out[begin..begin + HEAD].copy_from_slice(&head.encode());
             } else {
                 out.truncate(begin);
             }
         });
-        if fits { Ok(()) } else { Err(TooLarge) }
+        fits
     }
 
-    /// Queues as many DATA frames as the windows and the buffer allow.
-    fn send_data(&mut self, id: StreamId, data: &[u8], end_stream: bool) -> Taken {
-        let mut taken = 0;
-        loop {
-            let connection = self.send.available();
-            let Some(stream) = self.streams.get(id).filter(|s| s.state.can_send()) else {
-                return Taken::All;
-            };
-            let rest = &data[taken..];
+    /// Sends as much content on a stream as the windows and the buffer allow.
+    ///
+    /// On a stream that has ended, all content is taken and dropped.
+    pub fn send_data(
+        &mut self,
+        stream: StreamId,
+        data: &[u8],
+        end_stream: bool,
+        now: Time,
+    ) -> Taken {
+        self.at(now);
+        let Some(open) = self.streams.get(stream).filter(|it| it.can_send) else {
+            return Taken::All;
+        };
+        let mut rest = data;
+        let is_all = loop {
             // RFC 9113 §6.9.1: "The sender MUST NOT send a flow-controlled frame with a length that
             // exceeds the space available in either of the flow-control windows". A peer cannot ask
             // for frames smaller than INITIAL_MAX_FRAME_SIZE, and ours are never larger.
-            let length = rest
-                .len()
-                .min(stream.send.available())
-                .min(connection)
-                .min(INITIAL_MAX_FRAME_SIZE as usize);
+            let window = open.send.available().min(self.send.available());
+            let length = rest.len().min(window).min(INITIAL_MAX_FRAME_SIZE as usize);
             let is_last = length == rest.len();
             // The end of a stream does not need a window. RFC 9113 §6.9.1: "Frames with zero length
             // with the END_STREAM flag set (that is, an empty DATA frame) MAY be sent if there is
             // no available space in either flow-control window."
-            if is_last && length == 0 && !end_stream {
-                return Taken::All;
+            if length == 0 && !(is_last && end_stream) {
+                break is_last;
             }
-            if (length == 0 && !is_last) || !self.outbox.has_room() {
-                return Taken::Some(taken);
+            if !self.outbox.has_room() {
+                break false;
             }
-            stream.send.take(length);
+            open.send.take(length);
             self.send.take(length);
-            let is_end = is_last && end_stream;
+            let flags = end_flag(is_last && end_stream);
+            let head = Head::new(FrameType::DATA, flags, stream.get(), length);
+            let (now_sent, later) = rest.split_at(length);
             self.outbox.push(|out| {
-                out.extend_from_slice(&Data::head(id, length, is_end).encode());
-                out.extend_from_slice(&rest[..length]);
+                out.extend_from_slice(&head.encode());
+                out.extend_from_slice(now_sent);
             });
             self.flood.progress();
-            taken += length;
-            if is_end {
-                self.end_sent(id);
-            }
+            rest = later;
             if is_last {
-                return Taken::All;
+                break true;
             }
+        };
+        open.is_answered = is_all;
+        if !is_all {
+            return Taken::Some(data.len() - rest.len());
         }
+        if end_stream {
+            self.end_sent(stream);
+        }
+        Taken::All
+    }
+
+    /// Returns `octets` to a stream's window, after they were received in [`Event::Data`] and
+    /// consumed.
+    ///
+    /// [`Event::Data`]: super::Event::Data
+    pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
+        self.at(now);
+        self.release(stream, octets);
     }
 
     /// Returns octets to a stream's window, unless the peer has ended its side.
-    pub(super) fn release(&mut self, id: StreamId, octets: u32) {
-        let Some(stream) = self.streams.get(id).filter(|s| s.state.can_receive()) else {
+    pub(super) fn release(&mut self, id: StreamId, octets: usize) {
+        let octets = u32::try_from(octets).unwrap_or(u32::MAX);
+        let Some(stream) = self.streams.get(id).filter(|it| it.can_receive) else {
             return;
         };
         if let Some(increment) = stream.receive.release(octets) {
-            self.update_window(WindowUpdate {
-                stream: Some(id),
-                increment,
-            });
+            self.update_window(id.get(), increment);
         }
     }
 
-    /// Resets a stream that is open.
-    pub(super) fn reset(&mut self, stream: StreamId, code: ErrorCode) {
-        if self.streams.get(stream).is_none() {
-            return;
-        }
+    /// Queues a WINDOW_UPDATE for a stream, or 0 for the connection.
+    pub(super) fn update_window(&mut self, stream: u32, increment: u32) {
+        let increment = increment.to_be_bytes();
         self.outbox
-            .push_control(&RstStream { stream, code }.encode());
-        self.streams.ended_by_us(stream);
+            .answer(FrameType::WINDOW_UPDATE, 0, stream, &increment);
+    }
+
+    /// Resets a stream, unless it has already ended.
+    ///
+    /// The RST_STREAM does not wait for data that waits for a window.
+    pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
+        self.at(now);
+        self.push_reset(stream, code);
+    }
+
+    /// Resets a stream, unless it has already ended.
+    pub(super) fn push_reset(&mut self, stream: StreamId, code: ErrorCode) {
+        if self.streams.get(stream).is_some() {
+            let code = code.0.to_be_bytes();
+            self.outbox
+                .push_control(FrameType::RST_STREAM, stream.get(), &code);
+            self.streams.end(stream, false);
+        }
+    }
+
+    /// Sends GOAWAY with the last stream that was accepted. Neither side can open streams from now
+    /// on, and the connection ends with the last open stream.
+    pub fn shutdown(&mut self, now: Time) {
+        self.at(now);
+        if !self.is_ended() && !self.goaway_sent {
+            self.goaway_sent = true;
+            self.push_goaway(ErrorCode::NO_ERROR);
+        }
+    }
+
+    /// Returns whether some of the stream's headers were written, so that the peer may have seen
+    /// them.
+    pub fn was_written(&self, stream: StreamId) -> bool {
+        self.outbox.has_begun(stream)
     }
 }
-
-/// The error for headers that exceed what the peer accepts or what we send.
-struct TooLarge;
 
 /// Adds fields to a header block.
 fn put(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
     for (name, value) in fields {
         block.field(name, value);
     }
+}
+
+/// Returns the flags of a frame that may end its stream. No padding: C-core resets padded frames.
+fn end_flag(end_stream: bool) -> u8 {
+    if end_stream { flag::END_STREAM } else { 0 }
 }
 
 /// Returns whether a number is above the peer's limit, if it has one.

@@ -93,26 +93,20 @@ impl<'a> Exchange<'a> {
         };
         let outcome = match event {
             Event::Response {
-                status,
-                fields,
-                end_stream,
-                ..
+                status, end_stream, ..
             } => {
                 say("head", status);
-                show(fields);
+                show(self.connection.fields());
                 end_stream.then_some(Outcome::Answered)
             }
-            Event::Data {
-                stream,
-                data,
-                end_stream,
-            } => {
-                let octets = data.len();
+            Event::Data { stream, end_stream } => {
+                let octets = self.connection.content().len();
                 self.octets += octets;
                 self.connection.consume(stream, octets, now);
                 end_stream.then_some(Outcome::Answered)
             }
-            Event::Trailers { fields, .. } => {
+            Event::Trailers { .. } => {
+                let fields = self.connection.fields();
                 say("trailers", fields.iter().count());
                 show(fields);
                 Some(Outcome::Answered)

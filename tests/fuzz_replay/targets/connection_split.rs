@@ -109,14 +109,10 @@ impl Play {
     fn poll_event(&mut self) -> bool {
         match self.connection.poll_event(Time::ZERO) {
             None => return false,
-            Some(Event::Data {
-                stream,
-                data,
-                end_stream,
-            }) => {
-                let octets = data.len();
+            Some(Event::Data { stream, end_stream }) => {
+                let octets = self.connection.content().len();
                 writeln!(self.told, "data {stream} {octets} {end_stream}").expect("a string");
-                self.content.extend(data);
+                self.content.extend(self.connection.content());
                 self.connection.consume(stream, octets, Time::ZERO);
             }
             // The quotation of what is not HTTP/2 depends on how much was received: it is for
@@ -124,7 +120,8 @@ impl Play {
             Some(Event::Closed(ConnectionError::NotHttp2(OtherProtocol::Other(_)))) => {
                 self.told.push_str("no HTTP/2");
             }
-            Some(Event::Request { stream, fields, .. }) => {
+            Some(Event::Request { stream, .. }) => {
+                let fields = self.connection.fields();
                 writeln!(self.told, "request {stream} {fields:?}").expect("a string");
                 self.answer(stream);
             }

@@ -200,6 +200,12 @@ fn feed(client: &mut Connection, mut octets: &[u8]) -> (Class, Vec<String>) {
                 _ => {}
             }
             told.push(format!("{event:?}"));
+            if let Event::Response { .. } | Event::Trailers { .. } = event {
+                told.push(format!("{:?}", client.fields()));
+            }
+            if let Event::Data { .. } = event {
+                told.push(format!("{:?}", client.content()));
+            }
         }
         assert!(client.mem_used() <= CONNECTION_BOUND);
     }

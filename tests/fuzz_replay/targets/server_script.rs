@@ -98,12 +98,9 @@ impl Script for Play {
                 assert!(last.is_none_or(|(last, _)| *last < stream));
                 self.requests.insert(stream, !end_stream);
             }
-            Event::Data {
-                stream,
-                data,
-                end_stream,
-            } => {
-                self.unconsumed.push((stream, data.len()));
+            Event::Data { stream, end_stream } => {
+                let octets = self.stage.machine.content().len();
+                self.unconsumed.push((stream, octets));
                 let unconsumed = self.unconsumed.iter().filter(|(it, _)| *it == stream);
                 let unconsumed: usize = unconsumed.map(|(_, octets)| octets).sum();
                 assert!(unconsumed <= WINDOW, "{unconsumed} octets on {stream:?}");

@@ -112,12 +112,8 @@ impl Server {
             return false;
         };
         match event {
-            Event::Request {
-                stream,
-                fields,
-                end_stream,
-            } => {
-                let path = fields.get(b":path").expect("a path");
+            Event::Request { stream, end_stream } => {
+                let path = self.connection.fields().get(b":path").expect("a path");
                 let path = std::str::from_utf8(path).expect("our path");
                 let call = Call {
                     number: number(path),
@@ -127,15 +123,12 @@ impl Server {
                 };
                 self.calls.insert(stream, call);
             }
-            Event::Data {
-                stream,
-                data,
-                end_stream,
-            } => {
+            Event::Data { stream, end_stream } => {
                 let call = self.calls.get_mut(&stream).expect("a request");
-                call.request.extend(data);
+                let content = self.connection.content();
+                call.request.extend(content);
                 call.is_whole = end_stream;
-                let octets = data.len();
+                let octets = content.len();
                 self.connection.consume(stream, octets, Time::ZERO);
             }
             Event::Closed(ConnectionError::GoAwayReceived(_)) => {}

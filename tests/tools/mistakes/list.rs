@@ -321,8 +321,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a stream takes more content than its window allows",
         file: "src/http2/stream.rs",
-        right: ".map_err(|_| StreamError::WindowExceeded)?;",
-        wrong: ".unwrap_or_default();",
+        right: "self.receive.receive(cost).map_err(StreamError::Window)?;",
+        wrong: "self.receive.receive(cost).unwrap_or_default();",
         finder: Finder::FuzzTargets,
     },
     Mistake {

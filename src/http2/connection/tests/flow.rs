@@ -81,6 +81,17 @@ fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
 }
 
 #[test]
+fn two_initial_windows_in_one_frame_are_applied_one_after_the_other() {
+    let mut peer = Peer::greeted(&[]);
+    let stream = peer.open(false);
+    peer.receive();
+    peer.send(&settings(&[(4, 100_000), (4, 50)]));
+    peer.receive();
+    let taken = peer.machine.send_data(stream, &[0; 200], true, peer.now);
+    assert_eq!(taken, Taken::Some(50));
+}
+
+#[test]
 fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
     let mut peer = Peer::greeted(&[]);
     peer.open(false);

@@ -75,6 +75,34 @@ fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
     assert_rapid_resets_are_stopped(peer, 201);
 }
 
+/// So ends every stream of events: its client has had something of it, and needs no more.
+#[test]
+fn streams_that_are_reset_after_their_answer_has_begun_are_no_rapid_resets() {
+    let mut peer = Peer::calling(&[]);
+    for stream in (1..400).step_by(2) {
+        peer.send(&request(stream, true));
+        let id = StreamId::new(stream).expect("it is a stream");
+        let head: [(&str, &[u8]); 1] = [(":status", b"200")];
+        let sent = peer.machine.send_headers(id, &head, false, peer.now);
+        assert_eq!(sent, Ok(()));
+        let taken = peer.machine.send_data(id, b"so far", false, peer.now);
+        assert_eq!(taken, Taken::All);
+        peer.receive();
+        let events = peer.send(&reset(stream, 8));
+        assert_eq!(events, [format!("reset {stream} CANCEL")]);
+    }
+    assert_rapid_resets_are_stopped(peer, 401);
+
+    let mut peer = Peer::greeted(&[]);
+    for stream in (1..400).step_by(2) {
+        peer.open(true);
+        peer.receive();
+        let events = peer.send(&[ok(stream), reset(stream, 8)].concat());
+        let head = format!("head {stream} 200");
+        assert_eq!(events, [head, format!("reset {stream} CANCEL")]);
+    }
+}
+
 /// The client keeps the window closed, so the rest of the response, with END_STREAM, is not queued.
 #[test]
 fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapid_resets() {

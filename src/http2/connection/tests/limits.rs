@@ -6,7 +6,7 @@ use crate::hpack;
 use crate::http2::testing::*;
 use crate::http2::{
     Awaited, ConnectionError, ErrorCode, Excess, HeadersError, OpenError, StreamId, Taken,
-    Violation,
+    Violation, WindowError,
 };
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -179,7 +179,7 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
                 )
             },
             window_update(0, 1),
-            Violation::WindowOverflow,
+            Violation::Window(WindowError::Overflow),
         ),
     ];
     hold(limits);

@@ -164,7 +164,7 @@ fn a_push_is_a_connection_error() {
 fn a_client_that_has_used_every_stream_number_says_so() {
     let mut peer = Peer::greeted(&[]);
     let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
-    peer.machine.core.streams.insert(Stream::open(last, 0));
+    peer.machine.streams.insert(Stream::open(last, 0));
     assert_eq!(peer.send(&reset(last.get(), 8)).len(), 1);
     let opened = peer.machine.open(&[], true, peer.now);
     assert_eq!(opened, Err(OpenError::Exhausted));
@@ -206,4 +206,63 @@ fn what_is_not_sent_comes_with_words() {
             "the headers are too large",
         ]
     );
+}
+
+/// The payload has a valid length for the type; only the stream is wrong.
+#[test]
+fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
+    let cases = [
+        (DATA, 0, 1, "DATA on stream 0"),
+        (HEADERS, 0, 1, "HEADERS on stream 0"),
+        (PRIORITY, 0, 5, "PRIORITY on stream 0"),
+        (RST_STREAM, 0, 4, "RST_STREAM on stream 0"),
+        (CONTINUATION, 0, 1, "CONTINUATION on stream 0"),
+        (SETTINGS, ONE, 6, "SETTINGS on a stream other than 0"),
+        (PING, ONE, 8, "PING on a stream other than 0"),
+        (GOAWAY, ONE, 8, "GOAWAY on a stream other than 0"),
+    ];
+    for (kind, stream, length, words) in cases {
+        let mut peer = Peer::asked(1);
+        let events = peer.send(&frame(kind, 0, stream, &vec![0; length]));
+        let said = events.concat();
+        assert!(said.starts_with("closed PROTOCOL_ERROR"), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+#[test]
+fn a_frame_too_short_or_too_long_for_its_kind_is_a_frame_size_error() {
+    let cases = [
+        (HEADERS, 0x20, ONE, 4),
+        (HEADERS, 0x28, ONE, 5),
+        (PRIORITY, 0, ONE, 4),
+        (PRIORITY, 0, ONE, 6),
+        (RST_STREAM, 0, ONE, 3),
+        (RST_STREAM, 0, ONE, 5),
+        (SETTINGS, 0, 0, 5),
+        (SETTINGS, 0, 0, 7),
+        (SETTINGS, ACK, 0, 6),
+        (PING, 0, 0, 7),
+        (PING, 0, 0, 9),
+        (GOAWAY, 0, 0, 7),
+        (WINDOW_UPDATE, 0, 0, 3),
+        (WINDOW_UPDATE, 0, ONE, 5),
+    ];
+    for (kind, flags, stream, length) in cases {
+        let mut peer = Peer::asked(1);
+        let events = peer.send(&frame(kind, flags, stream, &vec![0; length]));
+        let said = events.concat();
+        let is_expected = said.starts_with("closed FRAME_SIZE_ERROR");
+        assert!(is_expected, "{kind} of {length}: {said}");
+    }
+}
+
+#[test]
+fn padding_and_priority_are_stripped_in_the_right_order() {
+    let mut peer = Peer::asked(1);
+    let mut payload = b"\x03\x80\0\0\x01\xff".to_vec();
+    payload.extend(block(&[(":status", "200")]));
+    payload.extend([0; 3]);
+    let headers = frame(HEADERS, PADDED | 0x20 | END_HEADERS, ONE, &payload);
+    assert_eq!(peer.send(&headers), ["head 1 200"]);
 }
