@@ -28,7 +28,8 @@ main() {
 needs_of() {
 	case $1 in
 	build | run | demo | test | doc | generate) needs_cargo ;;
-	static | bench) needs_cargo && needs_static ;;
+	bench) [ "${ONLY:-}" != framing ] && needs_of static || needs_cargo ;;
+	static) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;
 	check) needs_of lint && needs_of static ;;
