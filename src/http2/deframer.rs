@@ -163,7 +163,7 @@ mod tests {
         );
         assert_eq!(
             deframer.next().map(|_| ()),
-            Err(Violation::FrameTooLarge(0x0101_01))
+            Err(Violation::FrameTooLarge(0x01_0101))
         );
         assert_eq!(deframer.payload(), [0; 0]);
     }

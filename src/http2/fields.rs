@@ -146,7 +146,7 @@ impl Section {
         }
         // RFC 9113 §8.3.2: "a single :status pseudo-header field is defined [...]. This
         // pseudo-header field MUST be included in all responses".
-        self.status.ok_or(Malformed::Status.into())
+        Ok(self.status.ok_or(Malformed::Status)?)
     }
 
     /// Checks the rules for the headers of a request.

@@ -68,7 +68,7 @@ fn timed(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Duration, 
     let now = || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from);
     let before = now()?;
     work()?;
-    Ok(now()? - before)
+    Ok(now()?.saturating_sub(before))
 }
 
 fn ours(load: &Load) -> Result<(), Box<dyn Error>> {

@@ -27,7 +27,7 @@ pub use self::send::{HeadersError, OpenError, Taken};
 use super::block::Block;
 use super::deframer::Deframer;
 use super::endpoint::Endpoint;
-use super::error::{Awaited, ConnectionError, ErrorCode, GoAwayReceived};
+use super::error::{Awaited, ConnectionError, ErrorCode, GoAwayReceived, Violation};
 use super::fields::Fields;
 use super::flood::FloodGuard;
 use super::flow::{ReceiveWindow, SendWindow};
@@ -246,7 +246,7 @@ impl Connection {
     }
 
     /// Processes the frame that was taken, whose payload is lent while everything else may change.
-    fn process(&mut self, head: Head) -> Result<Option<Event>, super::Violation> {
+    fn process(&mut self, head: Head) -> Result<Option<Event>, Violation> {
         let input = std::mem::take(&mut self.input);
         let event = self.receive(head, input.payload());
         self.input = input;
