@@ -18,6 +18,7 @@
 mod asked;
 mod at_once;
 mod clock;
+mod cost;
 mod device_plugin;
 mod farm;
 mod field;
@@ -58,6 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["client", "h2"] => h2_client::run(),
         ["client", "tonic"] => tonic_client::run(),
         ["registrar", "h2", dir] => h2_registrar::run(dir.into()),
+        ["cost", ..] => cost::run(),
         // The arguments that `cargo bench` adds by itself.
         _ => benchmark(),
     }

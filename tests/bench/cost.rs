@@ -1,122 +1,168 @@
-//! The manager's cost of one more plugin when ten are registered, and when two thousand are: in
-//! instructions, which do not depend on how busy the machine is.
+//! The figures that do not depend on how busy the machine is, each with its limit:
+//! `make full ONLY=cost`.
 //!
-//! Runs itself under `valgrind --tool=callgrind`, which counts while the manager works, and takes
-//! the difference between a run with [`MORE`] additional plugins and one without. Without valgrind,
-//! prints that and succeeds. Fails if the cost with two thousand exceeds [`MOST`] thousandths of
-//! the cost with ten. `make full ONLY=cost` builds it with symbols and without LTO, so that its
-//! functions are found by name.
+//! All are counted in a running daemon, whose plugins are another process, and without the kernel.
+//!
+//! - **Functions** are those of this crate that a debug build runs between a moment without plugins
+//!   and one with a registered plugin, the daemon being at rest at both. A function counts if the
+//!   debug information places it in a file under `src/`: one that `derive` generates counts, one of
+//!   a dependency does not. All instances of a generic function count as one, and all closures of a
+//!   function as one more.
+//! - **Instructions of a registration** are what a plugin adds where plugins appear at once: the
+//!   difference between a run with 120 of them and one with 20, each from start to end. **System
+//!   calls** are counted likewise.
+//! - **Instructions of a plugin that comes and goes** are the average of 100, one after the
+//!   other. The daemon comes to rest before each appears and before it goes.
+//!
+//! The limits are 3 % above what was reached with the static binary, to be lowered with it.
 
-#[path = "../manager/script.rs"]
-mod script;
-#[path = "../manager/world/mod.rs"]
-mod world;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
-use std::env;
-use std::io::ErrorKind;
-use std::process::{Command, ExitCode};
+use serde_json::json;
 
-use self::script::Script;
-use self::world::World;
+use super::field::Field;
+use super::instructions::{Counted, FEW, MORE, registering};
+use super::report::Table;
+use super::subject::{Subject, plugind};
 
-fn main() -> ExitCode {
-    if let Some(registered) = number(REGISTERED) {
-        work(registered, number(AND_MORE).unwrap_or_default());
-        return ExitCode::SUCCESS;
-    }
-    let (Some(few), Some(many)) = (cost_of_one(FEW), cost_of_one(MANY)) else {
-        println!("skipped: valgrind is not there or did not count");
-        return ExitCode::SUCCESS;
+/// Counts everything and prints a table. Fails if a figure exceeds its limit.
+pub(crate) fn run() -> Result<(), Box<dyn Error>> {
+    let functions = functions()?;
+    let files: BTreeSet<_> = functions.iter().map(|(file, _)| file).collect();
+    let in_manager = |(file, _): &&(String, String)| file.starts_with("manager/");
+    let in_manager = functions.iter().filter(in_manager).count();
+    let instructions = difference(|plugins| registering(Subject::Plugind, plugins))?;
+    let calls = difference(system_calls)?;
+    let alone = coming_and_going(0)?;
+    let beside = coming_and_going(MANY)?;
+    let figures = [
+        ("functions of a registration", 902, functions.len()),
+        ("files with one of them", 140, files.len()),
+        ("functions of them in manager/", 279, in_manager),
+        (
+            "instructions of a registration",
+            254_000,
+            instructions / MORE,
+        ),
+        (
+            "system calls of 100 registrations",
+            3_100,
+            calls * 100 / MORE,
+        ),
+        (
+            "instructions of a plugin that comes and goes",
+            480_000,
+            alone / MORE,
+        ),
+        (
+            "the same beside 2,000, in % of that",
+            225,
+            beside * 100 / alone,
+        ),
+    ];
+    let row = |&(what, limit, counted): &(&str, usize, usize)| {
+        vec![json!(what), json!(limit), json!(counted)]
     };
-    for (registered, count) in [(FEW, few), (MANY, many)] {
-        println!("one more with {registered:>6} registered: {count:>9} instructions");
-    }
-    let ratio = many * 1000 / few;
-    println!("ratio: {}.{:03}", ratio / 1000, ratio % 1000);
-    if ratio <= MOST {
-        ExitCode::SUCCESS
-    } else {
-        println!("too much: at most {}.{:03}", MOST / 1000, MOST % 1000);
-        ExitCode::FAILURE
-    }
-}
-
-/// Registers `registered` plugins, and then `more` that are spread over all the others.
-fn work(registered: usize, more: usize) {
-    let mut world = World::new();
-    for n in 0..registered {
-        appear(&mut world, &socket(n));
-    }
-    for n in 0..more {
-        let beside = socket(n * registered / more);
-        appear(&mut world, &format!("{beside}-more"));
-    }
-    let all = registered + more;
-    assert_eq!(world.counts(), (all, all));
-}
-
-/// Registers a plugin whose name is its socket.
-fn appear(world: &mut World, socket: &str) {
-    world.appear(socket, Script::good("CSIPlugin", socket));
-    world.handler.take();
-}
-
-fn socket(n: usize) -> String {
-    format!("/var/lib/kubelet/plugins_registry/{n:05}.csi.example.com-reg.sock")
-}
-
-/// Returns the instructions for one more plugin, or `None` if they cannot be counted.
-fn cost_of_one(registered: usize) -> Option<u64> {
-    let more = u64::try_from(MORE).ok()?;
-    Some((count(registered, MORE)? - count(registered, 0)?) / more)
-}
-
-/// Returns the manager's instructions in a run of [`work`], or `None` if they cannot be counted.
-fn count(registered: usize, more: usize) -> Option<u64> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    for verb in VERBS {
-        command.arg(format!(
-            "--toggle-collect=plugind::manager::Manager::{verb}"
-        ));
-    }
-    command
-        .arg(env::current_exe().ok()?)
-        .env(REGISTERED, registered.to_string())
-        .env(AND_MORE, more.to_string());
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => return None,
-        Err(error) => panic!("valgrind: {error}"),
+    let table = Table {
+        title: "Counted in the daemon".to_owned(),
+        name: "cost",
+        columns: vec!["what", "at most", "counted"],
+        rows: figures.iter().map(row).collect(),
     };
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let collected = said.lines().find_map(|line| line.split_once("Collected :"));
-    collected?.1.trim().parse().ok()
+    table.print();
+    match figures.iter().find(|(_, limit, counted)| counted > limit) {
+        Some((what, ..)) => Err(format!("too much: {what}").into()),
+        None => Ok(()),
+    }
 }
 
-fn number(variable: &str) -> Option<usize> {
-    env::var(variable).ok()?.parse().ok()
+/// Returns what the additional plugins of the larger run add.
+fn difference(
+    count: impl Fn(usize) -> Result<usize, Box<dyn Error>>,
+) -> Result<usize, Box<dyn Error>> {
+    Ok(count(FEW + MORE)? - count(FEW)?)
 }
 
-/// The manager's methods that are counted, none of which calls another.
-const VERBS: [&str; 4] = ["handle_input", "handle_timeout", "received", "sent"];
+/// Returns the functions of one registration, each with its file.
+fn functions() -> Result<BTreeSet<(String, String)>, Box<dyn Error>> {
+    let mut counted = Counted::start(env!("CARGO_BIN_EXE_plugind").as_ref())?;
+    counted.dump()?;
+    counted.field.farm.at_once(1)?;
+    Ok(functions_in(&counted.dump()?))
+}
 
-/// The number of plugins when few are registered.
-const FEW: usize = 10;
+/// Returns the functions of this crate in callgrind's output.
+///
+/// Its names of functions lack the hashes that distinguish instances and closures.
+///
+/// `fl=(1) PATH` and `fn=(2) NAME` begin what was counted for a file and a function. Only the first
+/// mention of an id has the name, be it as that of a called function: `cfn=(2) NAME`.
+fn functions_in(output: &str) -> BTreeSet<(String, String)> {
+    let mut names = BTreeMap::new();
+    let mut file = None;
+    let mut found = BTreeSet::new();
+    for line in output.lines() {
+        let Some((word, rest)) = line.split_once("=(") else {
+            continue;
+        };
+        let Some((id, name)) = rest.split_once(')') else {
+            continue;
+        };
+        let key = (word.ends_with('n'), id);
+        if !name.is_empty() {
+            names.insert(key, name.trim());
+        }
+        let name = names.get(&key).copied().unwrap_or_default();
+        match (word, file) {
+            ("fl", _) => file = name.strip_prefix(SOURCE),
+            ("fn", Some(file)) => {
+                found.insert((file.to_owned(), name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
 
-/// The number of plugins when many are registered: nearly as many as there may be.
+/// Returns the instructions for plugins that come and go one after the other, beside others.
+fn coming_and_going(others: usize) -> Result<usize, Box<dyn Error>> {
+    let mut counted = Counted::start(&plugind())?;
+    counted.field.farm.at_once(others)?;
+    counted.field.farm.one_by_one(vec![PAUSE])?;
+    counted.dump()?;
+    counted.field.farm.one_by_one(vec![PAUSE; MORE])?;
+    let output = counted.dump()?;
+    let mut lines = output.lines();
+    let summary = lines.find_map(|line| line.strip_prefix("summary: "));
+    Ok(summary.ok_or("callgrind did not count")?.parse()?)
+}
+
+/// Returns the system calls of a daemon that registers this many plugins, from its start to its
+/// end.
+fn system_calls(plugins: usize) -> Result<usize, Box<dyn Error>> {
+    let dir = tempfile::tempdir()?;
+    let output = dir.path().join("calls");
+    let mut field = Field::new(Subject::Plugind)?;
+    let mut command = Command::new("strace");
+    // It forwards the signal that ends the daemon.
+    command.args(["--interruptible=waiting", "--output"]);
+    command.arg(&output);
+    let process = field.start_under(command, None)?;
+    field.farm.at_once(plugins)?;
+    process.until_quiet()?;
+    process.end()?;
+    Ok(fs::read_to_string(output)?.lines().count())
+}
+
+/// The path of this crate's sources.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+
+/// The number of plugins beside which others come and go: nearly as many as there may be.
 const MANY: usize = 2_000;
 
-/// The number of plugins over which the cost of one is averaged.
-const MORE: usize = 10;
-
-/// The limit of the ratio, in thousandths: sockets are found in ordered maps.
-const MOST: u64 = 1350;
-
-/// The environment variable for the number of registered plugins: it makes this the counted
-/// process.
-const REGISTERED: &str = "PLUGIND_BENCH_REGISTERED";
-
-/// The environment variable for the number of further plugins.
-const AND_MORE: &str = "PLUGIND_BENCH_MORE";
+/// The pause before and after each registration: long enough for the daemon to come to rest.
+const PAUSE: Duration = Duration::from_millis(50);

@@ -1,6 +1,7 @@
 //! A directory of its own, plugins in it, and the subject that registers them.
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -76,10 +77,15 @@ impl Field {
         subject::api(&self.registry)
     }
 
-    /// Starts the subject through a command that runs another program.
-    pub(crate) fn start_under(&mut self, mut outer: Command) -> Result<Process, Box<dyn Error>> {
+    /// Starts the subject, or this program in its place, through a command that runs another one.
+    pub(crate) fn start_under(
+        &mut self,
+        mut outer: Command,
+        program: Option<&OsStr>,
+    ) -> Result<Process, Box<dyn Error>> {
         let command = self.subject.command(&self.registry)?;
-        outer.arg(command.get_program()).args(command.get_args());
+        let program = program.unwrap_or_else(|| command.get_program());
+        outer.arg(program).args(command.get_args());
         self.spawn(outer)
     }
 

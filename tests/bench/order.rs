@@ -9,8 +9,8 @@ use super::clock::Moment;
 /// An order to the plugins.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Plugins appear one after the other, each after its pause; each ends when it has been
-    /// notified that it is registered. Answered by [`Answer::Told`].
+    /// Plugins appear one after the other, each after its pause; each ends when the same time has
+    /// passed since it was notified that it is registered. Answered by [`Answer::Told`].
     OneByOne { pauses: Vec<Duration> },
     /// `live` plugins appear as fast as they can, and stay, beside `dead` sockets on which nothing
     /// listens. Answered by [`Answer::Listening`], then by [`Answer::Told`].

@@ -74,9 +74,7 @@ impl Plugins {
                 Order::OneByOne { pauses } => {
                     let mut lives = Vec::new();
                     for pause in pauses {
-                        // Only connections are served meanwhile.
-                        let _ = timeout(pause, future::pending::<()>()).await;
-                        lives.push(self.come_and_go().await?);
+                        lives.push(self.come_and_go(pause).await?);
                     }
                     lives
                 }
@@ -92,10 +90,12 @@ impl Plugins {
         Ok(())
     }
 
-    /// Runs one plugin from its start until it is registered and has ended.
-    async fn come_and_go(&mut self) -> io::Result<Life> {
+    /// Runs one plugin until it is registered, which begins and ends after a pause.
+    async fn come_and_go(&mut self, pause: Duration) -> io::Result<Life> {
+        serve_for(pause).await;
         let plugin = self.listen()?;
         let life = self.until_told(&[(plugin.number, plugin.listened)]).await;
+        serve_for(pause).await;
         plugin.go()?;
         Ok(life[0])
     }
@@ -108,18 +108,24 @@ impl Plugins {
             drop(UnixListener::bind(socket)?);
         }
         let mut listened = Vec::with_capacity(live);
-        for _ in 0..live {
+        for n in 0..live {
+            if n == MOST_IN_ONE {
+                self.dir.push("more");
+                fs::create_dir(&self.dir)?;
+            }
             let plugin = self.listen()?;
             listened.push((plugin.number, plugin.listened));
             self.staying.push(plugin);
+        }
+        if live > MOST_IN_ONE {
+            self.dir.pop();
         }
         Ok(listened)
     }
 
     /// Has one more device plugin register itself, which stays.
     async fn register(&mut self) -> Result<Life, Box<dyn Error>> {
-        // Only connections are served meanwhile.
-        let _ = timeout(PAUSE, future::pending::<()>()).await;
+        serve_for(PAUSE).await;
         self.btime += 1;
         device_plugin::register(&self.dir, self.btime).await
     }
@@ -216,6 +222,11 @@ impl Service for Answers {
     }
 }
 
+/// Does nothing but serve connections for this long.
+async fn serve_for(time: Duration) {
+    let _ = timeout(time, future::pending::<()>()).await;
+}
+
 /// Accepts connections forever.
 pub(crate) async fn serve<S: Service>(listener: tokio::net::UnixListener, answers: Arc<S>) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -247,6 +258,10 @@ fn line(answer: &Answer) -> serde_json::Result<Vec<u8>> {
     line.push(b'\n');
     Ok(line)
 }
+
+/// The number of plugins beyond which they are in a subdirectory: the daemon accepts few more in
+/// one.
+const MOST_IN_ONE: usize = 1_500;
 
 /// The pause before a device plugin registers itself: long enough for the work on the previous one
 /// to end.

@@ -18,6 +18,10 @@ impl Process {
         Self(child)
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Returns the CPU time of its threads so far.
     pub(crate) fn cpu(&self) -> io::Result<Duration> {
         let mut sum = 0;

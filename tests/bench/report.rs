@@ -44,7 +44,7 @@ impl Report {
 
 impl Table {
     /// Prints the table, every column as wide as its widest cell.
-    fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("\n{}", self.title);
         let columns: Vec<Vec<String>> = (0..self.columns.len())
             .map(|column| self.column(column))

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 readonly static=$PWD/target/static/plugind
 readonly peers=$PWD/target/peers
-readonly all=(msrv timed older-kernels soak sim crashes neighbours parity mistakes coverage h2spec
+readonly all=(msrv timed older-kernels soak sim crashes neighbours parity mistakes cost coverage h2spec
 	fuzz static "static aarch64" "static armv7" reproducible dist)
 
 main() {
@@ -88,9 +88,10 @@ coverage() {
 	run_cargo run --locked --quiet --example coverage
 }
 
-## cost ## what one more plugin costs, with few and with many (needs valgrind)
+## cost ## functions, instructions and system calls of a registration (needs valgrind and strace)
 cost() {
-	CARGO_PROFILE_BENCH_STRIP=none CARGO_PROFILE_BENCH_LTO=off run_cargo bench --locked --bench cost
+	tests/static/build.sh
+	PLUGIND_BINARY=$static run_cargo bench --locked --profile dev --bench bench -- cost
 }
 
 ## msrv ## the tests with the oldest Rust that Cargo.toml allows

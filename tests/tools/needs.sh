@@ -43,7 +43,7 @@ needs_of_part() {
 	case $1 in
 	neighbours | static) needs_of static ;;
 	fuzz) needs_of fuzz ;;
-	cost) needs_cargo && needs_command valgrind valgrind ;;
+	cost) needs_of static && needs_command valgrind valgrind && needs_command strace strace ;;
 	reproducible) needs_of dist ;;
 	dist) needs_of dist && needs_root ;;
 	'') needs_of fuzz && needs_of dist && needs_root ;;
