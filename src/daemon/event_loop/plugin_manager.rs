@@ -234,8 +234,8 @@ impl PluginManager {
         self.counters.turned();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
-        if let Some(dirs) = self.mounts.advance(now) {
-            for dir in dirs {
+        if self.mounts.advance(now) {
+            for dir in self.dirs.clone() {
                 let remounted = watch::Input::Remounted { dir };
                 self.watch.handle_input(remounted, now);
             }

@@ -2,15 +2,15 @@
 //!
 //! The kernel reports a change as a priority event on `/proc/self/mountinfo`, once to each open
 //! file. One file wakes the loop; it is closed at an event, and opened again when the roots are
-//! compared, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
-//! one wakeup per interval, and a node that does not mount causes none. Another file is polled
-//! directly whenever the table is used, so the table is never older than the last mount.
+//! examined, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
+//! one wakeup per interval, and a node that does not mount causes none. The file that the table was
+//! read from is polled directly whenever the table is used, so the table is never older than the
+//! last mount.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 
@@ -30,17 +30,15 @@ pub(crate) struct Mounts {
     roots: Vec<PathBuf>,
     /// The directories besides the roots that the user named.
     mapped: Vec<PathBuf>,
-    /// For each root: where it is, and the mounts above it, at it and below it.
-    near: Vec<(PathBuf, Vec<Mount>)>,
     /// `None` until it is read, and without `/proc`.
     table: RefCell<Option<Table>>,
     /// The registry of the loop; `None` if no mounts are to be known.
     registry: Option<Registry>,
     /// The file that wakes the loop; `None` after a change, and without `/proc`.
     waking: Option<File>,
-    /// Whether the roots are compared with the table at `compare_at`.
+    /// Whether the roots are to be examined at `examine_at`.
     is_changed: Cell<bool>,
-    compare_at: Time,
+    examine_at: Time,
 }
 
 /// The mounts by id, without those that others cover.
@@ -52,13 +50,11 @@ pub(crate) struct Table {
 }
 
 /// A mount, as one line of mountinfo describes it. The kernel reuses ids of removed mounts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Mount {
     id: u32,
     /// The id of the mount in which the mount point lies.
     parent: u32,
-    /// The device as `major:minor`, and the directory of the file system that is mounted.
-    device: [String; 2],
     /// The mount point.
     path: PathBuf,
     /// The type of the file system.
@@ -78,7 +74,7 @@ impl Mounts {
         let mut mounts = Self {
             registry: Some(registry),
             is_changed: Cell::new(true),
-            compare_at: now,
+            examine_at: now,
             ..Self::default()
         };
         mounts.set_mapped(mapped);
@@ -97,7 +93,6 @@ impl Mounts {
     pub(crate) fn set_roots(&mut self, roots: &[PathBuf]) {
         self.roots = roots.into();
         self.table.take();
-        self.near = roots.iter().map(|root| self.near(root)).collect();
     }
 
     /// Records that the kernel has reported a change.
@@ -108,32 +103,28 @@ impl Mounts {
 
     /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.is_changed.get().then_some(self.compare_at)
+        self.is_changed.get().then_some(self.examine_at)
     }
 
-    /// Compares the roots with the table if a change is reported and the comparison is due. Returns
-    /// the roots to scan again, because a mount above, at or below them was added or removed.
-    pub(crate) fn advance(&mut self, now: Time) -> Option<Vec<PathBuf>> {
+    /// Reads the table if a change is reported and that is due. Returns whether the roots are to be
+    /// scanned again, because a mount above, at or below them may have been added or removed.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        // The kernel reports a change only once.
         let table = self.table.get_mut();
-        if table.as_ref().is_some_and(Table::is_outdated) {
-            *table = None;
+        if table.take_if(|table| table.is_outdated()).is_some() {
             self.report();
         }
-        if !self.is_changed.get() || now < self.compare_at {
-            return None;
+        let is_due = self.is_changed.get() && self.examine_at <= now;
+        if is_due {
+            self.examine_at = now + config::MOUNTS_INTERVAL;
+            // In this order, no change is missed.
+            let read = self.wake().and_then(|()| self.table().map(drop));
+            self.is_changed.set(read.is_err());
+            if let Err(error) = read {
+                log::debug!("cannot read {MOUNTINFO}: {error}");
+            }
         }
-        self.compare_at = now + config::MOUNTS_INTERVAL;
-        // In this order, no change is missed.
-        let read = self.wake().and_then(|()| self.table().map(drop));
-        self.is_changed.set(read.is_err());
-        if let Err(error) = read {
-            log::debug!("cannot read {MOUNTINFO}: {error}");
-        }
-        let near = self.roots.iter().map(|root| self.near(root)).collect();
-        let before = mem::replace(&mut self.near, near);
-        let both = self.near.iter().zip(&before).zip(&self.roots);
-        let changed = both.filter(|((now, before), _)| now != before);
-        Some(changed.map(|(_, root)| root.clone()).collect())
+        is_due
     }
 
     /// Has the next change wake the loop, unless `/proc` is not mounted.
@@ -147,17 +138,6 @@ impl Mounts {
             self.waking = Some(file);
         }
         Ok(())
-    }
-
-    /// Returns the path of a root without symbolic links, and the mounts near it.
-    fn near(&self, root: &Path) -> (PathBuf, Vec<Mount>) {
-        let root = real(root);
-        let table = self.table().ok();
-        let mounts = table.iter().filter_map(|it| it.as_ref());
-        let mounts = mounts.flat_map(|table| table.by_id.values());
-        let near = mounts.filter(|it| root.starts_with(&it.path) || it.path.starts_with(&root));
-        let near = near.cloned().collect();
-        (root, near)
     }
 
     /// Returns whether the mounts are known. If not, `/proc` is not mounted.
@@ -183,7 +163,8 @@ impl Mounts {
     /// Returns the type of the file system of a directory below a root, if that file system does
     /// not report all changes to inotify. An unknown file system is assumed to report them.
     pub(crate) fn unreported(&self, dir: &Path) -> Option<String> {
-        let dir = self.real_path(dir)?;
+        let (root, below) = self.named_part(dir)?;
+        let dir = real(root).join(below);
         let table = self.table().ok()?;
         let mounts = table.as_ref()?.by_id.values();
         let around = mounts.filter(|mount| dir.starts_with(&mount.path));
@@ -191,13 +172,6 @@ impl Mounts {
         let file_system = &*innermost.file_system;
         let is_silent = is_remote(file_system) || matches!(file_system, "proc" | "sysfs");
         is_silent.then(|| file_system.to_owned())
-    }
-
-    /// Returns the path of a directory below a root with the root's symbolic links resolved, or
-    /// `None` if the directory is below none.
-    pub(crate) fn real_path(&self, dir: &Path) -> Option<PathBuf> {
-        let (root, below) = self.named_part(dir)?;
-        Some(real(root).components().chain(below.components()).collect())
     }
 
     /// Returns the longest directory that the user named and that `path` begins with, and the rest
@@ -277,7 +251,7 @@ fn parse(line: &str) -> Option<Mount> {
     let (fields, after) = line.split_once(" - ")?;
     let mut fields = fields.split(' ');
     let mut next = || fields.next();
-    let [id, parent, device, root, path] = [next()?, next()?, next()?, next()?, next()?];
+    let [id, parent, _, _, path] = [next()?, next()?, next()?, next()?, next()?];
     let path = path.replace(r"\040", " ").replace(r"\011", "\t");
     let path = path.replace(r"\012", "\n").replace(r"\134", r"\");
     // Most nodes have an automount below /proc.
@@ -286,7 +260,6 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount {
         id: id.parse().ok()?,
         parent: parent.parse().ok()?,
-        device: [device.to_owned(), root.to_owned()],
         may_hang: is_remote(&file_system) && !is_pseudo,
         path: path.into(),
         file_system,
@@ -338,7 +311,6 @@ mod tests {
             let line = format!(r"36 35 98:1 /a /b\040c\134d rw{optional} - nfs4 server:/ rw");
             let mount = parse(&line).unwrap();
             assert_eq!((mount.id, mount.parent), (36, 35));
-            assert_eq!(mount.device, ["98:1", "/a"]);
             assert_eq!(mount.path, Path::new(r"/b c\d"));
             assert!(mount.file_system == "nfs4" && mount.may_hang);
         }
@@ -442,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roots_are_compared_at_once_after_a_pause_and_then_once_in_an_interval() {
+    fn the_roots_are_examined_after_a_change_and_once_in_an_interval() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
         assert_eq!(mounts.poll_timeout(), None);
@@ -450,29 +422,12 @@ mod tests {
         mounts.report();
         mounts.report();
         assert_eq!(mounts.poll_timeout(), Some(due));
-        assert_eq!(mounts.advance(Time::ZERO), None);
-        assert!(mounts.waking.is_none());
+        assert!(!mounts.advance(Time::ZERO) && mounts.waking.is_none());
         let later = due + config::MOUNTS_INTERVAL * 2;
-        assert_eq!(mounts.advance(later), Some(Vec::new()));
-        assert!(mounts.waking.is_some() && mounts.poll_timeout().is_none());
+        assert!(mounts.advance(later) && mounts.waking.is_some());
+        assert_eq!(mounts.poll_timeout(), None);
         mounts.report();
         assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
-    }
-
-    #[test]
-    fn a_root_is_scanned_again_when_what_is_near_it_differs() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut mounts = mounts(dir.path());
-        let roots = ["/proc/sys".into(), dir.path().to_owned()];
-        mounts.set_roots(&roots);
-        let due = Time::ZERO + config::MOUNTS_INTERVAL;
-        mounts.near[1].1.pop();
-        mounts.report();
-        assert_eq!(mounts.advance(due), Some(vec![dir.path().to_owned()]));
-        mounts.near[0].0.pop();
-        mounts.report();
-        let next = due + config::MOUNTS_INTERVAL;
-        assert_eq!(mounts.advance(next), Some(vec!["/proc/sys".into()]));
     }
 
     #[test]
