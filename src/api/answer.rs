@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::follow::EventCursor;
-use super::json::{DeviceEntry, List, RecordEntry, StatusEntry};
+use super::json::{self, DeviceEntry, List, RecordEntry};
 use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::Call;
@@ -20,21 +20,21 @@ pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
             plugins(kind.as_deref(), name.as_deref(), *state, view)
         }
         Call::Devices { name } => devices(name.as_deref(), view),
-        Call::Status => Response::json(&StatusEntry::new(view, clients)),
+        Call::Status => Response::json(&json::status(view, clients)),
         Call::Metrics => metrics(view),
         Call::Ready if !view.not_ready.is_empty() => {
             let mut body = view.not_ready.join("\n").into_bytes();
             body.push(b'\n');
-            Response::new(Status::ServiceUnavailable, ContentType::Text, body)
+            Response::new(Status::SERVICE_UNAVAILABLE, ContentType::TEXT, body)
         }
-        Call::Ready | Call::Live => Response::new(Status::Ok, ContentType::Text, b"ok\n".to_vec()),
+        Call::Ready | Call::Live => Response::new(Status::OK, ContentType::TEXT, b"ok\n".to_vec()),
         Call::Events { since, .. } => {
             let mut body = Vec::new();
             EventCursor::after(since.unwrap_or(0)).render(view, usize::MAX, &mut body);
-            Response::new(Status::Ok, ContentType::Json, body)
+            Response::new(Status::OK, ContentType::JSON, body)
         }
         Call::Watch { .. } | Call::Change(_) => {
-            Response::error(Status::InternalServerError, "not answered as a whole")
+            Response::error(Status::INTERNAL_SERVER_ERROR, "not answered as a whole")
         }
     }
 }
@@ -64,7 +64,7 @@ fn plugins(
     };
     let mut records = view.manager.records().iter().filter(wants).peekable();
     if name.is_some() && records.peek().is_none() {
-        return Response::error(Status::NotFound, "no such plugin");
+        return Response::error(Status::NOT_FOUND, "no such plugin");
     }
     let entries = records.map(|record| RecordEntry::new(&record, view));
     list("PluginList", view, entries)
@@ -80,7 +80,7 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let plugins = names.iter().filter_map(|name| store?.get(name));
     let plugins: Vec<_> = plugins.collect();
     if resource.is_some() && plugins.is_empty() {
-        return Response::error(Status::NotFound, "no such resource");
+        return Response::error(Status::NOT_FOUND, "no such resource");
     }
     let entries = plugins.iter().flat_map(|it| {
         let devices = it.devices.iter();
@@ -97,5 +97,5 @@ fn metrics(view: &View<'_>) -> Response {
         inventory: view.inventory,
         process: (view.process)(),
     });
-    Response::new(Status::Ok, ContentType::Metrics, body)
+    Response::new(Status::OK, ContentType::METRICS, body)
 }

@@ -19,7 +19,7 @@
 
 use std::mem;
 
-use super::request::{Method, Request, is_head};
+use super::request::{Method, Request};
 use super::response::{Response, Status, stream_head};
 use crate::config::{API_OUTPUT, API_REQUEST_TIME, API_STALL};
 use crate::time::Time;
@@ -176,7 +176,7 @@ impl Connection {
         }
         if self.wants_input() {
             let why = "the request was not complete within 10 s";
-            self.refuse(&Response::error(Status::RequestTimeout, why), now);
+            self.refuse(&Response::error(Status::REQUEST_TIMEOUT, why), now);
         } else {
             self.drop_output();
             self.state = State::Closing;
@@ -190,11 +190,8 @@ impl Connection {
 
     /// Refuses what was received.
     fn refuse(&mut self, response: &Response, now: Time) {
-        if let State::Reading { input, .. } = &self.state {
-            let octets = response.encode(is_head(input));
-            self.push(octets, now);
-            self.state = State::Closing;
-        }
+        self.push(response.encode(false), now);
+        self.state = State::Closing;
     }
 
     fn push(&mut self, mut octets: Vec<u8>, now: Time) {

@@ -17,33 +17,23 @@ use crate::watch::{Cause, Problem, Report};
 #[derive(Debug)]
 pub struct Counters {
     /// By type and result.
-    pub(super) registrations: Table,
+    pub(super) registrations: Table<u64>,
     pub(super) registration_duration: Histogram,
     /// By method and code.
-    pub(super) calls: Table,
-    /// The durations of the calls, in the order of `calls`.
-    pub(super) call_durations: Vec<Histogram>,
+    pub(super) calls: Table<Histogram>,
     /// By type, action and result.
-    pub(super) runs: Table,
+    pub(super) runs: Table<u64>,
     pub(super) run_duration: Histogram,
     /// By reason.
-    pub(super) events: Table,
+    pub(super) events: Table<u64>,
     /// By name.
-    pub(super) limit_hits: Table,
+    pub(super) limit_hits: Table<u64>,
     pub(super) turns: u64,
 }
 
-/// Counts by labels, up to [`MAX_ROWS`] of them.
+/// Counts or durations by labels, of which empty ones are unused, up to [`MAX_ROWS`] of them.
 #[derive(Debug, Default)]
-pub(super) struct Table(Vec<Row>);
-
-/// The number of times that something with these labels has happened.
-#[derive(Debug)]
-pub(super) struct Row {
-    /// Empty ones are unused.
-    pub(super) labels: [Box<str>; 3],
-    pub(super) count: u64,
-}
+pub(super) struct Table<T>(pub(super) Vec<([Box<str>; 3], T)>);
 
 impl Default for Counters {
     fn default() -> Self {
@@ -55,7 +45,6 @@ impl Default for Counters {
             registrations: Table::default(),
             registration_duration: Histogram::default(),
             calls: Table::default(),
-            call_durations: Vec::new(),
             runs: Table::default(),
             run_duration: Histogram::default(),
             events: Table::default(),
@@ -68,7 +57,7 @@ impl Default for Counters {
 impl Counters {
     /// Counts an event. `manager` knows the types with a handler.
     pub fn record(&mut self, event: &Event, manager: &Manager) {
-        self.events.count([event.reason(), "", ""]);
+        *self.events.row([event.reason(), "", ""]) += 1;
         match event {
             Event::Plugin(event) => self.record_attempt(event, manager),
             Event::Directory(report) => {
@@ -92,7 +81,7 @@ impl Counters {
         };
         let plugin = event.plugin.as_deref();
         let kind = plugin.map_or(UNKNOWN, |plugin| type_of(plugin, manager));
-        self.registrations.count([kind, result, ""]);
+        *self.registrations.row([kind, result, ""]) += 1;
     }
 
     /// Counts what the manager has measured.
@@ -106,7 +95,7 @@ impl Counters {
                 took,
             } => {
                 let kind = type_of(plugin, manager);
-                self.runs.count([kind, action, result]);
+                *self.runs.row([kind, action, result]) += 1;
                 self.run_duration.observe(*took);
             }
             Measurement::LimitHit(limit) => self.limit_hit(limit.name()),
@@ -115,7 +104,7 @@ impl Counters {
 
     /// Counts that something had to wait or was refused because of a limit.
     pub fn limit_hit(&mut self, limit: &'static str) {
-        self.limit_hits.count([limit, "", ""]);
+        *self.limit_hits.row([limit, "", ""]) += 1;
     }
 
     /// Counts a turn of the loop.
@@ -125,47 +114,24 @@ impl Counters {
 
     fn called(&mut self, method: &str, code: &str, took: Duration) {
         let method = method.strip_prefix('/').unwrap_or(method);
-        let index = self.calls.count([method, code, ""]);
-        if index == self.call_durations.len() {
-            self.call_durations.push(Histogram::default());
-        }
-        self.call_durations[index].observe(took);
+        self.calls.row([method, code, ""]).observe(took);
     }
 }
 
-impl Table {
-    /// Returns the rows, in the order in which they were added.
-    pub(super) fn rows(&self) -> &[Row] {
-        &self.0
-    }
-
-    /// Counts something with these labels. Returns the index of its row.
-    fn count(&mut self, labels: [&str; 3]) -> usize {
-        let index = self.row(labels);
-        self.0[index].count += 1;
-        index
-    }
-
-    /// Returns the index of the row with these labels. If there are too many, returns that of the
-    /// row for all others.
-    fn row(&mut self, labels: [&str; 3]) -> usize {
-        let has_labels = |row: &Row| row.labels.iter().zip(labels).all(|(a, b)| **a == *b);
-        if let Some(index) = self.0.iter().position(has_labels) {
-            return index;
+impl<T: Default> Table<T> {
+    /// Returns the value with these labels; if there are too many, that for all others.
+    fn row(&mut self, labels: [&str; 3]) -> &mut T {
+        let has_labels =
+            |(of, _): &([Box<str>; 3], T)| of.iter().zip(labels).all(|(a, b)| **a == *b);
+        let known = self.0.iter().position(has_labels);
+        let at = known.unwrap_or_else(|| self.0.len().min(MAX_ROWS - 1));
+        if at == self.0.len() {
+            let is_last = at + 1 == MAX_ROWS;
+            let label = |label| if is_last && label != "" { OTHER } else { label };
+            self.0
+                .push((labels.map(|it| label(it).into()), T::default()));
         }
-        let is_last = self.0.len() + 1 == MAX_ROWS;
-        let other = labels.map(|label| if label.is_empty() { "" } else { OTHER });
-        match self.0.len() {
-            MAX_ROWS => return MAX_ROWS - 1,
-            _ if is_last => self.push(other),
-            _ => self.push(labels),
-        }
-        self.0.len() - 1
-    }
-
-    fn push(&mut self, labels: [&str; 3]) {
-        let labels = labels.map(Box::from);
-        self.0.push(Row { labels, count: 0 });
+        &mut self.0[at].1
     }
 }
 

@@ -5,8 +5,7 @@
 //! event that repeats one of those is counted, as Kubernetes counts events. Events are kept as
 //! values and become text when they are read.
 
-use std::collections::VecDeque;
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Event;
@@ -32,69 +31,60 @@ pub struct KeptEvent {
     len: usize,
 }
 
-/// The events that are kept, ordered by generation.
+/// The events that are kept.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    events: VecDeque<KeptEvent>,
+    events: BTreeMap<Generation, KeptEvent>,
+    /// The generations of the events about each socket or directory, by the octets of its path,
+    /// and of those about the daemon.
+    subjects: BTreeMap<Box<[u8]>, Vec<Generation>>,
     /// The memory that the events take (octets).
     len: usize,
     /// The newest event that was dropped: its generation, and when it happened last.
     dropped: (Generation, Time),
 }
 
-/// The events of one subject.
-#[derive(Debug, Default)]
-struct Found {
-    /// The index of the oldest one.
-    oldest: Option<usize>,
-    /// The index of the one that is repeated.
-    repeated: Option<usize>,
-    count: usize,
-    len: usize,
-}
-
 impl EventLog {
     /// Adds an event that happened at `now`, and drops older ones beyond the limits. The events of
     /// one turn may be added in any order: those of directories are before those of sockets.
-    pub fn add(&mut self, generation: Generation, event: Event, now: Time) {
-        let mut event = event;
-        let mut size = len(&event);
-        if size > KEPT_EVENTS_OF_ONE_LEN {
+    pub fn add(&mut self, generation: Generation, mut event: Event, now: Time) {
+        if len(&event) > KEPT_EVENTS_OF_ONE_LEN {
             shorten(&mut event);
-            size = len(&event);
         }
+        let len = len(&event);
         let (mut count, mut first) = (1, now);
-        let mut found = self.find(&event);
-        if let Some(before) = found.repeated.and_then(|at| self.remove(at)) {
+        let is_repeated = |it: &&KeptEvent| it.event.is_repeated_by(&event);
+        let repeated = self.about(subject(&event)).find(is_repeated);
+        let repeated = repeated.map(|it| it.generation);
+        if let Some(before) = repeated.and_then(|it| self.remove(it)) {
             (count, first) = (before.count.saturating_add(1), before.first);
         } else if event.subject().is_some() {
-            while found.count >= KEPT_EVENTS_OF_ONE
-                || (found.count > 0 && found.len + size > KEPT_EVENTS_OF_ONE_LEN)
-            {
-                self.drop_at(found.oldest.unwrap_or_default());
-                found = self.find(&event);
+            while let Some(oldest) = self.oldest_beyond_limit(subject(&event), len) {
+                self.drop(oldest);
             }
         }
+        let of_subject = self.subjects.entry(subject(&event).into()).or_default();
+        of_subject.push(generation);
+        of_subject.sort_unstable();
         let kept = KeptEvent {
             generation,
+            event,
             count,
             first,
             last: now,
-            len: size,
-            event,
+            len,
         };
-        self.insert(kept);
+        self.len += len;
+        self.events.insert(generation, kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
-            self.drop_at(0);
+            let oldest = self.events.keys().next().copied();
+            self.drop(oldest.unwrap_or_default());
         }
     }
 
     /// Returns the events after a generation, oldest first.
     pub fn after(&self, generation: Generation) -> impl Iterator<Item = &KeptEvent> {
-        let start = self
-            .events
-            .partition_point(|it| it.generation <= generation);
-        self.events.range(start..)
+        self.events.range(generation + 1..).map(|(_, kept)| kept)
     }
 
     /// Returns the generation of the newest event that was dropped, and when it happened last, if
@@ -108,48 +98,45 @@ impl EventLog {
         self.events.len()
     }
 
-    /// Returns the events about the subject of this one.
-    fn find(&self, event: &Event) -> Found {
-        let mut found = Found::default();
-        for (at, kept) in self.events.iter().enumerate() {
-            if !is_same(kept.event.subject(), event.subject()) {
-                continue;
-            }
-            found.oldest.get_or_insert(at);
-            found.count += 1;
-            found.len += kept.len;
-            if found.repeated.is_none() && kept.event.is_repeated_by(event) {
-                found.repeated = Some(at);
+    /// Returns the events about a subject, oldest first.
+    fn about(&self, subject: &[u8]) -> impl Iterator<Item = &KeptEvent> {
+        let generations = self.subjects.get(subject).into_iter().flatten();
+        generations.filter_map(|generation| self.events.get(generation))
+    }
+
+    /// Returns the oldest event about a subject if another one of this length exceeds its limits.
+    fn oldest_beyond_limit(&self, subject: &[u8], len: usize) -> Option<Generation> {
+        let oldest = self.about(subject).next()?.generation;
+        let count = self.about(subject).count();
+        let sum: usize = self.about(subject).map(|it| it.len).sum();
+        let is_beyond = count >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN;
+        is_beyond.then_some(oldest)
+    }
+
+    fn remove(&mut self, generation: Generation) -> Option<KeptEvent> {
+        let removed = self.events.remove(&generation)?;
+        self.len -= removed.len;
+        let subject = subject(&removed.event);
+        if let Some(generations) = self.subjects.get_mut(subject) {
+            generations.retain(|it| *it != generation);
+            if generations.is_empty() {
+                self.subjects.remove(subject);
             }
         }
-        found
-    }
-
-    fn insert(&mut self, kept: KeptEvent) {
-        self.len += kept.len;
-        let later = |it: &&KeptEvent| it.generation > kept.generation;
-        let at = self.events.len() - self.events.iter().rev().take_while(later).count();
-        self.events.insert(at, kept);
-    }
-
-    fn remove(&mut self, at: usize) -> Option<KeptEvent> {
-        let removed = self.events.remove(at)?;
-        self.len -= removed.len;
         Some(removed)
     }
 
-    fn drop_at(&mut self, at: usize) {
-        if let Some(dropped) = self.remove(at) {
+    fn drop(&mut self, generation: Generation) {
+        if let Some(dropped) = self.remove(generation) {
             self.dropped = self.dropped.max((dropped.generation, dropped.last));
         }
     }
 }
 
-fn is_same(a: Option<&Arc<Path>>, b: Option<&Arc<Path>>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.as_os_str() == b.as_os_str(),
-        (a, b) => a.is_none() && b.is_none(),
-    }
+/// Returns the octets of the path that an event is about; none if it is about the daemon.
+fn subject(event: &Event) -> &[u8] {
+    let path = event.subject();
+    path.map_or(&[], |path| path.as_os_str().as_encoded_bytes())
 }
 
 /// Returns the memory that an event takes, approximately (octets). What it shares with others
@@ -197,6 +184,7 @@ const BASE: usize = size_of::<KeptEvent>() + size_of::<PluginEvent>();
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
@@ -334,7 +322,7 @@ mod tests {
             .count();
         assert!((1..=KEPT_EVENTS_OF_ONE).contains(&of_long));
         assert!(shown(&log).iter().any(|it| it == "Up /r/0 x1"));
-        let sum: usize = log.events.iter().map(|kept| kept.len).sum();
+        let sum: usize = log.events.values().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
     }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::event_log::KeptEvent;
 use super::view::View;
@@ -261,79 +262,43 @@ pub(crate) struct Change<R> {
     pub(crate) record: Option<R>,
 }
 
-/// The status of the daemon.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StatusEntry<'a> {
-    version: &'static str,
-    pid: u32,
-    start_time: String,
-    uptime_seconds: u64,
-    mode: &'static str,
-    instance: &'a str,
-    generation: Generation,
-    directories: Vec<DirectoryEntry<'a>>,
-    /// The number of records in each state.
-    plugins: BTreeMap<&'static str, usize>,
-    sockets: usize,
-    limits: Vec<UsageEntry>,
-    longest_turn_microseconds: u64,
-}
-
-#[derive(Serialize)]
-struct DirectoryEntry<'a> {
-    path: Text<'a>,
-    state: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    problem: String,
-}
-
-#[derive(Serialize)]
-struct UsageEntry {
-    name: &'static str,
-    used: usize,
-    limit: usize,
-}
-
-impl<'a> StatusEntry<'a> {
-    /// Returns the status of the daemon with that number of clients.
-    pub(super) fn new(view: &View<'a>, clients: usize) -> Self {
-        let daemon = view.daemon;
-        let mut plugins = BTreeMap::new();
-        for record in view.manager.records().iter() {
-            *plugins.entry(record.state.name()).or_default() += 1;
-        }
-        let directories = view.watch.directories().map(|directory| DirectoryEntry {
-            path: directory.path.to_string_lossy(),
-            state: directory.state.name(),
-            problem: directory
-                .problem
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-        });
-        let usage = view.manager.records().usage().into_iter();
-        let usage = usage.map(|usage| (usage.name, usage.used, usage.limit));
-        let limits = usage.chain([("clients", clients, API_CLIENTS)]);
-        let limits = limits.map(|(name, used, limit)| UsageEntry { name, used, limit });
-        let mode = match daemon.mode {
-            Mode::Register => "register",
-            Mode::Observe => "observe",
-        };
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            pid: daemon.pid,
-            start_time: view.time(daemon.started),
-            uptime_seconds: view.now.saturating_since(daemon.started).as_secs(),
-            mode,
-            instance: &daemon.instance,
-            generation: view.manager.generation(),
-            directories: directories.collect(),
-            sockets: plugins.values().sum(),
-            plugins,
-            limits: limits.collect(),
-            longest_turn_microseconds: time::micros(view.longest_turn),
-        }
+/// Returns the status of the daemon with that number of clients.
+pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
+    let daemon = view.daemon;
+    let mut plugins = BTreeMap::<_, usize>::new();
+    for record in view.manager.records().iter() {
+        *plugins.entry(record.state.name()).or_default() += 1;
     }
+    let directories = view.watch.directories().map(|directory| {
+        let path = directory.path.to_string_lossy();
+        let mut entry = json!({ "path": path, "state": directory.state.name() });
+        if let Some(problem) = directory.problem {
+            entry["problem"] = problem.to_string().into();
+        }
+        entry
+    });
+    let usage = view.manager.records().usage().into_iter();
+    let usage = usage.map(|usage| (usage.name, usage.used, usage.limit));
+    let limits = usage.chain([("clients", clients, API_CLIENTS)]);
+    let limits = limits.map(|it| json!({ "name": it.0, "used": it.1, "limit": it.2 }));
+    let mode = match daemon.mode {
+        Mode::Register => "register",
+        Mode::Observe => "observe",
+    };
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": daemon.pid,
+        "startTime": view.time(daemon.started),
+        "uptimeSeconds": view.now.saturating_since(daemon.started).as_secs(),
+        "mode": mode,
+        "instance": daemon.instance,
+        "generation": view.manager.generation(),
+        "directories": directories.collect::<Value>(),
+        "sockets": plugins.values().sum::<usize>(),
+        "plugins": plugins,
+        "limits": limits.collect::<Value>(),
+        "longestTurnMicroseconds": time::micros(view.longest_turn),
+    })
 }
 
 #[cfg(test)]
@@ -344,7 +309,6 @@ mod tests {
     use std::time::Duration;
 
     use prost::Message as _;
-    use serde_json::Value;
 
     use super::*;
     use crate::api::{Counters, Daemon, EventLog};

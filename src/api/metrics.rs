@@ -4,6 +4,7 @@
 //! rendered, and counters are those of [`Counters`], so nothing is kept between two responses. The
 //! number of series is bounded by the number of sockets and by that of the rows of each table.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::counters::{Counters, OTHER, Table, UNKNOWN, type_of};
@@ -31,34 +32,20 @@ pub struct Sources<'a> {
 /// Returns the metrics as text.
 pub fn render(sources: &Sources<'_>) -> Vec<u8> {
     let mut samples = Samples::default();
-    for metric in METRICS {
-        samples.begin(metric.name, metric.kind, metric.help);
-        (metric.value)(sources, &mut samples);
+    for (name, kind, help, value) in METRICS {
+        samples.begin(name, kind, help);
+        value(sources, &mut samples);
     }
     samples.text
 }
 
-/// A metric.
-struct Metric {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: fn(&Sources<'_>, &mut Samples),
-}
-
-const fn row(
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    value: fn(&Sources<'_>, &mut Samples),
-) -> Metric {
-    Metric {
-        name,
-        kind,
-        help,
-        value,
-    }
-}
+/// A metric: its name, kind and help, and the function that appends its samples.
+type Metric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Sources<'_>, &mut Samples),
+);
 
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
@@ -66,73 +53,73 @@ const HISTOGRAM: &str = "histogram";
 
 /// The metrics. Those of the process are named as Prometheus client libraries name them.
 const METRICS: &[Metric] = &[
-    row(
+    (
         "plugin_manager_total_plugins",
         GAUGE,
         "[ALPHA] Number of plugins in Plugin Manager",
         total_plugins,
     ),
-    row(
+    (
         "plugind_plugins",
         GAUGE,
         "Plugins and sockets by type and state.",
         plugins,
     ),
-    row(
+    (
         "plugind_registrations_total",
         COUNTER,
         "Attempts to register a plugin, by result.",
         |from, to| table(&from.counters.registrations, ["type", "result", ""], to),
     ),
-    row(
+    (
         "plugind_events_total",
         COUNTER,
         "Events, by reason.",
         |from, to| table(&from.counters.events, ["reason", "", ""], to),
     ),
-    row(
+    (
         "plugind_limit_hits_total",
         COUNTER,
         "Times that something had to wait or was refused because of a limit.",
         |from, to| table(&from.counters.limit_hits, ["limit", "", ""], to),
     ),
-    row(
+    (
         "plugind_exec_runs_total",
         COUNTER,
         "Programs of --exec that have ended.",
         |from, to| table(&from.counters.runs, ["type", "action", "result"], to),
     ),
-    row(
+    (
         "plugind_registration_duration_seconds",
         HISTOGRAM,
         "Time from the discovery of a socket to the reply of the registered plugin.",
         |from, to| to.add_histogram(&[], &from.counters.registration_duration),
     ),
-    row(
+    (
         "plugind_exec_duration_seconds",
         HISTOGRAM,
         "Duration of programs of --exec.",
         |from, to| to.add_histogram(&[], &from.counters.run_duration),
     ),
-    row(
+    (
         "plugind_rpc_duration_seconds",
         HISTOGRAM,
         "Duration of unary calls to plugins.",
         calls,
     ),
-    row(
+    (
         "plugind_devices",
         GAUGE,
         "Devices that the current plugin of each resource lists.",
         devices,
     ),
-    row(
+    (
         "plugind_backoff_seconds",
         GAUGE,
         "Pause after the last failed attempt to register a plugin.",
         backoffs,
     ),
-    row(
+    (
         "plugind_rescans_total",
         COUNTER,
         "Requests to read every directory again.",
@@ -143,7 +130,7 @@ const METRICS: &[Metric] = &[
             }
         },
     ),
-    row(
+    (
         "plugind_directory_watched",
         GAUGE,
         "Whether the kernel reports changes of a directory.",
@@ -155,7 +142,7 @@ const METRICS: &[Metric] = &[
             }
         },
     ),
-    row(
+    (
         "plugind_build_info",
         GAUGE,
         "Version of the program.",
@@ -165,13 +152,13 @@ const METRICS: &[Metric] = &[
             to.add(&[("version", version), ("revision", revision)], 1);
         },
     ),
-    row(
+    (
         "plugind_connections",
         GAUGE,
         "Connections to plugins that are dialed or open.",
         |from, to| to.add(&[], from.manager.connections()),
     ),
-    row(
+    (
         "plugind_memory_held_bytes",
         GAUGE,
         "Memory that is held of plugins and counts against the budget.",
@@ -180,7 +167,7 @@ const METRICS: &[Metric] = &[
             to.add(&[], memory.used);
         },
     ),
-    row(
+    (
         "plugind_memory_budget_bytes",
         GAUGE,
         "Memory that may be held of all plugins together.",
@@ -189,43 +176,43 @@ const METRICS: &[Metric] = &[
             to.add(&[], memory.limit);
         },
     ),
-    row(
+    (
         "plugind_loop_turns_total",
         COUNTER,
         "Turns of the loop.",
         |from, to| to.add(&[], from.counters.turns),
     ),
-    row(
+    (
         "process_cpu_seconds_total",
         COUNTER,
         "Total user and system CPU time spent in seconds.",
         |from, to| process(from, to, |facts| Seconds(facts.cpu)),
     ),
-    row(
+    (
         "process_open_fds",
         GAUGE,
         "Number of open file descriptors.",
         |from, to| process(from, to, |facts| facts.open_fds),
     ),
-    row(
+    (
         "process_max_fds",
         GAUGE,
         "Maximum number of open file descriptors.",
         |from, to| process(from, to, |facts| facts.max_fds),
     ),
-    row(
+    (
         "process_resident_memory_bytes",
         GAUGE,
         "Resident memory size in bytes.",
         |from, to| process(from, to, |facts| facts.resident),
     ),
-    row(
+    (
         "process_virtual_memory_bytes",
         GAUGE,
         "Virtual memory size in bytes.",
         |from, to| process(from, to, |facts| facts.virtual_size),
     ),
-    row(
+    (
         "process_start_time_seconds",
         GAUGE,
         "Start time of the process since unix epoch in seconds.",
@@ -248,22 +235,15 @@ fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
 
 fn plugins(from: &Sources<'_>, to: &mut Samples) {
     let types = from.manager.handlers().types().take(MAX_TYPES);
-    let mut rows: Vec<_> = types
-        .map(|kind| (kind, [0_u64; State::ALL.len()]))
-        .collect();
+    let mut rows: BTreeMap<_, _> = types.map(|it| (it, [0; State::ALL.len()])).collect();
     for record in from.manager.records().iter() {
         let known = record.plugin.map(|plugin| type_of(plugin, from.manager));
-        let has_row = |kind| rows.iter().position(|(other, _)| *other == kind);
         let kind = match known {
             None => UNKNOWN,
-            Some(kind) if has_row(kind).is_some() => kind,
+            Some(kind) if rows.contains_key(kind) => kind,
             Some(_) => OTHER,
         };
-        let index = has_row(kind).unwrap_or_else(|| {
-            rows.push((kind, [0; State::ALL.len()]));
-            rows.len() - 1
-        });
-        rows[index].1[record.state as usize] += 1;
+        rows.entry(kind).or_insert([0; State::ALL.len()])[record.state as usize] += 1;
     }
     for (kind, counts) in rows {
         for (state, count) in State::ALL.iter().zip(counts) {
@@ -274,18 +254,16 @@ fn plugins(from: &Sources<'_>, to: &mut Samples) {
 }
 
 /// Appends the counts of a table. A label without a name is not used.
-fn table(table: &Table, names: [&str; 3], to: &mut Samples) {
+fn table(table: &Table<u64>, names: [&str; 3], to: &mut Samples) {
     let used = names.iter().filter(|name| !name.is_empty()).count();
-    for row in table.rows() {
-        let labels = [0, 1, 2].map(|n| (names[n], row.labels[n].as_bytes()));
-        to.add(&labels[..used], row.count);
+    for (labels, count) in &table.0 {
+        let labels = [0, 1, 2].map(|n| (names[n], labels[n].as_bytes()));
+        to.add(&labels[..used], count);
     }
 }
 
 fn calls(from: &Sources<'_>, to: &mut Samples) {
-    let counters = from.counters;
-    for (row, durations) in counters.calls.rows().iter().zip(&counters.call_durations) {
-        let [method, code, _] = &row.labels;
+    for ([method, code, _], durations) in &from.counters.calls.0 {
         let labels = [("method", method.as_bytes()), ("code", code.as_bytes())];
         to.add_histogram(&labels, durations);
     }

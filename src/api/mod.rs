@@ -53,5 +53,5 @@ pub use process::ProcessFacts;
 pub use request::{Method, Request};
 pub use response::{ContentType, Response, Status};
 pub use route::{Call, Change, Selection, route};
-pub use server::{Access, ClientId, Done, Refused, Server};
+pub use server::{Access, ClientId, Server};
 pub use view::{Daemon, View};

@@ -37,14 +37,14 @@ impl Response {
 
     /// Returns a response whose body is a value as JSON, or an error if that is longer than
     /// [`API_BODY`].
-    pub(super) fn json(value: &impl Serialize) -> Self {
+    pub fn json(value: &impl Serialize) -> Self {
         let mut body = Body(Vec::new());
         if escape::write_json(value, &mut body).is_err() {
             let why = "the response is longer than 16 MiB; ask for a part of it";
-            return Self::error(Status::InternalServerError, why);
+            return Self::error(Status::INTERNAL_SERVER_ERROR, why);
         }
         body.0.push(b'\n');
-        Self::new(Status::Ok, ContentType::Json, body.0)
+        Self::new(Status::OK, ContentType::JSON, body.0)
     }
 
     /// Returns a response whose body states an error, as `{"error":"..."}`.
@@ -85,90 +85,63 @@ impl io::Write for Body {
     }
 }
 
-/// The status of a response.
+/// The status of a response: its code with its phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// 200.
-    Ok,
-    /// 400: the request is not valid.
-    BadRequest,
-    /// 403: the client may not do that.
-    Forbidden,
-    /// 404: nothing has that path or name.
-    NotFound,
-    /// 405: the method is not allowed for the target.
-    MethodNotAllowed,
-    /// 408: the request was not complete within 10 s.
-    RequestTimeout,
-    /// 409: the request does not fit the state of a plugin.
-    Conflict,
-    /// 413: the request has a body.
-    ContentTooLarge,
-    /// 422: the configuration is not valid.
-    UnprocessableContent,
-    /// 431: the head of the request is too large.
-    HeaderFieldsTooLarge,
-    /// 500: the response would be too long.
-    InternalServerError,
-    /// 503: there are too many clients, or the daemon is not ready.
-    ServiceUnavailable,
-    /// 505: the request has another version of HTTP.
-    VersionNotSupported,
-}
+pub struct Status(pub &'static str);
 
 impl Status {
-    /// Returns the code with its phrase.
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "200 OK",
-            Self::BadRequest => "400 Bad Request",
-            Self::Forbidden => "403 Forbidden",
-            Self::NotFound => "404 Not Found",
-            Self::MethodNotAllowed => "405 Method Not Allowed",
-            Self::RequestTimeout => "408 Request Timeout",
-            Self::Conflict => "409 Conflict",
-            Self::ContentTooLarge => "413 Content Too Large",
-            Self::UnprocessableContent => "422 Unprocessable Content",
-            Self::HeaderFieldsTooLarge => "431 Request Header Fields Too Large",
-            Self::InternalServerError => "500 Internal Server Error",
-            Self::ServiceUnavailable => "503 Service Unavailable",
-            Self::VersionNotSupported => "505 HTTP Version Not Supported",
-        }
-    }
+    /// 200.
+    pub const OK: Self = Self("200 OK");
+    /// 400: the request is not valid.
+    pub const BAD_REQUEST: Self = Self("400 Bad Request");
+    /// 403: the client may not do that.
+    pub const FORBIDDEN: Self = Self("403 Forbidden");
+    /// 404: nothing has that path or name.
+    pub const NOT_FOUND: Self = Self("404 Not Found");
+    /// 405: the method is not allowed for the target.
+    pub const METHOD_NOT_ALLOWED: Self = Self("405 Method Not Allowed");
+    /// 408: the request was not complete within 10 s.
+    pub const REQUEST_TIMEOUT: Self = Self("408 Request Timeout");
+    /// 409: the request does not fit the state of a plugin.
+    pub const CONFLICT: Self = Self("409 Conflict");
+    /// 413: the request has a body.
+    pub const CONTENT_TOO_LARGE: Self = Self("413 Content Too Large");
+    /// 422: the configuration is not valid.
+    pub const UNPROCESSABLE_CONTENT: Self = Self("422 Unprocessable Content");
+    /// 431: the head of the request is too large.
+    pub const HEADER_FIELDS_TOO_LARGE: Self = Self("431 Request Header Fields Too Large");
+    /// 500: the response would be too long.
+    pub const INTERNAL_SERVER_ERROR: Self = Self("500 Internal Server Error");
+    /// 503: there are too many clients, or the daemon is not ready.
+    pub const SERVICE_UNAVAILABLE: Self = Self("503 Service Unavailable");
+    /// 505: the request has another version of HTTP.
+    pub const VERSION_NOT_SUPPORTED: Self = Self("505 HTTP Version Not Supported");
 }
 
 /// The type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContentType {
-    /// One JSON value, or one in each line.
-    Json,
-    /// Plain text.
-    Text,
-    /// The text format of Prometheus.
-    Metrics,
-}
+pub struct ContentType(&'static str);
 
 impl ContentType {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::Text => "text/plain; charset=utf-8",
-            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
-        }
-    }
+    /// One JSON value, or one in each line.
+    pub const JSON: Self = Self("application/json");
+    /// Plain text.
+    pub const TEXT: Self = Self("text/plain; charset=utf-8");
+    /// The text format of Prometheus.
+    pub const METRICS: Self = Self("text/plain; version=0.0.4; charset=utf-8");
 }
 
 /// Returns the head of a response whose body follows in lines of JSON, until the end of the
 /// connection.
 pub(super) fn stream_head() -> Vec<u8> {
-    head(Status::Ok, ContentType::Json, "")
+    head(Status::OK, ContentType::JSON, "")
 }
 
 /// Returns a head. RFC 9112 §9.3: "A server that does not support persistent connections MUST send
 /// the "close" connection option in every response message that does not have a 1xx
 /// (Informational) status code."
 fn head(status: Status, content_type: ContentType, fields: &str) -> Vec<u8> {
-    let (status, content_type) = (status.text(), content_type.text());
+    let (Status(status), ContentType(content_type)) = (status, content_type);
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{fields}Connection: close\r\n\r\n"
     )
@@ -182,7 +155,7 @@ mod tests {
     #[test]
     fn a_head_names_what_a_client_needs() {
         let mut response =
-            Response::new(Status::MethodNotAllowed, ContentType::Json, vec![b'x'; 3]);
+            Response::new(Status::METHOD_NOT_ALLOWED, ContentType::JSON, vec![b'x'; 3]);
         response.allow = Some("GET, HEAD");
         let wanted = "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\n\
                       Allow: GET, HEAD\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
@@ -196,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_error_is_a_json_object_in_plain_ascii() {
-        let response = Response::error(Status::NotFound, "no \"größe\"\n");
+        let response = Response::error(Status::NOT_FOUND, "no \"größe\"\n");
         let body = String::from_utf8(response.body).expect("the body is text");
         assert_eq!(body, "{\"error\":\"no \\\"gr\\u00f6\\u00dfe\\\"\\n\"}\n");
     }
@@ -204,7 +177,7 @@ mod tests {
     #[test]
     fn a_body_that_is_too_long_is_refused() {
         let refused = Response::json(&vec!["x".repeat(1024); API_BODY / 1024]);
-        assert_eq!(refused.status, Status::InternalServerError);
+        assert_eq!(refused.status, Status::INTERNAL_SERVER_ERROR);
         assert!(refused.body.starts_with(b"{\"error\":"));
     }
 }

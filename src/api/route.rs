@@ -111,7 +111,7 @@ pub fn route(request: &Request) -> Result<Call, Response> {
         _ => {
             let route = ROUTES.iter().find(|(_, of, _)| *of == path);
             let Some((methods, _, call)) = route else {
-                return Err(Response::error(Status::NotFound, "no such path"));
+                return Err(Response::error(Status::NOT_FOUND, "no such path"));
             };
             check_method(methods, request.method)?;
             call(&mut query)?
@@ -135,7 +135,7 @@ const ROUTES: [Route; 13] = [
         Ok(Call::Plugins {
             kind: query.text("type")?,
             name: None,
-            state: query.state("state")?,
+            state: query.parsed("state", "is not a state", |text| State::parse(&text))?,
         })
     }),
     (GET, "/v1/devices", |query| {
@@ -145,12 +145,14 @@ const ROUTES: [Route; 13] = [
     (GET, "/v1/status", |_| Ok(Call::Status)),
     (GET, "/v1/events", |query| {
         Ok(Call::Events {
-            since: query.number("since")?,
-            follow: query.flag("follow")?,
+            since: query.since()?,
+            follow: query
+                .parsed("follow", "is neither 0 nor 1", flag)?
+                .unwrap_or(false),
         })
     }),
     (GET, "/v1/watch", |query| {
-        let since = query.number("since")?;
+        let since = query.since()?;
         Ok(Call::Watch { since })
     }),
     (GET, "/metrics", |_| Ok(Call::Metrics)),
@@ -162,7 +164,9 @@ const ROUTES: [Route; 13] = [
     (POST, "/v1/rescan", |_| Ok(Call::Change(Change::Rescan))),
     (POST, "/v1/reload", |_| Ok(Call::Change(Change::Reload))),
     (POST, "/v1/log", |query| {
-        Ok(Call::Change(Change::Log(query.filter()?)))
+        let filter = query.parsed("filter", "is not UTF-8", Some)?;
+        let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
+        Ok(Call::Change(Change::Log(filter)))
     }),
     (POST, "/v1/forget", |query| {
         Ok(Call::Change(Change::Forget {
@@ -185,7 +189,10 @@ fn check_method(methods: &'static str, method: Method) -> Result<(), Response> {
     if is_allowed {
         return Ok(());
     }
-    let mut refused = Response::error(Status::MethodNotAllowed, "method not allowed for this path");
+    let mut refused = Response::error(
+        Status::METHOD_NOT_ALLOWED,
+        "method not allowed for this path",
+    );
     refused.allow = Some(methods);
     Err(refused)
 }
@@ -234,15 +241,24 @@ impl Query<'_> {
             .ok_or_else(|| invalid(name, "is not percent-encoded"))
     }
 
-    /// Removes a parameter that is text.
-    fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
+    /// Removes a parameter, and parses it; one that cannot be parsed is `wrong`.
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        wrong: &str,
+        parse: impl FnOnce(String) -> Option<T>,
+    ) -> Result<Option<T>, Response> {
         let Some(value) = self.take(name)? else {
             return Ok(None);
         };
-        let text = String::from_utf8(value).ok();
-        let text = text.filter(|text| !text.is_empty());
-        text.map(Some)
-            .ok_or_else(|| invalid(name, "is empty or not UTF-8"))
+        let parsed = String::from_utf8(value).ok().and_then(parse);
+        parsed.map(Some).ok_or_else(|| invalid(name, wrong))
+    }
+
+    /// Removes a parameter that is text.
+    fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
+        let not_empty = |text: String| (!text.is_empty()).then_some(text);
+        self.parsed(name, "is empty or not UTF-8", not_empty)
     }
 
     /// Removes a parameter that has to be there.
@@ -250,43 +266,18 @@ impl Query<'_> {
         self.text(name)?.ok_or_else(|| invalid(name, "is missing"))
     }
 
-    /// Removes the log filter, which may be empty: then the initial one is restored.
-    fn filter(&mut self) -> Result<String, Response> {
-        let filter = self.take("filter")?;
-        let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
-        String::from_utf8(filter).map_err(|_| invalid("filter", "is not UTF-8"))
+    /// Removes the generation after which something is asked for.
+    fn since(&mut self) -> Result<Option<u64>, Response> {
+        self.parsed("since", "is not a number", |text| text.parse().ok())
     }
+}
 
-    /// Removes a parameter that is the name of a state.
-    fn state(&mut self, name: &str) -> Result<Option<State>, Response> {
-        let Some(text) = self.text(name)? else {
-            return Ok(None);
-        };
-        let state = State::parse(&text);
-        state
-            .map(Some)
-            .ok_or_else(|| invalid(name, "is not a state"))
-    }
-
-    /// Removes a parameter that is a number.
-    fn number(&mut self, name: &str) -> Result<Option<u64>, Response> {
-        let Some(text) = self.text(name)? else {
-            return Ok(None);
-        };
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = text.parse().ok().filter(|_| is_number);
-        number
-            .map(Some)
-            .ok_or_else(|| invalid(name, "is not a number"))
-    }
-
-    /// Removes a parameter that is 0 or 1.
-    fn flag(&mut self, name: &str) -> Result<bool, Response> {
-        match self.take(name)?.as_deref() {
-            None | Some(b"0") => Ok(false),
-            Some(b"1") => Ok(true),
-            Some(_) => Err(invalid(name, "is neither 0 nor 1")),
-        }
+/// Parses a parameter that is 0 or 1.
+fn flag(text: String) -> Option<bool> {
+    match &*text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
     }
 }
 
@@ -320,7 +311,7 @@ fn invalid(parameter: &str, why: &str) -> Response {
 }
 
 fn bad(why: &str) -> Response {
-    Response::error(Status::BadRequest, why)
+    Response::error(Status::BAD_REQUEST, why)
 }
 
 #[cfg(test)]
@@ -449,7 +440,7 @@ mod tests {
         ];
         for path in paths {
             let status = refusal(Method::Other, path).status;
-            assert_eq!(status, Status::NotFound, "{path}");
+            assert_eq!(status, Status::NOT_FOUND, "{path}");
         }
     }
 
@@ -464,7 +455,7 @@ mod tests {
         ] {
             for method in [Method::Post, Method::Other] {
                 let refused = refusal(method, path);
-                assert_eq!(refused.status, Status::MethodNotAllowed);
+                assert_eq!(refused.status, Status::METHOD_NOT_ALLOWED);
                 assert_eq!(refused.allow, Some("GET, HEAD"));
             }
         }
@@ -477,7 +468,7 @@ mod tests {
         ] {
             for method in [Method::Get, Method::Head, Method::Other] {
                 let refused = refusal(method, path);
-                assert_eq!(refused.status, Status::MethodNotAllowed);
+                assert_eq!(refused.status, Status::METHOD_NOT_ALLOWED);
                 assert_eq!(refused.allow, Some("POST"));
             }
         }
@@ -497,18 +488,15 @@ mod tests {
                 "/v1/plugins?type=%4g",
                 "parameter type is not percent-encoded",
             ),
-            ("/v1/plugins?state", "parameter state is empty or not UTF-8"),
-            (
-                "/v1/plugins?state=%ff",
-                "parameter state is empty or not UTF-8",
-            ),
+            ("/v1/plugins?state", "parameter state is not a state"),
+            ("/v1/plugins?state=%ff", "parameter state is not a state"),
             ("/v1/plugins?state=x", "parameter state is not a state"),
             ("/v1/plugins/a/%", "the name is not percent-encoded UTF-8"),
             ("/v1/plugins/%ff/a", "the type is not percent-encoded UTF-8"),
             ("/v1/plugins/a/b?x", "unknown parameter x"),
             ("/v1/devices?type=a", "unknown parameter type"),
             ("/v1/devices?name=", "parameter name is empty or not UTF-8"),
-            ("/v1/watch?since=+1", "parameter since is not a number"),
+            ("/v1/watch?since=-1", "parameter since is not a number"),
             (
                 "/v1/watch?since=18446744073709551616",
                 "parameter since is not a number",
@@ -538,7 +526,7 @@ mod tests {
                 let refused = refusal(method, target);
                 assert_eq!(
                     refused,
-                    Response::error(Status::BadRequest, why),
+                    Response::error(Status::BAD_REQUEST, why),
                     "{target}"
                 );
             }

@@ -2,12 +2,10 @@
 //!
 //! Pure. The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
 //! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
-//! [`Server::poll_change`] and reports its outcome with [`Server::answer`].
+//! [`Server::poll_change`] and responds to it with [`Server::answer`].
 //!
 //! After [`API_TURN`] octets, the other clients wait for the next turn, which begins with them. So
 //! many clients that ask for much hold up neither plugins nor other clients.
-
-use serde::Serialize;
 
 use super::answer::answer;
 use super::connection::Connection;
@@ -66,51 +64,11 @@ enum Task {
     Follow(Follower),
 }
 
-/// What a change has done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum Done {
-    /// So many sockets are tried again.
-    Retried(usize),
-    /// So many plugins are deregistered.
-    Forgotten(usize),
-    /// The log has this filter.
-    #[serde(rename = "filter")]
-    Logs(String),
-    /// Every directory was read again.
-    #[serde(untagged)]
-    Rescanned {
-        /// The number of directories.
-        directories: usize,
-        /// The number of sockets that were not known.
-        found: usize,
-        /// The number of sockets that were removed.
-        lost: usize,
-    },
-    /// The configuration was read again.
-    #[serde(untagged)]
-    Reloaded {
-        /// The keys of what has changed and is in force.
-        changed: Vec<String>,
-        /// The keys of what has changed and is in force after a restart.
-        needs_restart: Vec<String>,
-    },
-}
-
-/// The reason why a change is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The status of the response.
-    pub status: Status,
-    /// The reason.
-    pub reason: String,
-}
-
 impl Server {
     /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
     /// connection, which is closed then.
     pub fn busy() -> Vec<u8> {
-        Response::error(Status::ServiceUnavailable, "too many clients").encode(false)
+        Response::error(Status::SERVICE_UNAVAILABLE, "too many clients").encode(false)
     }
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
@@ -199,10 +157,10 @@ impl Server {
     }
 
     /// Responds to the change that the client has asked for. Does nothing if the client has left.
-    pub fn answer(&mut self, id: ClientId, outcome: &Result<Done, Refused>, now: Time) {
+    pub fn answer(&mut self, id: ClientId, response: &Response, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if let Some(Task::Change(None)) = client.task {
-                client.respond(&response_to(outcome), now);
+                client.respond(response, now);
             }
         }
     }
@@ -256,7 +214,7 @@ impl Server {
                 Some(Task::Follow(_)) => client.finish(),
                 Some(Task::Change(_)) => {
                     let stopping = "the daemon is stopping";
-                    client.respond(&Response::error(Status::ServiceUnavailable, stopping), now);
+                    client.respond(&Response::error(Status::SERVICE_UNAVAILABLE, stopping), now);
                 }
                 Some(Task::Answer(_)) | None => {}
             }
@@ -298,12 +256,12 @@ impl Client {
     fn permitted(&self, request: &Request) -> Result<Call, Response> {
         let path = request.target.split('?').next();
         if self.access == Access::Metrics && path.is_none_or(|path| !FOR_METRICS.contains(&path)) {
-            return Err(Response::error(Status::NotFound, "no such path"));
+            return Err(Response::error(Status::NOT_FOUND, "no such path"));
         }
         let call = route(request)?;
         if matches!(call, Call::Change(_)) && self.access != Access::Change {
             let why = "only root and the user of the daemon may change anything";
-            return Err(Response::error(Status::Forbidden, why));
+            return Err(Response::error(Status::FORBIDDEN, why));
         }
         Ok(call)
     }
@@ -355,14 +313,6 @@ impl Client {
     fn finish(&mut self) {
         self.connection.finish();
         self.task = None;
-    }
-}
-
-/// Returns the response to a change.
-fn response_to(outcome: &Result<Done, Refused>) -> Response {
-    match outcome {
-        Ok(done) => Response::json(done),
-        Err(refused) => Response::error(refused.status, &refused.reason),
     }
 }
 

@@ -50,7 +50,7 @@ impl Play {
                 }
             } else {
                 let body = target.as_bytes().to_vec();
-                let response = Response::new(Status::Ok, ContentType::Json, body);
+                let response = Response::new(Status::OK, ContentType::JSON, body);
                 connection.respond(&response, now);
             }
         }
@@ -96,7 +96,7 @@ fn a_request_is_answered_and_nothing_is_read_behind_it() {
     play.serve();
     assert_eq!(play.text(), "200 OK\r\nContent-Length: 2\r\n\r\n/a");
     assert!(play.connection.is_finished());
-    let wanted = Response::new(Status::Ok, ContentType::Json, b"/a".to_vec());
+    let wanted = Response::new(Status::OK, ContentType::JSON, b"/a".to_vec());
     assert_eq!(play.read, wanted.encode(false), "every response ends it");
 }
 
@@ -128,10 +128,6 @@ fn head_has_the_head_of_get_and_no_body() {
             assert!(get.starts_with(&head) && get.len() > head.len());
         }
     }
-    let mut play = Play::with(b"HEAD / HTTP/1.1\r\n\r\n");
-    play.serve();
-    let refused = play.text();
-    assert!(refused.starts_with("400 ") && refused.ends_with("\r\n\r\n"));
 }
 
 #[test]
@@ -244,7 +240,7 @@ fn the_end_of_the_input_and_a_stop_end_a_connection_unless_it_is_answered() {
 #[test]
 fn a_response_without_a_request_is_not_written() {
     let mut play = Play::new();
-    let response = Response::new(Status::Ok, ContentType::Json, Vec::new());
+    let response = Response::new(Status::OK, ContentType::JSON, Vec::new());
     play.connection.respond(&response, play.now);
     assert!(!play.connection.begin_stream(play.now));
     play.connection.send(b"x".to_vec(), play.now);

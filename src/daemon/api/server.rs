@@ -21,14 +21,14 @@ use mio::event::Event;
 use mio::net::UnixStream;
 use mio::{Interest, Registry};
 use nix::unistd::Uid;
+use serde_json::json;
 
 use super::calendar::Calendar;
 use super::exchange::{self, Client};
 use super::listener::Listener;
 use super::ready::Readiness;
 use crate::api::{
-    self, Access, Change, ClientId, Counters, Done, EventLog, Refused, Selection, Server, Status,
-    View,
+    self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
 };
 use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
 use crate::daemon::connection;
@@ -224,8 +224,8 @@ impl Api {
     }
 
     /// Responds to a change.
-    pub(crate) fn answer(&mut self, id: ClientId, outcome: &Result<Done, Refused>, now: Time) {
-        self.server.answer(id, outcome, now);
+    pub(crate) fn answer(&mut self, id: ClientId, response: &Response, now: Time) {
+        self.server.answer(id, response, now);
     }
 
     /// Has a client wait for the rescan with this number.
@@ -241,16 +241,13 @@ impl Api {
             found,
             lost,
         } = result;
-        let done = Ok(Done::Rescanned {
-            directories,
-            found,
-            lost,
-        });
+        let done = json!({ "directories": directories, "found": found, "lost": lost });
+        let response = Response::json(&done);
         let server = &mut self.server;
         self.rescans.retain(|(id, awaited)| {
             let is_over = *awaited <= number;
             if is_over {
-                server.answer(*id, &done, now);
+                server.answer(*id, &response, now);
             }
             !is_over
         });
@@ -266,10 +263,8 @@ impl Api {
         if let Some(reloads) = &mut self.reloads {
             return reloads.push(id);
         }
-        let refused = Err(Refused {
-            status: Status::NotFound,
-            reason: "the plugin manager has no configuration to reload".to_owned(),
-        });
+        let why = "the plugin manager has no configuration to reload";
+        let refused = Response::error(Status::NOT_FOUND, why);
         self.server.answer(id, &refused, now);
     }
 
@@ -279,25 +274,21 @@ impl Api {
     }
 
     /// Responds to the clients that wait for a reload.
-    pub(crate) fn reloaded(&mut self, outcome: &Result<Done, Refused>, now: Time) {
+    pub(crate) fn reloaded(&mut self, response: &Response, now: Time) {
         for id in self.reloads.iter_mut().flat_map(std::mem::take) {
-            self.server.answer(id, outcome, now);
+            self.server.answer(id, response, now);
         }
     }
 
     /// Changes the filter of the log.
-    pub(crate) fn set_filter(&self, filter: String) -> Result<Done, Refused> {
+    pub(crate) fn set_filter(&self, filter: &str) -> Response {
         let Some(log) = self.log else {
-            let reason = "the plugin manager has no access to the log filter".to_owned();
-            let status = Status::NotFound;
-            return Err(Refused { status, reason });
+            let why = "the plugin manager has no access to the log filter";
+            return Response::error(Status::NOT_FOUND, why);
         };
-        match log.set_filter(&filter) {
-            Ok(()) => Ok(Done::Logs(filter)),
-            Err(error) => Err(Refused {
-                status: Status::BadRequest,
-                reason: error.to_string(),
-            }),
+        match log.set_filter(filter) {
+            Ok(()) => Response::json(&json!({ "filter": filter })),
+            Err(error) => Response::error(Status::BAD_REQUEST, &error.to_string()),
         }
     }
 

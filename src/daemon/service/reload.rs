@@ -7,9 +7,10 @@
 use std::mem;
 
 use log::LevelFilter;
+use serde_json::json;
 
 use super::run;
-use crate::api::{Done, Refused, Status};
+use crate::api::{Response, Status};
 use crate::config::DaemonConfig;
 use crate::daemon::Daemon;
 use crate::daemon::Load;
@@ -62,20 +63,15 @@ impl Daemon {
                 }
                 let text = "reloaded the configuration:".to_owned() + &text;
                 let event = EventKind::ConfigReloaded(text);
-                let done = Done::Reloaded {
-                    changed,
-                    needs_restart,
-                };
-                self.plugins.reloaded(event, &Ok(done));
+                let done = json!({ "changed": changed, "needsRestart": needs_restart });
+                self.plugins.reloaded(event, &Response::json(&done));
             }
             Err(problems) => {
                 let text = [REJECTED, &problems.join("; ")].concat();
                 let event = EventKind::ConfigRejected(text);
-                let refused = Refused {
-                    status: Status::UnprocessableContent,
-                    reason: problems.join("\n"),
-                };
-                self.plugins.reloaded(event, &Err(refused));
+                let status = Status::UNPROCESSABLE_CONTENT;
+                let refused = Response::error(status, &problems.join("\n"));
+                self.plugins.reloaded(event, &refused);
             }
         }
         self.service.ready();

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::PluginManager;
-use crate::api::{CLIENTS, Change, ClientId, Done, Refused, Selection, Status};
+use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status};
 use crate::daemon::Logger;
 use crate::daemon::TimeOfDay;
 use crate::daemon::api::server::Sources;
@@ -90,7 +92,7 @@ impl PluginManager {
 
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
     fn change(&mut self, client: ClientId, change: Change, now: Time) {
-        let outcome = match change {
+        let response = match change {
             Change::Rescan => {
                 let number = self.watch.request_rescan();
                 if let Some(api) = &mut self.api {
@@ -107,16 +109,16 @@ impl PluginManager {
             Change::Retry(selection) => self.retry(&selection, now),
             Change::Forget { kind, name } => self.forget(&kind, &name, now),
             Change::Log(filter) => match &self.api {
-                Some(api) => api.set_filter(filter),
+                Some(api) => api.set_filter(&filter),
                 None => return,
             },
         };
         if let Some(api) = &mut self.api {
-            api.answer(client, &outcome, now);
+            api.answer(client, &response, now);
         }
     }
 
-    fn retry(&mut self, selection: &Selection, now: Time) -> Result<Done, Refused> {
+    fn retry(&mut self, selection: &Selection, now: Time) -> Response {
         let is_selected = |record: &Record<'_>| match selection {
             Selection::All => true,
             Selection::Socket(path) => **record.socket == **path,
@@ -127,23 +129,24 @@ impl PluginManager {
         let retried = self.manager.retry(&is_selected, now);
         self.handle_changes(now);
         match retried {
-            None if *selection != Selection::All => Err(Refused {
-                status: Status::NotFound,
-                reason: "no such socket or plugin".to_owned(),
-            }),
-            retried => Ok(Done::Retried(retried.unwrap_or_default())),
+            None if *selection != Selection::All => {
+                Response::error(Status::NOT_FOUND, "no such socket or plugin")
+            }
+            retried => Response::json(&json!({ "retried": retried.unwrap_or_default() })),
         }
     }
 
-    fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<Done, Refused> {
+    fn forget(&mut self, kind: &str, name: &str, now: Time) -> Response {
         let forgotten = self.manager.forget(kind, name, now);
         self.handle_changes(now);
-        forgotten.map(Done::Forgotten).map_err(|error| Refused {
-            status: match error {
-                ForgetError::NotFound => Status::NotFound,
-                ForgetError::NotDown => Status::Conflict,
-            },
-            reason: error.to_string(),
-        })
+        let error = match forgotten {
+            Ok(count) => return Response::json(&json!({ "forgotten": count })),
+            Err(error) => error,
+        };
+        let status = match error {
+            ForgetError::NotFound => Status::NOT_FOUND,
+            ForgetError::NotDown => Status::CONFLICT,
+        };
+        Response::error(status, &error.to_string())
     }
 }

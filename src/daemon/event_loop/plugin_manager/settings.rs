@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{PluginManager, registrations};
-use crate::api::{Done, Refused};
+use crate::api::Response;
 use crate::config::{HandlerConfig, OnDown, PathMap};
 use crate::daemon::SetupError;
 use crate::daemon::api::server::Api;
@@ -101,16 +101,12 @@ impl PluginManager {
     }
 
     /// Emits the event of a reload, and responds to the clients that wait for it.
-    pub(crate) fn reloaded(
-        &mut self,
-        event: manager::event::EventKind,
-        outcome: &Result<Done, Refused>,
-    ) {
+    pub(crate) fn reloaded(&mut self, event: manager::event::EventKind, response: &Response) {
         let now = self.clock.now();
         self.manager.report(event);
         self.handle_changes(now);
         if let Some(api) = &mut self.api {
-            api.reloaded(outcome, now);
+            api.reloaded(response, now);
         }
     }
 }
