@@ -93,6 +93,5 @@
 //! A socket has at most five series: two of `plugin_manager_total_plugins`, two of
 //! `plugind_devices` and one of `plugind_backoff_seconds`.
 //!
-//! A value that is not UTF-8, or that could mislead a terminal, shows these octets as `\xNN`. In
-//! such a value, and in one that contains `\x`, each backslash is doubled, so that no two values
-//! are shown alike.
+//! Values are escaped as in the log: octets that are not UTF-8 as `\xNN`, what could mislead a
+//! terminal as `\n` or `\u{1b}`, and a backslash is doubled, so that no two values are shown alike.

@@ -362,9 +362,9 @@ fn paths_of_any_octets_are_series_of_their_own() {
         "/r/\\xff",
         "/r/\\\\xff",
         "/r/\"",
-        "/r/\n",
         "/r/\\n",
-        "/r/\\x1b[2J",
+        "/r/\\\\n",
+        "/r/\\u{1b}[2J",
     ];
     assert_eq!(paths, wanted.into());
 }

@@ -370,8 +370,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a response that follows changes has a length",
         file: "src/api/response.rs",
-        right: "head(Status::Ok, ContentType::Json, \"\")",
-        wrong: "head(Status::Ok, ContentType::Json, \"Content-Length: 0\\r\\n\")",
+        right: "head(Status::OK, ContentType::JSON, \"\")",
+        wrong: "head(Status::OK, ContentType::JSON, \"Content-Length: 0\\r\\n\")",
         finder: Finder::FuzzTargets,
     },
     Mistake {
