@@ -127,9 +127,8 @@ impl<T: Default> Table<T> {
         let at = known.unwrap_or_else(|| self.0.len().min(MAX_ROWS - 1));
         if at == self.0.len() {
             let is_last = at + 1 == MAX_ROWS;
-            let label = |label| if is_last && label != "" { OTHER } else { label };
-            self.0
-                .push((labels.map(|it| label(it).into()), T::default()));
+            let label = |it: &str| if is_last && !it.is_empty() { OTHER } else { it }.into();
+            self.0.push((labels.map(label), T::default()));
         }
         &mut self.0[at].1
     }

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+use std::str;
 
 use super::request::{Method, Request};
 use super::response::{Response, Status};
@@ -135,7 +136,7 @@ const ROUTES: [Route; 13] = [
         Ok(Call::Plugins {
             kind: query.text("type")?,
             name: None,
-            state: query.parsed("state", "is not a state", |text| State::parse(&text))?,
+            state: query.parsed("state", "is not a state", State::parse)?,
         })
     }),
     (GET, "/v1/devices", |query| {
@@ -164,7 +165,7 @@ const ROUTES: [Route; 13] = [
     (POST, "/v1/rescan", |_| Ok(Call::Change(Change::Rescan))),
     (POST, "/v1/reload", |_| Ok(Call::Change(Change::Reload))),
     (POST, "/v1/log", |query| {
-        let filter = query.parsed("filter", "is not UTF-8", Some)?;
+        let filter = query.parsed("filter", "is not UTF-8", |text| Some(text.to_owned()))?;
         let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
         Ok(Call::Change(Change::Log(filter)))
     }),
@@ -246,18 +247,18 @@ impl Query<'_> {
         &mut self,
         name: &str,
         wrong: &str,
-        parse: impl FnOnce(String) -> Option<T>,
+        parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Response> {
         let Some(value) = self.take(name)? else {
             return Ok(None);
         };
-        let parsed = String::from_utf8(value).ok().and_then(parse);
+        let parsed = str::from_utf8(&value).ok().and_then(parse);
         parsed.map(Some).ok_or_else(|| invalid(name, wrong))
     }
 
     /// Removes a parameter that is text.
     fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
-        let not_empty = |text: String| (!text.is_empty()).then_some(text);
+        let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         self.parsed(name, "is empty or not UTF-8", not_empty)
     }
 
@@ -273,8 +274,8 @@ impl Query<'_> {
 }
 
 /// Parses a parameter that is 0 or 1.
-fn flag(text: String) -> Option<bool> {
-    match &*text {
+fn flag(text: &str) -> Option<bool> {
+    match text {
         "0" => Some(false),
         "1" => Some(true),
         _ => None,
