@@ -166,7 +166,7 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
 }
 
 #[test]
-fn the_memory_that_a_server_says_it_holds_is_what_it_holds_for_its_calls() {
+fn the_memory_that_a_server_says_it_holds_is_what_it_holds() {
     let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc";
     let mut octets = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     octets.extend(Frame::settings(&[]).octets());
@@ -191,7 +191,7 @@ fn the_memory_that_a_server_says_it_holds_is_what_it_holds_for_its_calls() {
 /// A block of 64 KiB is held once while it arrives; beside it are its fields, and each field while
 /// it is decoded.
 #[test]
-fn the_largest_header_blocks_cost_a_small_multiple_of_their_size_and_leave_nothing_behind() {
+fn the_largest_header_blocks_cost_a_multiple_of_their_size() {
     // A literal that Huffman codes expand most: five bits for each `0`.
     let codes = vec![0; 65_000];
     let value = [b"\x88\x00\x01x\xff\xe9\xfa\x03", &codes[..]].concat();

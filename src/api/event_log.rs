@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_in_the_order_of_their_generations_however_they_are_added() {
+    fn events_are_in_the_order_of_their_generations() {
         let mut log = EventLog::default();
         for generation in [1, 5, 2, 3, 6, 4] {
             let event = event(&format!("/r/{generation}"), EventKind::Up);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_longer_than_its_share_is_kept_alone_and_displaces_no_others() {
+    fn an_event_that_is_longer_than_its_share_is_kept_alone() {
         let mut log = EventLog::default();
         log.add(1, event("/r/calm", REGISTERED), Time::ZERO);
         let long = format!("/r/{}", "x".repeat(KEPT_EVENTS_OF_ONE_LEN));

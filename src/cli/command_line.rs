@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_over_the_environment_and_that_is_over_the_file() {
+    fn the_command_line_is_over_the_environment() {
         let on_down = |file: &[u8], environment: &[(&str, &str)], line: &[&str]| {
             let options = combine(file, environment, line).unwrap();
             options.config.manager.on_down.to_string()

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_in_backoff_is_shown_with_its_events_and_the_next_try() {
+    fn a_plugin_in_backoff_is_shown_with_its_events() {
         assert_described(
             &records()[1],
             "\

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_named_as_for_run_and_kubelet_s_is_the_default() {
+    fn directories_are_named_as_for_run() {
         let dirs = |line: &[&str]| parse(line).unwrap().examined.dirs;
         assert_eq!(dirs(&[]), [PathBuf::from(DEFAULT_PLUGINS_DIR)]);
         let named = dirs(&["--root-dir=/a", "--plugins-dir", "/b"]);

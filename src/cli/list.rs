@@ -213,7 +213,7 @@ DevicePlugin/example.com/gpu
     }
 
     #[test]
-    fn the_daemon_is_asked_for_the_type_and_not_for_what_may_not_exist() {
+    fn the_daemon_is_asked_for_the_type() {
         for (line, expected) in [
             (&["list"][..], "/v1/plugins"),
             (&["list", "A b"], "/v1/plugins?type=A%20b"),

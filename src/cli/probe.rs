@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_run_that_decide_what_becomes_of_a_plugin_are_read_the_same() {
+    fn the_options_of_run_about_plugins_are_read_the_same() {
         let (options, _) = parse(&[
             "--root-dir=/data/kubelet",
             "--map-path=/var/lib/kubelet=/data/kubelet",

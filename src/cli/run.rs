@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_down_is_kept_unless_the_user_wants_otherwise() {
+    fn a_plugin_that_is_down_is_kept() {
         let on_down =
             |words: &str| parse(&["--on-down", words]).map(|it| it.config.manager.on_down);
         let after = |millis| Ok(OnDown::Deregister(Duration::from_millis(millis)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_directory_is_spelt_as_kubelet_does_and_stands_beside_others() {
+    fn a_root_directory_is_spelt_as_kubelet_does() {
         let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
         let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);
         assert_eq!(options.config.manager.plugins_dirs, expected);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_enough_and_the_rest_is_what_plugins_of_the_type_say() {
+    fn a_directory_is_enough_and_the_rest_is_usual() {
         let said = |kind| {
             let profile = parse(&["--dir", "/r", "--type", kind]).unwrap();
             let socket = profile.socket.display().to_string();

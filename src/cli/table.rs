@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_as_wide_as_its_widest_cell_and_the_last_one_is_not_filled() {
+    fn a_column_is_as_wide_as_its_widest_cell() {
         let mut table = Table::default();
         push(&mut table, &["NAME", "STATE", "X"]);
         push(&mut table, &["größe", "Up", "y"]);

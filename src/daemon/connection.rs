@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_between_two_pumped_ends_is_answered_and_the_end_of_one_is_told_to_the_other() {
+    fn a_call_between_two_pumped_ends_is_answered() {
         let now = Time::ZERO;
         let (mut ours, theirs) = pair();
         let mut theirs = connection(theirs);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_said_before_it_went_is_read_although_it_hears_nothing_any_more() {
+    fn what_a_peer_said_before_it_went_is_read() {
         let (mut ours, mut theirs) = pair();
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_with_nothing_to_read_is_not_asked_again_before_the_loop_says_so() {
+    fn a_connection_with_nothing_to_read_is_not_asked_again() {
         let (mut ours, mut theirs) = pair();
         ours.set_readable();
         assert!(matches!(ours.read(&mut [0; 8]), Transfer::WouldBlock));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_reported_with_the_last_bytes_is_read_after_them() {
+    fn an_end_that_came_with_the_last_bytes_is_read_after_them() {
         let (mut ours, mut theirs) = pair();
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_hung_up_on_sees_the_final_bytes_and_an_end_and_no_error() {
+    fn a_peer_that_is_hung_up_on_sees_the_final_bytes_and_an_end() {
         for unread in [0, 10, REST, 10 * REST] {
             let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();

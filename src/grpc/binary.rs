@@ -96,7 +96,7 @@ mod tests {
 
     /// RFC 4648 §10.
     #[test]
-    fn the_vectors_of_rfc_4648_are_read_with_and_without_their_padding() {
+    fn the_vectors_of_rfc_4648_are_read_with_any_padding() {
         let vectors = [
             ("", ""),
             ("f", "Zg=="),

@@ -200,7 +200,7 @@ mod tests {
     use crate::http2::Malformed;
 
     #[test]
-    fn every_failure_has_its_code_and_no_two_are_told_in_the_same_words() {
+    fn every_failure_has_its_own_code_and_words() {
         let eof = |written| CallError::Connection {
             error: ConnectionError::Eof {
                 inside_frame: false,

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_above_the_limit_is_refused_on_its_prefix_and_costs_nothing() {
+    fn a_message_above_the_limit_is_refused_on_its_prefix() {
         let mut assembler = Assembler::new(10);
         let mut prefix = &b"\0\xff\xff\xff\xff"[..];
         let too_large = CallError::TooLarge {

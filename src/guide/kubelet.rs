@@ -76,12 +76,12 @@
 //!   Test: `a_link_to_a_socket_counts_under_its_own_path`.
 //! - **R4** A socket that is created or moved in is added; one that is removed is lost. The removal
 //!   of an unknown path changes nothing.
-//!   Tests: `a_socket_that_appears_is_looked_at_and_found_and_is_lost_when_it_vanishes`,
-//!   `a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not`.
+//!   Tests: `a_socket_is_found_when_it_appears_and_lost_when_it_goes`,
+//!   `a_socket_that_is_moved_in_counts`.
 //! - **R5** Another socket under a known path is a new generation: its predecessor is deregistered,
 //!   then it is registered.
 //!   Tests: `another_identity_under_a_known_path_is_found_again`,
-//!   `a_socket_that_is_replaced_is_deregistered_before_its_successor_is_registered`.
+//!   `a_socket_that_is_replaced_is_deregistered`.
 //! - **R6** After a restart of the manager every socket that is found is registered, and its plugin
 //!   notified, again.
 //!   Test: `a_plugin_is_registered_again_after_our_restart`.
@@ -93,7 +93,7 @@
 //! - **R8** A socket has at most one operation at a time; operations on different sockets run side
 //!   by side.
 //!   Tests: `pm11_two_sockets_register_concurrently`,
-//!   `pm12_a_second_register_on_the_same_socket_is_refused_while_the_first_runs`.
+//!   `pm12_a_second_register_on_the_same_socket_is_refused`.
 //! - **R9** After a failure a socket is left alone for its backoff, without jitter.
 //!   Tests: `the_ladder_is_500_ms_doubling_up_to_2_m_2_s`,
 //!   `it_counts_from_the_failure_and_is_gone_after_a_success`.
@@ -103,30 +103,30 @@
 //! - **R10** A refused connection is retried within the time for the dial, because a plugin binds
 //!   its socket a moment before it listens. Here that holds for the first attempt on a socket;
 //!   later attempts dial once and are close together instead (H2). Tests:
-//!   `a_new_socket_is_dialled_with_doubling_pauses_until_the_dial_timeout`,
+//!   `a_new_socket_is_dialled_with_doubling_pauses`,
 //!   `a_socket_that_has_failed_before_is_dialled_once`.
 //! - **R11** If GetInfo fails, the plugin is not notified.
 //!   Test: `a_plugin_that_does_not_say_who_it_is_is_not_told_anything`.
 //! - **R12** The handler is looked up by the exact type, before anything else is checked.
-//!   Tests: `a_handler_is_found_by_the_exact_type_and_the_last_one_added_wins`,
+//!   Tests: `a_handler_is_found_by_the_exact_type`,
 //!   `the_type_is_looked_up_before_the_name_is_checked`.
 //! - **R13** An empty endpoint stands for the registration socket; any other is passed on
 //!   unchanged.
-//!   Test: `an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on`.
+//!   Test: `an_empty_endpoint_means_the_registration_socket`.
 //! - **R14** A plugin that its handler does not validate is notified of that, with the handler's
 //!   reason.
 //!   Test: `a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words`.
 //! - **R15** A plugin enters the actual state before its handler registers it, so that a removal in
 //!   between becomes a deregistration.
-//!   Test: `a_plugin_is_in_the_actual_world_before_its_handler_registers_it`.
+//!   Test: `a_plugin_is_in_the_actual_world`.
 //! - **R16** If the handler cannot register the plugin, the plugin leaves the actual state and is
 //!   notified of the reason; the handler is not asked to deregister it. Here a registration that
 //!   was given up after C12 may have taken hold, and is followed by a deregistration.
-//!   Tests: `a_plugin_that_can_not_be_registered_is_told_so_and_not_deregistered`,
+//!   Tests: `a_plugin_that_can_not_be_registered_is_told_so`,
 //!   `every_state_meets_every_event`.
 //! - **R17** If a plugin cannot be notified of its registration, it leaves the actual state, is
 //!   deregistered, and is tried again with backoff.
-//!   Test: `pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered`.
+//!   Test: `pm23_a_plugin_that_cannot_be_told_is_deregistered`.
 //! - **R18** GetInfo and NotifyRegistrationStatus share one connection. Here it stays open
 //!   afterwards only if the peer process cannot be watched (H12).
 //!   Test: `an_h2_server_is_asked_and_told_on_one_connection`.
@@ -142,7 +142,7 @@
 //! - **R21** For one plugin name a handler is asked to validate, to register and to deregister, in
 //!   this order. kubelet documents that and keeps it for each socket only (H17).
 //!   Test:
-//!   `whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end`.
+//!   `whatever_happens_the_contract_is_kept`.
 //! - **R22** A CSI version has an optional leading `v`, at least two numbers with dots in between,
 //!   no leading zero in the first, and any text after them.
 //!   Tests: `a_version_is_read_as_generously_as_drivers_write_them`,
@@ -169,27 +169,27 @@
 //!   Test: `every_message_replaces_the_whole_set_and_says_what_changed`.
 //! - **R30** When that stream ends, all devices are unhealthy and are kept for C15. kubelet never
 //!   opens it again; here it is opened again with backoff, unless the plugin answers UNIMPLEMENTED.
-//!   Tests: `a_stream_that_ends_is_opened_again_and_its_devices_are_healthy_again`,
-//!   `a_plugin_that_does_not_implement_its_list_is_not_asked_for_it_again`.
+//!   Tests: `a_stream_that_ends_is_opened_again`,
+//!   `a_plugin_without_a_list_is_not_asked_for_it_again`.
 //! - **R31** The first service of a DRA driver's list that is known is the one to call; a list
 //!   without one is refused.
 //!   Tests: `dra2_the_first_service_that_is_known_is_chosen`, `the_driver_s_order_decides`.
 //! - **R32** An endpoint of a DRA driver is registered once; the second registration fails. Here
 //!   that holds while the plugin that has the endpoint is up.
-//!   Tests: `dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new`,
+//!   Tests: `dra8_the_same_endpoint_is_refused`,
 //!   `a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down`.
 //! - **R33** Of several endpoints of a DRA driver, the newest that is connected is used, and the
 //!   older one is its fallback.
-//!   Test: `the_newest_that_is_connected_is_used_and_the_older_one_while_it_is_not`.
+//!   Test: `the_newest_that_is_connected_is_used`.
 //! - **R34** The health of a DRA driver's devices is asked for only if the driver lists that
 //!   service, and UNIMPLEMENTED is final.
-//!   Tests: `health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is`,
-//!   `a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again`.
+//!   Tests: `health_is_asked_for_only_when_it_is_listed`,
+//!   `a_driver_that_does_not_serve_its_health_is_not_asked_again`.
 //! - **R35** Handlers refuse in kubelet's words; a failed call reads as grpc-go prints it.
 //!   Tests: `why_there_is_no_version_is_said_in_kubelet_s_words`,
 //!   `failed_calls_are_shown_as_grpc_go_shows_them`.
 //! - **R36** An endpoint that begins with `@` is an abstract socket.
-//!   Test: `an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found`.
+//!   Test: `an_endpoint_with_an_at_sign_is_an_abstract_socket`.
 //!
 //! ## Device plugins that register by `kubelet.sock`
 //!
@@ -198,8 +198,8 @@
 //! - **R37** The directory is created with mode 0750 if it is missing. At the start the sockets in
 //!   it are removed, and links to sockets, but not in its subdirectories; then `kubelet.sock` is
 //!   created, with the rights that the umask leaves. Plugins that run register again.
-//!   Tests: `rs3_the_start_removes_all_sockets_and_nothing_else_and_then_listens`,
-//!   `a_missing_directory_is_created_without_rights_for_others_and_the_socket_with_the_usual_ones`.
+//!   Tests: `rs3_the_start_removes_all_sockets_and_nothing_else`,
+//!   `a_missing_directory_is_created_without_rights_for_others`.
 //! - **R38** The call checks the version, then the name of the resource, then dials the endpoint,
 //!   then calls GetDevicePluginOptions. What fails first is the reply, with the status UNKNOWN and
 //!   kubelet's words (RS5 to RS8). kubelet appends the endpoint to the directory, whatever it
@@ -207,10 +207,10 @@
 //!   Tests: `a_failure_has_the_code_and_the_words_of_kubelet`,
 //!   `an_endpoint_that_is_not_a_file_name_is_rejected`.
 //! - **R39** An endpoint that does not exist or refuses is dialled again until C6 is over.
-//!   Test: `an_endpoint_that_appears_or_listens_within_ten_seconds_is_soon_enough`.
+//!   Test: `an_endpoint_that_listens_within_ten_seconds_is_soon_enough`.
 //! - **R40** ListAndWatch is called once: at its end, whatever its status, the devices are
 //!   unhealthy, and are kept for C15. To be used again, the plugin has to register again.
-//!   Test: `the_end_of_its_stream_makes_devices_unhealthy_and_after_five_minutes_ends_the_plugin`.
+//!   Test: `the_end_of_its_stream_makes_devices_unhealthy`.
 //!
 //! # Holes that are closed
 //!
@@ -218,14 +218,14 @@
 //!
 //! - **H1** A new plugin waits out the backoff of its predecessor's stale socket, up to two minutes
 //!   after a reboot. Backoff belongs to a socket's [`Identity`], so a new socket starts afresh.
-//!   Test: `a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_built_up`.
+//!   Test: `a_plugin_does_not_wait_out_its_predecessors_backoff`.
 //! - **H2** A socket on which nothing listens costs a dial of 10 s each time, and is tried ever
 //!   more rarely. Here a new one is dialled again for 10 s, after pauses that double from 5 µs to 1
 //!   s. After that each attempt is one dial: after 0.5, 1 and 2 s, then every 3 s for the socket's
 //!   first ten minutes, then after pauses that double again, from 6 s to 122 s. All such sockets
 //!   together are dialled 20 times a second at most.
-//!   Tests: `a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds`,
-//!   `many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn`.
+//!   Tests: `a_plugin_that_listens_late_is_met_within_three_seconds`,
+//!   `many_dead_sockets_are_dialled_20_times_a_second_together`.
 //! - **H3** A plugin waits for the next tick. Readiness reconciles at once.
 //!   Test: `a_plugin_is_registered_at_the_moment_it_is_found`.
 //! - **H4** Each tick compares all sockets with all plugins. Work is proportional to what changed.
@@ -240,11 +240,11 @@
 //! - **H7** A socket that is renamed stays registered under its old path, and a directory that is
 //!   moved loses its watch. Both are followed.
 //!   Tests: `a_socket_that_is_renamed_is_registered_under_its_new_path`,
-//!   `a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path`.
+//!   `a_directory_moved_within_the_tree_takes_its_sockets`.
 //! - **H8** One directory that cannot be watched ends the scan; without inotify the plugin manager
 //!   does not run, silently. Such a directory is reported and scanned each second.
-//!   Tests: `a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one`,
-//!   `without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one`.
+//!   Tests: `a_directory_without_a_watch_is_scanned_on_the_tick`,
+//!   `without_an_inotify_instance_plugins_come_on_the_tick`.
 //! - **H9** A socket that is reported twice is deregistered and registered again. The same identity
 //!   changes nothing.
 //!   Test: `a_double_sighting_does_not_flap_a_registered_plugin`.
@@ -257,57 +257,57 @@
 //!   its first minute it is asked again at the longest backoff, or when the socket or the handlers
 //!   change. A failed registration is tried again, and the plugin notified, with the ordinary
 //!   backoff.
-//!   Tests: `a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_cap_only`,
-//!   `what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does`.
+//!   Tests: `a_plugin_that_is_refused_is_told_once`,
+//!   `what_could_not_be_registered_is_tried_with_backoff`.
 //! - **H12** A killed plugin that leaves its socket behind stays registered, unnoticed. Its process
 //!   is watched, or its connection where the kernel is older than Linux 6.5: the plugin is down,
 //!   and is deregistered if [`OnDown`] asks for that.
-//!   Tests: `a_plugin_whose_process_dies_is_down_at_once_and_stays_registered`,
-//!   `a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when_it_is_back`.
+//!   Tests: `a_plugin_whose_process_dies_is_down_at_once`,
+//!   `a_plugin_that_is_killed_is_down_within_milliseconds`.
 //! - **H13** A predecessor that cleans up late removes its successor's socket. Only the removal of
 //!   the registered identity counts.
-//!   Test: `the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there`.
+//!   Test: `the_removal_of_a_path_concerns_what_is_registered_there`.
 //! - **H14** The authority of the calls is a percent-encoded path, which servers on the h2 crate
 //!   refuse. It is `localhost`.
 //!   Test: `a_request_pleases_every_server`.
 //! - **H15** A handler that never answers keeps its socket for ever. Every step has a deadline and
 //!   can be cancelled.
 //!   Test:
-//!   `a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_else_anything`.
+//!   `a_handler_that_never_answers_costs_only_its_plugin`.
 //! - **H16** With two sockets of one name, the removal of the older one takes the newer
 //!   registration along. Each socket is an instance of its own; the fallback is promoted.
-//!   Tests: `the_older_socket_s_removal_does_not_take_the_newer_one_s_registration`,
+//!   Tests: `the_older_sockets_removal_leaves_the_newer_registration`,
 //!   `the_fallback_is_promoted_when_the_newest_goes`.
 //! - **H17** Questions about one name are ordered for each socket only. They are ordered for each
 //!   name; a question that stays open for 5 s lets the next socket of the name go ahead.
 //!   Tests: `the_contract_is_kept_per_plugin_name_and_not_only_per_socket`,
-//!   `a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_seconds`.
+//!   `an_open_question_holds_up_its_name_for_five_seconds`.
 //! - **H18** A connection that died while the handler was at work fails the notification. A second
 //!   one is dialled, within the same 5 s.
-//!   Test: `a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_registration`.
+//!   Test: `a_plugin_is_told_by_a_second_connection_if_one_dies`.
 //! - **H19** The log reports that sending an error failed although it was sent. Failures are typed
 //!   and name what happened.
-//!   Test: `a_failure_says_what_happened_and_never_that_sending_the_error_failed`.
+//!   Test: `a_failure_says_what_happened`.
 //! - **H20** A socket path of more than 107 bytes fails with an obscure error. It is dialled
 //!   through `/proc/self/fd`.
-//!   Test: `a_path_that_fits_no_socket_address_is_connected_to_all_the_same`.
+//!   Test: `a_path_that_fits_no_socket_address_is_connected_to`.
 //! - **H21** A plugin that disappears while kubelet is not running is never deregistered. With
 //!   `--state-file` it is.
-//!   Test: `a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start`.
+//!   Test: `a_plugin_that_went_while_the_daemon_was_down_is_deregistered`.
 //! - **H22** A plugin whose endpoint is not ready is refused; kubelet's tick hides that most of the
 //!   time. The first call is repeated until 2 s after the socket was first seen.
 //!   Test:
-//!   `a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_registered`.
+//!   `a_driver_that_is_ready_a_moment_later_is_told_once`.
 //! - **H23** Two plugin managers on one directory notify every plugin twice. A second one does not
 //!   start.
 //!   Test: `a_second_daemon_on_one_directory_is_one_line_and_status_1`.
 //! - **H24** A resource that registers again keeps its older connection, too; when that ends, the
 //!   newer plugin is disconnected. The newer plugin replaces the older one, whose end changes
 //!   nothing.
-//!   Test: `the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy`.
+//!   Test: `the_end_of_an_older_plugin_leaves_the_newer_one_healthy`.
 //! - **H25** After a registration that failed, the end of the plugin that was registered before is
 //!   not noticed. A failure leaves that plugin as it was, unless both have one endpoint.
-//!   Test: `the_end_of_a_plugin_is_noticed_after_a_registration_that_failed`.
+//!   Test: `the_end_of_a_plugin_is_noticed_after_a_failure`.
 //!
 //! # kubelet's own tests
 //!
@@ -411,7 +411,7 @@
 //! - **E3** A plugin is registered after a GetInfo that failed.
 //!   Test: `a_plugin_is_registered_after_its_get_info_failed`.
 //! - **E4** A plugin is registered again after a notification that failed.
-//!   Test: `a_plugin_is_deregistered_and_registered_again_after_it_could_not_be_notified`.
+//!   Test: `a_plugin_is_deregistered_and_registered_again`.
 //! - **E5** Registration and service share one socket.
 //!   Test: `registration_and_service_may_have_one_common_socket`.
 //!

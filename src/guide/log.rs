@@ -127,8 +127,8 @@
 //! - `there are more than {count} directories; the rest are ignored` (warn, DirectoryLimited):
 //!   Sockets in further directories are not found. Remove directories that do not belong there.
 //! - `it contains more than {count} names, or {count} that may be sockets; the rest are ignored`
-//!   (warn, DirectoryLimited): Sockets among the other names are not found. Remove files that do not
-//!   belong there, and find the program that creates them.
+//!   (warn, DirectoryLimited): Sockets among the other names are not found. Remove files that do
+//!   not belong there, and find the program that creates them.
 //!
 //! # Sockets and registration
 //!

@@ -34,8 +34,8 @@
 //! `a_directory_that_cannot_be_used_is_one_line_and_status_1`,
 //! `an_answer_that_is_wrong_or_breaks_off_is_status_1`, `wrong_usage_is_status_2`,
 //! `without_a_daemon_the_status_is_3`, `a_followed_daemon_that_is_killed_is_status_3`,
-//! `a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5`,
-//! `when_the_time_is_up_the_status_is_124_and_the_reason_is_named`,
+//! `a_plugin_that_does_not_exist_is_status_4`,
+//! `when_the_time_is_up_the_status_is_124`,
 //! `a_closed_output_is_not_a_failure_and_a_full_one_is`.
 //!
 //! # The configuration
@@ -46,7 +46,7 @@
 //! output of `check-config` is a configuration; its order and its comments may change.
 //!
 //! Tests: `a_file_has_the_options_of_the_command_line`,
-//! `the_command_line_is_over_the_environment_and_that_is_over_the_file`,
+//! `the_command_line_is_over_the_environment`,
 //! `what_is_printed_is_a_configuration_that_means_the_same`,
 //! `what_needs_a_restart_is_named_until_the_restart`.
 //!
@@ -84,7 +84,7 @@
 //! instances cannot be compared.
 //!
 //! Tests: `a_record_has_every_fact_that_is_known`, `a_record_has_what_its_handler_knows`,
-//! `the_devices_of_the_current_plugins_are_listed_by_resource_and_id`, `each_path_is_a_call`,
+//! `the_devices_of_the_current_plugins_are_listed_by_resource`, `each_path_is_a_call`,
 //! `each_change_is_a_post`.
 //!
 //! # Metrics
@@ -146,20 +146,20 @@
 //! more than one word or an option. What the README's section "Programs" promises about order and
 //! repetition stays.
 //!
-//! Tests: `the_program_learns_everything_from_arguments_environment_and_standard_input`,
+//! Tests: `the_program_learns_everything_in_three_ways`,
 //! `names_that_kubernetes_accepts_are_passed_on`,
-//! `a_program_is_told_after_a_restart_that_it_may_know_the_plugin`,
-//! `a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run`,
-//! `programs_agree_with_the_plugins_whenever_the_daemon_was_killed`.
+//! `a_program_is_told_after_a_restart_of_a_known_plugin`,
+//! `a_del_that_cannot_be_started_is_owed_over_a_restart`,
+//! `programs_agree_with_the_plugins_after_each_kill`.
 //!
 //! # Links by name and the API socket
 //!
 //! `by-name/TYPE/NAME.sock` in the run directory is a symbolic link, and names are escaped as
 //! [`operator`](super::operator) describes. The socket is `plugind.sock` in the run directory, with
 //! mode 0660. Further files may be added to the run directory.
-//! Tests: `names_that_are_safe_as_file_names_stand_for_themselves_and_others_are_escaped`,
-//! `a_link_leads_to_the_newest_plugin_of_a_name_and_is_removed_with_the_last_one`,
-//! `the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_stops`.
+//! Tests: `names_that_are_safe_as_file_names_stand_for_themselves`,
+//! `a_link_leads_to_the_newest_plugin_of_a_name`,
+//! `the_default_socket_is_in_the_run_directory_and_is_removed`.
 //!
 //! # The log
 //!
@@ -177,7 +177,7 @@
 //! `the_first_line_names_version_process_and_options`,
 //! `the_subject_is_what_comes_before_the_first_colon_and_blank`,
 //! `a_line_of_json_is_one_object_whatever_a_plugin_is_called`,
-//! `the_journal_gets_priorities_and_no_time_if_standard_error_leads_there`.
+//! `the_journal_gets_priorities_and_no_time`.
 //!
 //! # The service manager
 //!
@@ -187,7 +187,7 @@
 //! Tests: `readiness_status_reload_and_stop_are_notified_in_this_order`,
 //! `signs_of_life_are_sent_when_they_are_asked_of_this_process`,
 //! `a_socket_for_the_api_replaces_ours_and_stays_as_it_is`,
-//! `a_socket_for_metrics_serves_them_whatever_its_family_and_nothing_else`.
+//! `a_socket_for_metrics_serves_them_whatever_its_family`.
 //!
 //! # The state file, upgrade and downgrade
 //!
@@ -206,7 +206,7 @@
 //!   a plugin that disappeared in between is not deregistered then. A version skips keys that it
 //!   does not know.
 //!   Tests: `a_foreign_or_stale_file_is_refused`,
-//!   `a_state_file_that_is_torn_or_that_others_may_write_never_stops_the_start`.
+//!   `a_state_file_that_is_torn_never_stops_the_start`.
 //! - **A running binary** is replaced by another file of its name (`cp --remove-destination`). The
 //!   daemon keeps the old file until it is restarted.
 //!

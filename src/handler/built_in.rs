@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_has_its_handler_and_what_a_dry_run_leaves_out_of_it() {
+    fn each_type_has_its_handler_also_in_a_dry_run() {
         let types = [&DEFAULT_TYPES[..], &["Toaster"]].concat();
         let types: Vec<String> = types.into_iter().map(str::to_owned).collect();
         let (table, _) = built_in(&types, UnknownTypes::Reject);
@@ -183,7 +183,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_type_keeps_its_handler_unless_its_own_configuration_changes() {
+    fn a_type_keeps_its_handler() {
         use UnknownTypes::{Accept, Ignore, Reject};
         let steps = [
             config(&["CSIPlugin", "A", "A"], Reject, &[]),

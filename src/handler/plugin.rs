@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_a_name_stand_in_a_row_and_who_is_not_there_has_a_place() {
+    fn those_of_a_name_stand_in_a_row() {
         let sorted = ["b", "d", "d", "d", "f"];
         let range_of_name = |name| range_of_name(&sorted, |it| it.cmp(&name));
         assert_eq!(
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_with_too_many_versions_or_a_version_too_long_is_refused() {
+    fn a_plugin_with_too_many_or_too_long_versions_is_refused() {
         let with = |versions: Vec<String>| {
             let info = PluginInfo {
                 supported_versions: versions,

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
+    fn a_connection_that_is_cut_is_dialled_again_at_once() {
         let short = Duration::from_millis(1);
         let doubled = [0, 500, 1000, 2000, 4000, 8000];
         assert_eq!(pauses_of_connection(short), doubled);

@@ -37,7 +37,7 @@ mod tests {
     use crate::proto::v1beta1::ListAndWatchResponse;
 
     #[test]
-    fn a_reply_that_cannot_be_decoded_or_is_too_large_is_refused_in_grpc_go_s_words() {
+    fn a_reply_that_is_wrong_is_refused_in_grpc_go_s_words() {
         let refused = |reply: Vec<u8>| {
             let message = read::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(reply), 4);
             message.expect_err("it is refused").as_str().to_owned()

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn csi3_a_driver_is_absent_then_set_then_present_then_deleted_then_absent() {
+    fn csi3_a_driver_is_absent_then_set_then_present_then_deleted() {
         let store = Store::default();
         assert_eq!(numbers(&store, "a"), [0; 0]);
         store.set(Known(plugin("/r/a"), 1));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_a_name_is_the_one_to_use_until_another_is_promoted() {
+    fn the_newest_of_a_name_is_the_one_to_use() {
         let store = Store::default();
         store.set(Known(named("b", "/r/d"), 4));
         for (socket, known) in [("/r/a", 1), ("/r/b", 2), ("/r/c", 3)] {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_shows_what_the_handler_changes_and_what_was_seen_stays_as_it_was() {
+    fn a_clone_shows_what_the_handler_changes() {
         let store = Store::default();
         let reader = store.clone();
         store.set(Known(plugin("/r/a"), 1));

@@ -145,7 +145,7 @@ mod tests {
     use crate::handler::AcceptHandler;
 
     #[test]
-    fn a_handler_is_found_by_the_exact_type_and_the_last_one_added_wins() {
+    fn a_handler_is_found_by_the_exact_type() {
         let mut table = HandlerTable::new();
         table.add(["CSIPlugin", "DRAPlugin"], AcceptHandler::default());
         table.add(["DRAPlugin"], AcceptHandler::default());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_of_unknown_types_are_refused_unless_it_is_said_what_becomes_of_them() {
+    fn plugins_of_unknown_types_are_refused() {
         let mut table = HandlerTable::new();
         let csi = table.add(["CSIPlugin"], AcceptHandler::default());
         let generic = table.add(["Toaster"], AcceptHandler::default());

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_string_of_the_shortest_and_the_longest_codes_is_decoded() {
+    fn a_string_of_the_shortest_and_longest_codes_is_decoded() {
         let symbols: Vec<usize> = (0..1000).map(|i| usize::from(b"0\n"[i % 2])).collect();
         let octets: Vec<u8> = (0..1000).map(|i| b"0\n"[i % 2]).collect();
         assert_eq!(decoded(&encode(&symbols, '1')), Ok(octets));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_the_prefix_is_ignored_when_read_and_kept_when_written() {
+    fn what_is_above_the_prefix_is_ignored_when_read() {
         assert_eq!(decode_all(&[0b1110_1010], 5), Ok(10));
         let mut out = Vec::new();
         encode(31, 5, 0b0010_0000, &mut out);

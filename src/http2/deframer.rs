@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_16384_octets_is_taken_and_one_more_octet_is_refused_on_the_head_alone() {
+    fn a_frame_of_16384_octets_is_taken() {
         let mut deframer = Deframer::default();
         let octets = frame(16_384);
         let mut fed = 0;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_room_while_a_complete_frame_waits_in_a_full_buffer() {
+    fn there_is_no_room_while_a_frame_waits_in_a_full_buffer() {
         let mut deframer = Deframer::default();
         let many = frame(91).repeat(20);
         assert_eq!(feed(&mut deframer, &many), INITIAL);

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_its_method_scheme_and_path_once_each_and_no_status() {
+    fn a_request_has_its_method_scheme_and_path_once_each() {
         let request = |block: &[Field<'_>]| section(block).0.check_request();
         let post: [Field<'_>; 4] = [
             (":method", b"POST"),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connect_request_has_an_authority_and_neither_scheme_nor_path() {
+    fn a_connect_request_has_an_authority() {
         let request = |block: &[Field<'_>]| section(block).0.check_request();
         let connect: [Field<'_>; 2] = [(":method", b"CONNECT"), (":authority", b"a:1")];
         assert_eq!(request(&connect), Ok(()));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_fields_is_that_of_their_octets_and_of_where_each_ends() {
+    fn the_memory_of_fields_is_that_of_their_octets_and_ends() {
         let mut fields = Fields::default();
         assert_eq!(fields.mem_used(), 0);
         fields.begin(0);
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_large_header_list_is_given_back_and_that_of_an_ordinary_one_is_kept() {
+    fn the_memory_of_a_large_header_list_is_given_back() {
         for (value, is_kept) in [(100, true), (20_000, false)] {
             let (mut section, mut fields) = (Section::default(), Fields::default());
             fields.begin(value);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_101st_request_taken_back_is_one_too_many_unless_some_are_answered() {
+    fn the_101st_request_taken_back_is_one_too_many() {
         let mut flood = FloodGuard::default();
         for _ in 0..100 {
             flood.progress();

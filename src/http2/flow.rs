@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_octet_of_the_window_may_come_and_the_one_after_it_not() {
+    fn the_last_octet_of_the_window_may_come_and_no_more() {
         let mut window = ReceiveWindow::new(10);
         assert_eq!(window.receive(10), Ok(()));
         assert_eq!(window.receive(1), Err(WindowError::Exceeded));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn releasing_more_than_came_gives_the_peer_no_more_than_the_window() {
+    fn releasing_more_than_came_does_not_grow_the_window() {
         let mut window = ReceiveWindow::new(10);
         window.receive(6).expect("fits");
         assert_eq!(window.release(1000), Some(6));

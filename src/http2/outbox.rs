@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preface_and_settings_come_first_whatever_is_answered_meanwhile() {
+    fn the_preface_and_settings_come_first() {
         let mut outbox = Outbox::new(b"preface", &[(SettingId::ENABLE_PUSH, 0)]);
         answer(&mut outbox, 1);
         let mut expected = b"preface".to_vec();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_ahead_of_queued_data_but_not_into_a_frame_that_is_begun() {
+    fn an_answer_goes_ahead_of_queued_data() {
         let mut outbox = outbox();
         outbox.push(|out| out.extend(data(100)));
         outbox.push(|out| out.extend(data(50)));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_begun_is_finished_even_when_the_rest_is_dropped() {
+    fn a_frame_that_is_begun_is_finished() {
         let mut outbox = outbox();
         outbox.push(|out| out.extend(data(10)));
         outbox.push(|out| out.extend(data(10)));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_begins_with_24_octets_and_settings_however_they_are_cut() {
+    fn a_client_begins_with_24_octets_and_settings() {
         let preface = [CLIENT_PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
         for cut in 0..preface.len() {
             assert_eq!(detect_client(&preface[..cut], false), Ok(None));

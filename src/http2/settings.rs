@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_out_of_its_range_is_a_connection_error_and_its_neighbour_is_not() {
+    fn a_value_out_of_its_range_is_a_connection_error() {
         let out_of_range = |id: SettingId, value| Err(Violation::SettingValue { id: id.0, value });
         let cases = [
             (SettingId::ENABLE_PUSH, 0, Ok(())),

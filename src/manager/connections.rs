@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_fit_into_29_bits_and_one_in_use_is_skipped_when_they_begin_again() {
+    fn numbers_fit_into_29_bits_and_one_in_use_is_skipped() {
         let mut connections = Connections::default();
         let held = connections.add(Owner::Operation(SocketId(1)));
         connections.last = ConnectionId(ConnectionId::MAX - 1);

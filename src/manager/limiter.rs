@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_waits_for_its_peer_passes_its_permit_on_to_a_socket_in_the_queue() {
+    fn an_operation_that_waits_for_its_peer_passes_its_permit_on() {
         let mut limiter = held(SOFT_OPERATION_LIMIT);
         assert_eq!(limiter.next_release(), None, "none is wanted");
         enqueue(&mut limiter, 'a');
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_sockets_are_ready_than_there_is_room_for_their_connections() {
+    fn no_more_sockets_are_ready_than_there_is_room_for() {
         let mut limiter = held(SOFT_OPERATION_LIMIT - 3);
         for name in ['a', 'b', 'c'] {
             enqueue(&mut limiter, name);

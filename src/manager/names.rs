@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_plugin_is_current_and_the_one_before_it_is_promoted_when_it_goes() {
+    fn the_newest_plugin_is_current_and_the_older_one_promoted() {
         let (old, new) = (plugin("K", "a", "/old"), plugin("K", "a", "/new"));
         let mut names = Names::default();
         assert_eq!(add(&mut names, &old, 1), None);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_has_one_holder_and_blocked_sockets_are_returned_when_it_goes_or_is_down() {
+    fn an_endpoint_has_one_holder_and_blocked_sockets_return() {
         let a = plugin("K", "a", "/p/a.sock");
         let mut names = Names::default();
         add(&mut names, &a, 1);

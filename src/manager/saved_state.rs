@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_never_longer_than_what_is_read_and_the_longest_entries_are_left_out() {
+    fn a_file_is_never_longer_than_what_is_read() {
         let large = (0..60).map(|n| saved(&format!("large-{n}"), 25 * 1024));
         let usual = (0..100).map(|n| saved(&format!("usual-{n}"), 100));
         let mut state = SavedState {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_with_the_longest_paths_and_a_usual_name_has_its_share() {
+    fn a_plugin_with_the_longest_paths_has_its_share() {
         let honest = Plugin {
             kind: "DevicePlugin".into(),
             name: "n".repeat(253),

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_plugin_s_own_registration_has_the_field_numbers_of_kubelet() {
+    fn a_device_plugin_registration_has_kubelets_field_numbers() {
         let request = RegisterRequest {
             version: "v".to_owned(),
             endpoint: "e".to_owned(),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_methods_of_the_endpoints_have_the_paths_that_plugins_serve() {
+    fn the_methods_of_the_endpoints_have_the_paths_of_plugins() {
         let paths = [
             (identity::GET_PLUGIN_INFO, "/csi.v1.Identity/GetPluginInfo"),
             (node::NODE_GET_INFO, "/csi.v1.Node/NodeGetInfo"),

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acceptable_request_becomes_a_plugin_with_a_socket_in_the_directory() {
+    fn an_acceptable_request_becomes_a_plugin_with_a_socket() {
         let plugin = plugin("v1beta1", "gdp-dg==-1.sock", "example.com/gpu").unwrap();
         let key = (&*plugin.kind, &*plugin.name);
         assert_eq!(key, ("DevicePlugin", "example.com/gpu"));

@@ -234,7 +234,7 @@ fn a_client_has_one_call_in_progress_and_few_that_wait() {
 }
 
 #[test]
-fn a_call_whose_client_has_gone_is_not_answered_and_its_place_is_free() {
+fn a_call_whose_client_has_gone_is_not_answered() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
@@ -270,7 +270,7 @@ fn an_idle_client_is_closed_for_one_that_waits() {
 }
 
 #[test]
-fn a_client_that_has_sent_a_part_of_a_call_is_closed_for_one_that_waits() {
+fn a_client_with_a_part_of_a_call_makes_room_for_another() {
     let mut node = Node::new();
     for _ in 0..MAX_REGISTRATIONS {
         node.connect();
@@ -290,7 +290,7 @@ fn a_client_that_has_sent_a_part_of_a_call_is_closed_for_one_that_waits() {
 }
 
 #[test]
-fn the_process_with_the_most_clients_makes_room_and_an_only_client_has_time_to_call() {
+fn the_process_with_the_most_clients_makes_room() {
     let mut node = Node::new();
     let only = node.connect_from(1);
     for _ in 1..MAX_REGISTRATIONS {
@@ -320,7 +320,7 @@ fn the_process_with_the_most_clients_makes_room_and_an_only_client_has_time_to_c
 }
 
 #[test]
-fn if_all_clients_call_the_first_whose_call_ends_makes_room_whatever_else_it_wants() {
+fn if_all_clients_call_the_first_whose_call_ends_makes_room() {
     let mut node = Node::new();
     for _ in 0..MAX_REGISTRATIONS {
         node.connect();

@@ -199,7 +199,7 @@ fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
 }
 
 #[test]
-fn a_service_with_a_socket_of_its_own_is_there_before_its_registration() {
+fn a_service_with_a_socket_of_its_own_is_there() {
     let at = |endpoint: Option<&str>| {
         let endpoint = endpoint.map(str::to_owned);
         let kind = profile("CSIPlugin");
@@ -216,7 +216,7 @@ fn a_service_with_a_socket_of_its_own_is_there_before_its_registration() {
 }
 
 #[test]
-fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to_and_then_says_it() {
+fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to() {
     let mut life = Life::of(&faulty(
         "CSIPlugin",
         Faults {
@@ -300,7 +300,7 @@ fn every_answer_comes_when_its_delay_is_over_and_not_before() {
 }
 
 #[test]
-fn a_caller_that_does_not_wait_long_enough_gets_nothing_and_is_named() {
+fn a_caller_that_does_not_wait_long_enough_gets_nothing() {
     let mut life = Life::of(&faulty(
         "CSIPlugin",
         Faults {
@@ -337,7 +337,7 @@ fn a_csi_driver_describes_its_node_and_itself() {
 }
 
 #[test]
-fn a_device_plugin_lists_its_devices_now_and_whenever_one_changes() {
+fn a_device_plugin_lists_its_devices_now() {
     let mut life = Life::of(&profile("DevicePlugin"));
     let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
     let options: DevicePluginOptions = life.ask(method, &Empty {}).expect("options");
@@ -423,7 +423,7 @@ fn devices_may_change_by_themselves() {
 }
 
 #[test]
-fn a_dra_driver_tells_the_health_of_its_devices_under_either_name() {
+fn a_dra_driver_tells_the_health_under_either_name() {
     for method in [
         dra_resource_health::NODE_WATCH_RESOURCES,
         "/v1.DRAResourceHealth/NodeWatchResources",
@@ -457,7 +457,7 @@ fn a_plugin_without_devices_breaks_none() {
 }
 
 #[test]
-fn a_device_plugin_has_an_answer_for_each_container_and_prefers_no_device() {
+fn a_device_plugin_has_an_answer_for_each_container() {
     let mut life = Life::of(&profile("DevicePlugin"));
     for containers in [0, 1, 1_000] {
         let container_requests = vec![ContainerAllocateRequest {}; containers];

@@ -207,7 +207,7 @@ fn sockets_that_were_there_before_the_start_are_found() {
 }
 
 #[test]
-fn a_socket_that_appears_is_looked_at_and_found_and_is_lost_when_it_vanishes() {
+fn a_socket_is_found_when_it_appears_and_lost_when_it_goes() {
     let mut t = Timeline::scanned(&[]);
     t.appeared(1, "a");
     t.expect(&["examine /p/a"]);
@@ -308,7 +308,7 @@ fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
 }
 
 #[test]
-fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
+fn a_directory_moved_within_the_tree_takes_its_sockets() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok("/p/old", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/old", "found /p/old/a #1"]);
@@ -324,7 +324,7 @@ fn a_directory_moved_within_the_tree_takes_its_sockets_to_the_new_path() {
 }
 
 #[test]
-fn a_directory_seen_at_its_new_path_before_its_move_is_reported_is_scanned_there_again() {
+fn a_directory_seen_before_its_move_is_reported_is_scanned() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok(
         "/p/old",
@@ -376,7 +376,7 @@ fn a_directory_seen_at_its_new_path_before_its_move_is_reported_is_scanned_there
 }
 
 #[test]
-fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned_and_no_other() {
+fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned() {
     let mut timeline = Timeline::on(&["/p", "/q"]);
     timeline.expect(&["create and scan /p", "create and scan /q"]);
     timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);

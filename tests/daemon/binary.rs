@@ -34,9 +34,9 @@ older_kernels! {
     ];
     without_inotify: Inotify [];
     without_proc: Proc [
-        "a_state_file_that_can_never_be_written_is_one_line_and_status_1":
+        "a_state_file_that_can_never_be_written_is_one_line":
             "the state file is not used without a boot ID",
-        "a_state_file_that_others_could_replace_is_one_line_and_status_1":
+        "a_state_file_that_others_could_replace_is_one_line":
             "the state file is not used without a boot ID",
         "what_was_not_undone_is_a_warning": "the state file is not used without a boot ID",
     ];
@@ -71,7 +71,7 @@ fn error_of(output: &Output) -> &str {
 }
 
 #[test]
-fn a_plugin_is_registered_and_deregistered_and_a_signal_ends_the_daemon_without_a_trace() {
+fn a_plugin_is_registered_and_deregistered() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let dir = tempfile::tempdir().unwrap();
         let registry = dir.path().join("created/by/the/daemon");
@@ -93,7 +93,7 @@ fn a_plugin_is_registered_and_deregistered_and_a_signal_ends_the_daemon_without_
 }
 
 #[test]
-fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone() {
+fn a_daemon_with_a_registered_plugin_ends_as_quickly() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let socket = dir.path().join("reg.sock");
@@ -108,7 +108,7 @@ fn a_daemon_with_a_registered_plugin_ends_as_quickly_and_leaves_its_socket_alone
 }
 
 #[test]
-fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
+fn a_state_file_that_can_never_be_written_is_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
     let file = dir.path().join("file");
@@ -137,7 +137,7 @@ fn a_state_file_that_can_never_be_written_is_one_line_and_status_1() {
 }
 
 #[test]
-fn a_state_file_that_others_could_replace_is_one_line_and_status_1() {
+fn a_state_file_that_others_could_replace_is_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let shared = dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
@@ -163,7 +163,7 @@ fn a_state_file_that_others_could_replace_is_one_line_and_status_1() {
 }
 
 #[test]
-fn the_log_of_every_step_names_calls_ignored_sockets_and_a_replaced_socket() {
+fn the_log_of_every_step_names_calls_and_sockets() {
     let dir = tempfile::tempdir().unwrap();
     File::create(dir.path().join("file")).unwrap();
     let _hidden = bind(&dir.path().join(".hidden.sock"));
@@ -214,7 +214,7 @@ fn attempts_are_counted_for_each_socket() {
 }
 
 #[test]
-fn a_socket_on_which_nothing_listens_is_mentioned_within_seconds() {
+fn a_socket_on_which_nothing_listens_is_mentioned_soon() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let _bound = bind(&dir.path().join("reg.sock"));
@@ -310,7 +310,7 @@ fn what_was_not_undone_is_a_warning() {
 }
 
 #[test]
-fn a_socket_whose_times_change_between_bind_and_listen_is_registered() {
+fn a_socket_whose_times_change_before_listen_is_registered() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("reg.sock");
     let bound = bind(&socket);
@@ -330,14 +330,14 @@ fn assert_ends_in_time(daemon: Daemon) {
 }
 
 #[test]
-fn a_signal_ends_the_daemon_while_it_waits_for_somebody_to_listen() {
+fn a_signal_ends_the_daemon_while_it_waits_for_a_listener() {
     let dir = tempfile::tempdir().unwrap();
     let _bound = bind(&dir.path().join("reg.sock"));
     assert_ends_in_time(Daemon::start(dir.path()));
 }
 
 #[test]
-fn a_signal_ends_the_daemon_while_a_plugin_is_asked_who_it_is_or_is_told() {
+fn a_signal_ends_the_daemon_while_a_plugin_is_asked() {
     for method in [
         registration::GET_INFO,
         registration::NOTIFY_REGISTRATION_STATUS,
@@ -352,7 +352,7 @@ fn a_signal_ends_the_daemon_while_a_plugin_is_asked_who_it_is_or_is_told() {
 }
 
 #[test]
-fn a_signal_ends_the_daemon_while_a_plugin_is_left_alone_after_a_failure() {
+fn a_signal_ends_the_daemon_while_a_plugin_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let flaw = Flaw::Refuses(registration::GET_INFO);
@@ -454,7 +454,7 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
 }
 
 #[test]
-fn who_only_observes_tells_a_plugin_nothing_and_disturbs_no_other_daemon() {
+fn who_only_observes_tells_a_plugin_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().as_os_str();
     let mut observer =

@@ -105,7 +105,7 @@ fn a_list_is_the_same_however_its_bytes_arrive() {
 }
 
 #[test]
-fn a_request_is_plain_http_1_0_and_so_the_last_of_its_connection() {
+fn a_request_is_http_1_0_and_the_last_of_its_connection() {
     let daemon = Canned::start([answer(200, "{\"retried\":2}")]);
     let output = ask(&daemon, &["retry", "CSIPlugin/a b"]);
     assert_eq!(output.stdout, b"retried:  2\n");
@@ -362,7 +362,7 @@ fn a_followed_daemon_that_is_killed_is_status_3() {
 }
 
 #[test]
-fn a_plugin_that_does_not_exist_is_status_4_and_one_in_another_state_is_5() {
+fn a_plugin_that_does_not_exist_is_status_4() {
     let none = || answer(404, "{\"error\":\"no such plugin\"}");
     for line in [
         &["retry", "CSIPlugin/a"][..],
@@ -474,7 +474,7 @@ fn waiting_ends_when_the_plugin_is_deregistered() {
 }
 
 #[test]
-fn waiting_continues_over_expired_watches_busy_daemons_and_restarts() {
+fn waiting_continues_over_expired_watches_busy_daemons() {
     let line = ["wait", "--for=registered", "CSIPlugin/a"];
     let plays = vec![
         slow(&(listed("Connecting") + EXPIRED)),
@@ -506,7 +506,7 @@ fn a_daemon_that_starts_later_is_waited_for() {
 }
 
 #[test]
-fn when_the_time_is_up_the_status_is_124_and_the_reason_is_named() {
+fn when_the_time_is_up_the_status_is_124() {
     let registered = ["wait", "--for=registered", "CSIPlugin/a", "--timeout=0s"];
     let missing = Canned::missing();
     assert_fails(
@@ -606,7 +606,7 @@ fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
 }
 
 #[test]
-fn a_terminal_gets_colours_unless_the_environment_turns_them_off() {
+fn a_terminal_gets_colours() {
     for (variable, is_coloured) in [
         (None, true),
         (Some(("NO_COLOR", "")), true),

@@ -209,7 +209,7 @@ fn timer(expiration: Expiration) -> TimerFd {
 }
 
 #[test]
-fn a_plugin_that_goes_after_a_kill_is_deregistered_although_no_state_file_has_it() {
+fn a_plugin_that_goes_after_a_kill_is_deregistered() {
     if !programs_can_be_trusted_or_skip() {
         return;
     }
@@ -241,8 +241,8 @@ fn a_plugin_that_goes_after_a_kill_is_deregistered_although_no_state_file_has_it
 }
 
 #[test]
-fn on_a_full_disk_a_plugin_is_refused_until_there_is_room_and_one_that_goes_is_deregistered() {
-    let name = "crashes::on_a_full_disk_a_plugin_is_refused_until_there_is_room_and_one_that_goes_is_deregistered";
+fn on_a_full_disk_a_plugin_is_refused_until_there_is_room() {
+    let name = "crashes::on_a_full_disk_a_plugin_is_refused_until_there_is_room";
     inside(
         name,
         "mount -t tmpfs -o size=16k,mode=755 none /mnt",
@@ -282,7 +282,7 @@ fn on_a_full_disk_a_plugin_is_refused_until_there_is_room_and_one_that_goes_is_d
 }
 
 #[test]
-fn a_start_waits_for_a_child_of_a_killed_daemon_that_has_no_processor() {
+fn a_start_waits_for_a_child_of_a_killed_daemon() {
     let node = Node::new();
     let Some((held, killed)) = node.start_held() else {
         return;
@@ -305,7 +305,7 @@ fn a_start_waits_for_a_child_of_a_killed_daemon_that_has_no_processor() {
 
 #[test]
 #[ignore = "make full ONLY=crashes"]
-fn programs_agree_with_the_plugins_whenever_the_daemon_was_killed() {
+fn programs_agree_with_the_plugins_after_each_kill() {
     if !programs_can_be_trusted_or_skip() {
         return;
     }

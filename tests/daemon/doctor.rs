@@ -25,24 +25,24 @@ older_kernels! {
     without_openat2: Openat2 [];
     where_a_filter_denies_what_it_does_not_know: Denied [];
     without_inotify: Inotify [
-        "a_node_without_a_problem_has_exit_status_0_and_nothing_is_created": "there is a warning",
-        "a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported":
+        "a_node_without_a_problem_has_exit_status_0": "there is a warning",
+        "a_directory_of_others_or_a_file_or_none_is_reported":
             "there is a warning",
         "limits_that_are_too_low_are_named": "another problem is found first",
     ];
     without_proc: Proc [
-        "a_kubelet_with_the_same_root_is_a_warning_and_one_elsewhere_a_note":
+        "a_kubelet_with_the_same_root_is_a_warning":
             "processes are found in /proc",
         "a_socket_to_which_this_user_may_not_connect_is_a_warning": "the test reads /proc",
         "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
         "limits_that_are_too_low_are_named": "namespaces are made through /proc",
-        "sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none":
+        "sockets_in_the_root_of_another_distribution_are_found":
             "namespaces are made through /proc",
     ];
 }
 
 #[test]
-fn a_node_without_a_problem_has_exit_status_0_and_nothing_is_created() {
+fn a_node_without_a_problem_has_exit_status_0() {
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
 }
 
 #[test]
-fn a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported() {
+fn a_directory_of_others_or_a_file_or_none_is_reported() {
     let place = Place::new();
     fs::set_permissions(&place.dir, Permissions::from_mode(0o777)).unwrap();
     let file = place.home.path().join("file");
@@ -151,9 +151,8 @@ fn a_directory_that_others_can_change_or_that_is_a_file_or_missing_is_reported()
 }
 
 #[test]
-fn sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none() {
-    let name =
-        "doctor::sockets_in_the_root_of_another_distribution_are_found_if_the_named_one_has_none";
+fn sockets_in_the_root_of_another_distribution_are_found() {
+    let name = "doctor::sockets_in_the_root_of_another_distribution_are_found";
     let prepare = "mount -t tmpfs -o mode=755 none /var/lib";
     inside(name, prepare, || {
         let k0s = Path::new("/var/lib/k0s/kubelet/plugins_registry");
@@ -200,7 +199,7 @@ fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
 }
 
 #[test]
-fn a_kubelet_with_the_same_root_is_a_warning_and_one_elsewhere_a_note() {
+fn a_kubelet_with_the_same_root_is_a_warning() {
     let place = Place::new();
     let root = place.home.path().join("root");
     fs::create_dir_all(root.join("plugins_registry")).unwrap();

@@ -67,7 +67,7 @@ fn the_plugin_is_asked_once_who_it_is_and_is_told_nothing() {
 }
 
 #[test]
-fn a_plugin_of_an_unknown_type_would_be_refused_in_kubelet_s_words() {
+fn a_plugin_of_an_unknown_type_would_be_refused() {
     let place = Place::new();
     place.plugin(info("Toaster", "toast.example"));
     let json = place.probe(&["-o", "json"]).json();
@@ -123,7 +123,7 @@ fn a_service_without_registration_is_no_registration_service() {
 }
 
 #[test]
-fn an_answer_that_is_no_plugin_info_is_none_of_a_registration_service() {
+fn an_answer_that_is_no_plugin_info_is_told_apart() {
     let place = Place::new();
     place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
     let probed = place.probe(&[]);
@@ -221,7 +221,7 @@ fn a_peer_that_closes_at_once_may_require_tls() {
 }
 
 #[test]
-fn a_plugin_whose_endpoint_does_not_exist_has_an_outcome_of_its_own() {
+fn a_plugin_whose_endpoint_is_missing_has_its_own_outcome() {
     let place = Place::new();
     for (kind, version) in [
         ("CSIPlugin", "1.0.0"),
@@ -245,7 +245,7 @@ fn a_plugin_whose_endpoint_does_not_exist_has_an_outcome_of_its_own() {
 }
 
 #[test]
-fn an_endpoint_is_connected_to_where_it_is_mapped_to_and_nothing_is_called_there() {
+fn an_endpoint_is_connected_to_where_it_is_mapped_to() {
     let place = Place::new();
     let service = Place::at(place.home.path().join("plugins/service"));
     let calls = service.service(|_| Err(Status(UNIMPLEMENTED.0, "not to be called")));
@@ -338,7 +338,7 @@ fn each_step_is_printed_as_it_is_taken() {
 }
 
 #[test]
-fn every_socket_in_a_directory_is_probed_as_the_daemon_finds_them() {
+fn every_socket_in_a_directory_is_probed_like_the_daemons() {
     let good = Place::new();
     good.plugin(info("CSIPlugin", "good.example"));
     let below = Place::at(good.dir.join("below/deeper"));

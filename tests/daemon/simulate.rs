@@ -37,7 +37,7 @@ fn node() -> (TempDir, Daemon) {
 }
 
 #[test]
-fn a_csi_driver_is_registered_tells_of_its_node_and_is_deregistered_when_it_ends() {
+fn a_csi_driver_is_registered_and_tells_of_its_node() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
     daemon.until_logged(
@@ -125,7 +125,7 @@ fn a_service_may_have_a_socket_of_its_own_and_both_go_together() {
 }
 
 #[test]
-fn a_plugin_that_fails_to_say_who_it_is_is_asked_again_and_registered() {
+fn a_plugin_that_fails_to_say_who_it_is_is_asked_again() {
     let (dir, mut daemon) = node();
     let options = ["--fail-getinfo", "1"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
@@ -136,7 +136,7 @@ fn a_plugin_that_fails_to_say_who_it_is_is_asked_again_and_registered() {
 }
 
 #[test]
-fn a_plugin_that_is_slow_is_registered_and_one_that_is_too_slow_is_given_up() {
+fn a_plugin_that_is_slow_is_registered() {
     let (dir, mut daemon) = node();
     let slow = Simulated::start(dir.path(), "CSIPlugin", "slow", &["--delay", "50ms"]);
     daemon.until_logged(": registered CSIPlugin slow");
@@ -152,7 +152,7 @@ fn a_plugin_that_is_slow_is_registered_and_one_that_is_too_slow_is_given_up() {
 }
 
 #[test]
-fn a_plugin_that_crashes_is_down_and_one_in_its_place_is_registered() {
+fn a_plugin_that_crashes_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let options: [&OsStr; 4] = [
         "--plugins-dir".as_ref(),
@@ -177,7 +177,7 @@ fn a_plugin_that_crashes_is_down_and_one_in_its_place_is_registered() {
 }
 
 #[test]
-fn a_plugin_that_does_not_want_to_be_registered_is_deregistered_and_tried_again() {
+fn a_plugin_that_does_not_want_to_be_registered_is_deregistered() {
     let (dir, mut daemon) = node();
     let options = ["--reject-notify"];
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
@@ -187,7 +187,7 @@ fn a_plugin_that_does_not_want_to_be_registered_is_deregistered_and_tried_again(
 }
 
 #[test]
-fn a_plugin_that_leaves_its_socket_behind_is_down_and_its_successor_takes_the_place() {
+fn a_plugin_that_leaves_its_socket_behind_is_down() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &["--stale"]);
     let socket = plugin.socket().to_owned();
@@ -206,7 +206,7 @@ fn a_plugin_that_leaves_its_socket_behind_is_down_and_its_successor_takes_the_pl
 }
 
 #[tokio::test]
-async fn a_legacy_plugin_registers_itself_and_again_when_kubelet_is_started_again() {
+async fn a_legacy_plugin_registers_itself_and_again() {
     let dir = tempfile::tempdir().unwrap();
     let expected = RegisterRequest {
         version: "v1beta1".to_owned(),
@@ -391,7 +391,7 @@ fn who_speaks_something_else_harms_nobody() {
 }
 
 #[tokio::test]
-async fn an_h2_client_hears_that_a_method_is_unknown_and_is_served_the_others() {
+async fn an_h2_client_hears_that_a_method_is_unknown() {
     let dir = tempfile::tempdir().unwrap();
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
     let mut client = h2_client(plugin.socket()).await;

@@ -15,7 +15,7 @@ use crate::support::process::PATIENCE;
 
 #[test]
 #[ignore = "make full ONLY=soak"]
-fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
+fn plugins_that_come_and_go_leave_nothing_behind() {
     let mut node = Node::start();
     // Each plugin has its own socket: a socket that is renewed again and again is examined less
     // often.
@@ -43,7 +43,7 @@ fn plugins_that_come_and_go_leave_no_descriptor_and_no_memory_behind() {
 
 #[test]
 #[ignore = "make full ONLY=soak"]
-fn plugins_that_come_and_go_leave_a_daemon_no_descriptor_and_no_memory() {
+fn plugins_that_come_and_go_leave_a_daemon_nothing() {
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }

@@ -23,7 +23,7 @@ fn a_call_is_answered_in_memory_and_over_a_socket() {
 }
 
 #[test]
-fn an_answer_is_shown_with_its_fields_its_length_and_its_trailers() {
+fn an_answer_is_shown_with_fields_length_and_trailers() {
     let server = Server::h2(|call: Call| {
         assert_eq!((&*call.path, &*call.message), ("/a", &b"world"[..]));
         call.reply(b"hello, world");

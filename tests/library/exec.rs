@@ -193,7 +193,7 @@ fn a_program_registers_a_plugin_and_hears_when_it_goes() {
 }
 
 #[test]
-fn a_program_is_told_after_a_restart_that_it_may_know_the_plugin() {
+fn a_program_is_told_after_a_restart_of_a_known_plugin() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
@@ -226,7 +226,7 @@ fn a_program_that_fails_silently_is_named_with_its_status() {
 }
 
 #[test]
-fn a_program_that_hangs_is_killed_with_all_it_started_and_holds_nobody_up() {
+fn a_program_that_hangs_is_killed_with_all_it_started() {
     let mut node = Node::start_with(
         r#"[ "$1" = add ] || exit 0
            sleep 1000 & echo $! > $OUT/background
@@ -269,14 +269,14 @@ fn a_reason_is_found_after_two_thousand_empty_lines() {
 }
 
 #[test]
-fn a_program_that_reads_nothing_and_closes_everything_is_no_trouble() {
+fn a_program_that_closes_everything_is_no_trouble() {
     let mut node = Node::start("exec <&- >&- 2>&-; exit 0");
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
 }
 
 #[test]
-fn what_a_program_leaves_behind_keeps_nobody_waiting_and_does_not_stay() {
+fn what_a_program_leaves_behind_keeps_nobody_waiting() {
     let mut node = Node::start("sleep 1000 & echo $! > $OUT/background; exit 0");
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
@@ -326,7 +326,7 @@ fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
 }
 
 #[test]
-fn a_plugin_that_goes_while_its_program_runs_takes_the_program_along() {
+fn a_plugin_that_goes_takes_its_program_along() {
     let mut node = Node::start(
         r#"if [ "$1" = add ]; then echo $$ > $OUT/add; sleep 1000; fi; echo done > $OUT/$1"#,
     );
@@ -356,7 +356,7 @@ fn a_manager_that_ends_leaves_no_program_behind() {
 }
 
 #[test]
-fn a_program_that_is_missing_when_the_plugin_goes_is_run_when_it_is_back() {
+fn a_program_that_was_missing_is_run_when_it_is_back() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
@@ -388,7 +388,7 @@ fn a_program_that_is_missing_until_after_a_restart_is_run_then() {
 }
 
 #[test]
-fn a_plugin_that_goes_after_a_crash_is_deregistered_although_it_was_not_saved() {
+fn a_plugin_that_goes_after_a_crash_is_deregistered() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
@@ -397,7 +397,7 @@ fn a_plugin_that_goes_after_a_crash_is_deregistered_although_it_was_not_saved() 
 }
 
 #[test]
-fn a_plugin_that_cannot_be_saved_is_refused_and_one_that_goes_is_not_kept() {
+fn a_plugin_that_cannot_be_saved_is_refused() {
     let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let before = Plugin::serve_type(&node.registry.path().join("before"), "Hooked", "before");
     assert!(node.until_notified(&before).plugin_registered);

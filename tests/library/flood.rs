@@ -36,7 +36,7 @@ const ENOUGH: usize = 8 << 20;
 const MOST_IN_A_TURN: usize = ENOUGH / 4;
 
 #[test]
-fn a_plugin_that_never_stops_talking_is_heard_for_a_part_of_each_turn_and_holds_up_no_other() {
+fn a_plugin_that_never_stops_talking_has_a_part_of_a_turn() {
     let flood = Server::run(async |listener| {
         let mut connection = accept_h2(&listener).await;
         while let Some(Ok((_, respond))) = connection.accept().await {
@@ -64,7 +64,7 @@ fn a_plugin_that_never_stops_talking_is_heard_for_a_part_of_each_turn_and_holds_
 }
 
 #[test]
-fn messages_of_one_frame_are_all_heard_although_nothing_follows_them() {
+fn messages_of_one_frame_are_all_heard() {
     let server = Server::run(async |listener| {
         let mut connection = accept_h2(&listener).await;
         let mut streams = Vec::new();

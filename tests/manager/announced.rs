@@ -88,7 +88,7 @@ fn state(world: &World, socket: &str) -> Option<State> {
 }
 
 #[test]
-fn a_plugin_that_announces_itself_is_registered_and_answered_and_its_process_watched() {
+fn a_plugin_that_announces_itself_is_registered_and_answered() {
     let world = registered();
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(world.watched_processes(), 1);
@@ -99,7 +99,7 @@ fn a_plugin_that_announces_itself_is_registered_and_answered_and_its_process_wat
 }
 
 #[test]
-fn a_plugin_that_is_refused_is_answered_in_its_handlers_words_and_not_tried_again() {
+fn a_plugin_that_is_refused_is_answered_in_its_handlers_words() {
     let mut world = world_with(&[A]);
     for (id, answers_of_handler, expected) in [
         (1, vec![Answer::no("bad version")], "bad version"),
@@ -121,7 +121,7 @@ fn a_plugin_that_is_refused_is_answered_in_its_handlers_words_and_not_tried_agai
 }
 
 #[test]
-fn an_endpoint_that_appears_or_listens_within_ten_seconds_is_soon_enough() {
+fn an_endpoint_that_listens_within_ten_seconds_is_soon_enough() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);
     world.advance(secs(3));
@@ -134,7 +134,7 @@ fn an_endpoint_that_appears_or_listens_within_ten_seconds_is_soon_enough() {
 }
 
 #[test]
-fn an_endpoint_at_which_nothing_listens_for_ten_seconds_is_refused_in_kubelets_words() {
+fn an_endpoint_at_which_nothing_listens_is_refused() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);
     world.advance(DIAL_TIMEOUT);
@@ -145,7 +145,7 @@ fn an_endpoint_at_which_nothing_listens_for_ten_seconds_is_refused_in_kubelets_w
 }
 
 #[test]
-fn a_plugin_that_announces_itself_again_is_deregistered_and_registered() {
+fn a_plugin_that_announces_itself_again_is_registered_again() {
     let mut world = registered();
     announce(&mut world, 2, A, GPU);
     assert_eq!(answers(&mut world), [(2, Ok(()))]);
@@ -170,7 +170,7 @@ fn rs15_three_calls_of_one_name_and_socket_leave_one_client() {
 }
 
 #[test]
-fn a_call_that_is_overtaken_by_another_one_for_its_endpoint_is_answered_at_once() {
+fn a_call_that_is_overtaken_by_another_is_answered_at_once() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);
     announce(&mut world, 2, A, GPU);
@@ -182,7 +182,7 @@ fn a_call_that_is_overtaken_by_another_one_for_its_endpoint_is_answered_at_once(
 }
 
 #[test]
-fn a_newer_endpoint_of_a_name_replaces_the_older_one_once_it_is_registered() {
+fn a_newer_endpoint_of_a_name_replaces_the_older_one() {
     let mut world = registered();
     world.create(B, Script::serving([]));
     world.handler.will_answer([Answer::no("not now")]);
@@ -228,7 +228,7 @@ fn two_names_may_have_one_endpoint() {
 }
 
 #[test]
-fn a_plugin_whose_process_has_ended_stays_registered_for_five_minutes() {
+fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
     let mut world = registered();
     world.kill(A);
     world.run();
@@ -266,7 +266,7 @@ fn the_on_down_policy_shortens_the_five_minutes() {
 }
 
 #[test]
-fn a_plugin_that_is_down_is_forgotten_at_once_if_an_operator_asks_for_it() {
+fn a_plugin_that_is_down_is_forgotten_on_request() {
     let mut world = registered();
     world.kill(A);
     world.run();
@@ -296,7 +296,7 @@ fn restart(world: &mut World) {
 }
 
 #[test]
-fn after_a_restart_a_plugin_has_five_minutes_to_announce_itself_again() {
+fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     let mut world = registered();
     world.now = plugind::time::Time::ZERO;
     restart(&mut world);
@@ -320,7 +320,7 @@ fn after_a_restart_a_plugin_has_five_minutes_to_announce_itself_again() {
 }
 
 #[test]
-fn a_plugin_that_announces_itself_after_a_restart_is_not_deregistered_first() {
+fn a_plugin_that_announces_itself_after_a_restart_stays() {
     let mut world = registered();
     restart(&mut world);
     announce(&mut world, 1, A, GPU);
@@ -337,7 +337,7 @@ fn a_plugin_that_announces_itself_after_a_restart_is_not_deregistered_first() {
 }
 
 #[test]
-fn a_plugin_with_another_endpoint_after_a_restart_replaces_the_restored_one() {
+fn a_plugin_with_another_endpoint_replaces_the_restored_one() {
     let mut world = registered();
     restart(&mut world);
     world.create(B, Script::serving([]));
@@ -350,7 +350,7 @@ fn a_plugin_with_another_endpoint_after_a_restart_replaces_the_restored_one() {
 }
 
 #[test]
-fn another_name_at_the_endpoint_of_a_restored_plugin_does_not_end_that() {
+fn another_name_at_a_restored_endpoint_does_not_end_that() {
     let mut world = registered();
     restart(&mut world);
     announce(&mut world, 1, A, NIC);
@@ -452,7 +452,7 @@ fn listing() -> (World, plugind::handler::Store<device::DevicePlugin>) {
 }
 
 #[test]
-fn the_end_of_its_stream_makes_devices_unhealthy_and_after_five_minutes_ends_the_plugin() {
+fn the_end_of_its_stream_makes_devices_unhealthy() {
     let (mut world, store) = listing();
     let healthy = || {
         let plugin = store.get(GPU)?;
@@ -478,7 +478,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy_and_after_five_minutes_ends_the
 }
 
 #[test]
-fn the_end_of_an_old_stream_does_not_make_the_devices_of_the_new_plugin_unhealthy() {
+fn the_end_of_an_old_stream_leaves_the_new_devices_healthy() {
     let (mut world, store) = listing();
     let list = b"\x0a\x0e\x0a\x031-2\x12\x07Healthy".to_vec();
     let services = [
@@ -500,7 +500,7 @@ fn the_end_of_an_old_stream_does_not_make_the_devices_of_the_new_plugin_unhealth
 }
 
 #[test]
-fn a_plugin_that_fails_to_announce_itself_after_a_restart_is_deregistered() {
+fn a_plugin_that_stays_away_after_a_restart_is_deregistered() {
     let mut world = registered();
     restart(&mut world);
     world.kill(A);
@@ -512,7 +512,7 @@ fn a_plugin_that_fails_to_announce_itself_after_a_restart_is_deregistered() {
 }
 
 #[test]
-fn a_plugin_that_is_about_to_be_registered_again_has_five_minutes_after_another_restart() {
+fn a_plugin_that_registers_again_has_five_minutes_each_time() {
     let mut world = registered();
     restart(&mut world);
     world.kill(A);
@@ -527,7 +527,7 @@ fn a_plugin_that_is_about_to_be_registered_again_has_five_minutes_after_another_
 }
 
 #[test]
-fn a_call_with_the_number_of_a_restored_plugins_call_is_another_one() {
+fn a_call_with_the_number_of_a_restored_one_is_another() {
     let mut world = registered();
     restart(&mut world);
     let mut newer = plugin(A, GPU);
@@ -593,7 +593,7 @@ fn a_call_is_answered_if_the_handler_withdraws_the_plugin() {
 }
 
 #[test]
-fn a_watched_socket_and_an_announced_plugin_do_not_replace_each_other() {
+fn a_watched_socket_and_an_announced_plugin_stay_apart() {
     let mut world = world_with(&[]);
     world.appear(A, Script::good(device::TYPE, "example.com/x"));
     announce(&mut world, 1, A, GPU);

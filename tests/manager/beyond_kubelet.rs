@@ -39,7 +39,7 @@ fn asked(world: &mut World, path: &str) -> usize {
 }
 
 #[test]
-fn a_plugin_does_not_wait_out_the_backoff_that_its_predecessor_s_stale_socket_built_up() {
+fn a_plugin_does_not_wait_out_its_predecessors_backoff() {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(minutes(20));
@@ -75,7 +75,7 @@ fn one_more_plugin_is_the_work_of_one_however_many_there_are() {
 }
 
 #[test]
-fn the_removal_of_a_path_is_a_removal_only_of_what_is_registered_there() {
+fn the_removal_of_a_path_concerns_what_is_registered_there() {
     let mut node = Node::new(World::new().manager);
     node.bind(A, Some(csi("old")), false);
     node.hear_all();
@@ -121,7 +121,7 @@ fn not_ready() -> [Script; 4] {
 }
 
 #[test]
-fn a_plugin_that_is_not_ready_when_it_is_first_asked_is_registered_soon_after_it_is() {
+fn a_plugin_that_is_not_ready_at_first_is_registered_soon() {
     for (ready_after, registered_after) in [(40, 500), (1_000, 1_500), (55_000, 63_500)] {
         for script in not_ready() {
             let mut world = World::new();
@@ -145,7 +145,7 @@ fn a_plugin_that_is_not_ready_when_it_is_first_asked_is_registered_soon_after_it
 }
 
 #[test]
-fn a_plugin_that_its_handler_refuses_at_first_is_asked_with_backoff_for_a_minute() {
+fn a_plugin_that_its_handler_refuses_is_asked_with_backoff() {
     let mut world = World::new();
     let refusals = vec![HandlerAnswer::no("not yet"); 20];
     world.handler.will_answer(refusals);
@@ -165,7 +165,7 @@ fn a_plugin_that_its_handler_refuses_at_first_is_asked_with_backoff_for_a_minute
 }
 
 #[test]
-fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_cap_only() {
+fn a_plugin_that_is_refused_is_told_once() {
     for script in [Script::good("Unknown", "a"), csi("")] {
         let mut world = World::new();
         world.appear(A, script);
@@ -183,7 +183,7 @@ fn a_plugin_that_is_refused_is_told_once_and_after_a_minute_asked_again_at_the_c
 }
 
 #[test]
-fn a_plugin_is_told_again_when_its_answer_or_the_refusal_is_another_one() {
+fn a_plugin_is_told_again_when_its_answer_is_another_one() {
     let mut world = World::new();
     let reasons = ["old", "old", "new", "new", "new", "new"];
     world.handler.will_answer(reasons.map(HandlerAnswer::no));
@@ -223,7 +223,7 @@ fn a_service_that_is_no_registration_service_is_not_hammered() {
 }
 
 #[test]
-fn what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does() {
+fn what_could_not_be_registered_is_tried_with_backoff() {
     let mut world = World::new();
     world.handler.will_answer([
         HandlerAnswer::YES,
@@ -245,7 +245,7 @@ fn what_a_handler_could_not_register_is_tried_again_with_backoff_as_kubelet_does
 }
 
 #[test]
-fn what_was_refused_is_tried_at_once_when_it_changes_or_the_handlers_do() {
+fn what_was_refused_is_tried_at_once_when_it_changes() {
     let mut world = World::new();
     world.handler.will_answer([
         HandlerAnswer::no("bad version"),
@@ -261,7 +261,7 @@ fn what_was_refused_is_tried_at_once_when_it_changes_or_the_handlers_do() {
 }
 
 #[test]
-fn the_older_socket_s_removal_does_not_take_the_newer_one_s_registration() {
+fn the_older_sockets_removal_leaves_the_newer_registration() {
     let mut world = World::new();
     world.appear(A, with_endpoint("a", "/p/old.sock"));
     world.appear(B, with_endpoint("a", "/p/new.sock"));
@@ -293,7 +293,7 @@ fn the_fallback_is_promoted_when_the_newest_goes() {
 }
 
 #[test]
-fn a_killed_plugin_comes_back_with_its_endpoint_through_another_socket() {
+fn a_killed_plugin_comes_back_through_another_socket() {
     let mut world = World::new();
     world.appear(A, with_endpoint("a", "/p/a.sock"));
     world.kill(A);
@@ -307,7 +307,7 @@ fn a_killed_plugin_comes_back_with_its_endpoint_through_another_socket() {
 }
 
 #[test]
-fn a_plugin_whose_rival_goes_while_it_is_told_of_the_refusal_is_registered_at_once() {
+fn a_plugin_whose_rival_goes_meanwhile_is_registered_at_once() {
     let mut world = World::new();
     world.appear(A, with_endpoint("a", "/p/a.sock"));
     world.is_slow = true;
@@ -346,7 +346,7 @@ fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
 }
 
 #[test]
-fn a_question_that_stays_open_holds_up_the_other_sockets_of_its_name_for_five_seconds() {
+fn an_open_question_holds_up_its_name_for_five_seconds() {
     let mut world = World::new();
     world.handler.will_answer([
         HandlerAnswer::YES,
@@ -403,7 +403,7 @@ fn a_name_whose_question_is_answered_in_time_keeps_its_order() {
 }
 
 #[test]
-fn a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_registration() {
+fn a_plugin_is_told_by_a_second_connection_if_one_dies() {
     let mut world = World::new();
     world
         .handler
@@ -423,7 +423,7 @@ fn a_plugin_is_told_by_a_second_connection_when_the_first_died_during_its_regist
 }
 
 #[test]
-fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_else_anything() {
+fn a_handler_that_never_answers_costs_only_its_plugin() {
     let mut world = World::new();
     world
         .handler
@@ -447,7 +447,7 @@ fn a_handler_that_never_answers_costs_its_plugin_the_registration_and_nobody_els
 }
 
 #[test]
-fn a_manager_that_is_to_end_begins_nothing_and_gives_what_runs_two_seconds() {
+fn a_manager_that_is_to_end_begins_nothing() {
     let mut world = World::new();
     world
         .handler
@@ -464,7 +464,7 @@ fn a_manager_that_is_to_end_begins_nothing_and_gives_what_runs_two_seconds() {
 }
 
 #[test]
-fn a_manager_that_is_to_end_does_not_check_a_plugin_whose_process_has_ended() {
+fn a_manager_that_is_to_end_does_not_check_a_dead_plugin() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world
@@ -480,7 +480,7 @@ fn a_manager_that_is_to_end_does_not_check_a_plugin_whose_process_has_ended() {
 }
 
 #[test]
-fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
+fn a_manager_that_is_to_end_lets_what_runs_end_well() {
     let mut world = World::new();
     world
         .handler
@@ -495,7 +495,7 @@ fn a_manager_that_is_to_end_lets_what_runs_end_well_if_it_does_in_time() {
 }
 
 #[test]
-fn a_failure_says_what_happened_and_never_that_sending_the_error_failed() {
+fn a_failure_says_what_happened() {
     for notify in [Answer::Good, Answer::Status(13, "?"), Answer::Close] {
         let mut world = World::new();
         world
@@ -565,7 +565,7 @@ fn left_to_dial(world: &World) -> Duration {
 }
 
 #[test]
-fn a_plugin_whose_settings_come_within_the_dial_budget_is_registered() {
+fn a_plugin_whose_settings_come_in_time_is_registered() {
     for (connected, settings) in [(0, 8_000), (0, 9_900), (6, 2_900)] {
         let mut world = connected_after(Duration::from_secs(connected));
         world.advance(Duration::from_millis(settings));
@@ -582,8 +582,7 @@ fn a_plugin_whose_settings_come_within_the_dial_budget_is_registered() {
 }
 
 #[test]
-fn a_plugin_that_never_sends_settings_fails_when_the_dial_budget_ends_which_began_with_the_first_dial()
- {
+fn a_plugin_that_never_sends_settings_fails_in_time() {
     for connected in [0, 6] {
         let mut world = connected_after(Duration::from_secs(connected));
         let left = left_to_dial(&world);

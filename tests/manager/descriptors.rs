@@ -39,7 +39,7 @@ fn is_down(world: &World, path: &str) -> bool {
 }
 
 #[test]
-fn every_plugin_registers_although_there_are_fewer_descriptors_and_none_is_used_in_excess() {
+fn every_plugin_registers_with_fewer_descriptors() {
     let world = crowded(8, 100);
     assert_eq!(world.counts(), (100, 100));
     assert!(
@@ -70,7 +70,7 @@ fn held_connections_are_given_up_as_processes_are() {
 }
 
 #[test]
-fn a_plugin_without_a_descriptor_is_found_to_be_down_by_a_slow_check_and_to_be_up_again() {
+fn a_plugin_without_a_descriptor_is_checked_slowly() {
     let mut world = crowded(8, 20);
     world.advance(SLOW_CHECK * 2);
     assert!(!is_down(&world, "/r/19"), "it answers");
@@ -85,7 +85,7 @@ fn a_plugin_without_a_descriptor_is_found_to_be_down_by_a_slow_check_and_to_be_u
 }
 
 #[test]
-fn plugins_that_do_not_answer_take_half_of_the_descriptors_and_the_next_one_waits_its_turn() {
+fn plugins_that_do_not_answer_take_half_of_the_descriptors() {
     let mut world = crowded(8, 0);
     for n in 0..SOFT_OPERATION_LIMIT {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
@@ -99,7 +99,7 @@ fn plugins_that_do_not_answer_take_half_of_the_descriptors_and_the_next_one_wait
 }
 
 #[test]
-fn a_registered_plugin_is_not_down_because_the_system_has_no_descriptor_for_its_check() {
+fn a_registered_plugin_is_not_down_for_want_of_a_descriptor() {
     let mut world = crowded(100, 1);
     world.has_descriptors = false;
     world.lose_processes();
@@ -151,7 +151,7 @@ fn streams(world: &mut World, plugins: usize) -> usize {
 }
 
 #[test]
-fn streams_of_registered_plugins_leave_descriptors_for_plugins_that_come_later() {
+fn streams_leave_descriptors_for_plugins_that_come_later() {
     for descriptors in [2, 3, 8, 32] {
         let mut world = with_built_in_handlers(descriptors);
         for n in 0..50 {
@@ -165,7 +165,7 @@ fn streams_of_registered_plugins_leave_descriptors_for_plugins_that_come_later()
 }
 
 #[test]
-fn a_stream_that_was_refused_for_want_of_a_descriptor_is_opened_once_another_has_ended() {
+fn a_stream_without_a_descriptor_is_opened_after_another() {
     let mut world = with_built_in_handlers(8);
     for n in 0..4 {
         world.appear(&format!("/r/{n}"), device_plugin(n));

@@ -217,7 +217,7 @@ const ALL: [Ask; 5] = [
 ];
 
 #[test]
-fn what_is_open_for_a_plugin_is_cancelled_before_its_deregistration_is_asked_for() {
+fn what_is_open_for_a_plugin_is_cancelled_before_it_goes() {
     let (mut world, plan) = planned();
     plan.then("register", &ALL, HandlerAnswer::YES);
     appear(&mut world, A, "a");
@@ -294,7 +294,7 @@ fn a_plugin_that_is_refused_leaves_nothing_open() {
 }
 
 #[test]
-fn a_registration_that_is_abandoned_has_no_effects_when_it_is_undone() {
+fn a_registration_that_is_abandoned_has_no_effects() {
     let (mut world, plan) = planned();
     plan.then(
         "register",
@@ -328,7 +328,7 @@ fn a_validation_that_is_abandoned_leaves_nothing_open() {
 }
 
 #[test]
-fn the_effects_of_another_plugin_stay_open_and_its_events_name_it() {
+fn the_effects_of_another_plugin_stay_open() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
         plan.then("register", &[Ask::Stream, Ask::Timer], HandlerAnswer::YES);
@@ -349,7 +349,7 @@ fn the_effects_of_another_plugin_stay_open_and_its_events_name_it() {
 }
 
 #[test]
-fn an_effect_that_is_asked_for_when_an_older_plugin_is_current_again_belongs_to_it() {
+fn an_effect_belongs_to_an_older_plugin_that_is_current_again() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
     appear(&mut world, B, "a");
@@ -361,7 +361,7 @@ fn an_effect_that_is_asked_for_when_an_older_plugin_is_current_again_belongs_to_
 }
 
 #[test]
-fn a_detached_effect_outlives_its_plugin_and_its_events_name_none() {
+fn a_detached_effect_outlives_its_plugin() {
     let (mut world, plan) = planned();
     plan.then("register", &[Ask::DetachedTimer], HandlerAnswer::YES);
     appear(&mut world, A, "a");
@@ -389,7 +389,7 @@ fn what_a_handler_comes_to_owe_is_saved() {
 }
 
 #[test]
-fn a_deregistration_that_is_resumed_and_done_at_once_is_not_saved_any_longer() {
+fn a_deregistration_that_is_resumed_is_saved_no_longer() {
     let (mut world, plan) = planned();
     appear(&mut world, A, "a");
     plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);

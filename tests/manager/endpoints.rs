@@ -38,7 +38,7 @@ impl PluginHandler for Caller {
 }
 
 #[test]
-fn a_handler_sees_the_plugins_words_and_the_call_goes_where_the_endpoint_is() {
+fn a_handler_sees_the_plugins_words_and_the_call_its_endpoint() {
     let mut handlers = HandlerTable::new();
     handlers.add(["CSIPlugin"], Caller);
     let mut manager = Manager::new(handlers);

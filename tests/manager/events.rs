@@ -65,7 +65,7 @@ fn the_life_of_a_plugin_is_a_stream_of_events() {
 }
 
 #[test]
-fn a_failure_is_an_event_with_the_time_of_the_next_attempt_and_tells_whether_it_is_repeated() {
+fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
     let mut world = World::new();
     let refused = Answer::Status(14, "not yet");
     world.appear(
@@ -162,7 +162,7 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
 }
 
 #[test]
-fn a_plugin_that_is_deregistered_because_it_is_down_is_reported_twice() {
+fn a_plugin_that_goes_because_it_is_down_is_reported_twice() {
     let mut world = World::new();
     world
         .manager

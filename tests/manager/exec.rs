@@ -63,7 +63,7 @@ pub(crate) fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
 }
 
 #[test]
-fn a_plugin_is_registered_when_its_program_has_ended_and_not_before() {
+fn a_plugin_is_registered_when_its_program_has_ended() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     assert_eq!(running(&world), ["add disk-0"]);
@@ -75,7 +75,7 @@ fn a_plugin_is_registered_when_its_program_has_ended_and_not_before() {
 }
 
 #[test]
-fn a_program_that_does_not_end_is_killed_at_its_deadline_and_undone() {
+fn a_program_that_does_not_end_is_killed_at_its_deadline() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     let moment = Duration::from_millis(1);
@@ -106,7 +106,7 @@ fn late_news_of_a_program_that_was_killed_meets_nobody() {
 }
 
 #[test]
-fn no_more_programs_run_at_once_than_the_limit_and_all_of_them_run_in_the_end() {
+fn no_more_programs_run_at_once_than_the_limit() {
     let count = MAX_PROGRAMS + 3;
     let mut world = World::with(manager());
     for n in 0..count {
@@ -123,7 +123,7 @@ fn no_more_programs_run_at_once_than_the_limit_and_all_of_them_run_in_the_end() 
 }
 
 #[test]
-fn a_plugin_that_goes_while_it_waits_for_its_program_never_gets_one() {
+fn a_plugin_that_goes_before_its_program_runs_never_gets_one() {
     let mut world = World::with(manager());
     for n in 0..=MAX_PROGRAMS {
         appear(&mut world, n);
@@ -139,7 +139,7 @@ fn a_plugin_that_goes_while_it_waits_for_its_program_never_gets_one() {
 }
 
 #[test]
-fn the_plugin_that_takes_over_is_announced_after_the_one_that_went() {
+fn the_plugin_that_takes_over_is_announced() {
     let mut world = World::with(manager());
     for path in ["/r/old-reg.sock", "/r/new-reg.sock"] {
         world.appear(path, Script::good("CSIPlugin", "disk"));
@@ -165,7 +165,7 @@ fn a_plugin_that_was_registered_before_a_restart_is_added_again() {
 }
 
 #[test]
-fn a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run() {
+fn a_del_that_cannot_be_started_is_owed_over_a_restart() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));
@@ -188,7 +188,7 @@ fn a_del_that_cannot_be_started_is_owed_over_a_restart_until_it_has_run() {
 }
 
 #[test]
-fn a_del_that_was_not_started_in_time_is_owed_and_an_add_is_undone() {
+fn a_del_that_was_not_started_in_time_is_owed() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     world.unstarted.extend(world.programs.keys());
@@ -213,7 +213,7 @@ fn a_del_that_was_not_started_in_time_is_owed_and_an_add_is_undone() {
 }
 
 #[test]
-fn a_plugin_that_comes_again_is_registered_after_the_del_that_is_owed() {
+fn a_plugin_that_comes_again_is_registered() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));

@@ -90,7 +90,7 @@ fn an_add_is_repeated_if_the_plugin_exists() {
 }
 
 #[test]
-fn an_add_is_undone_before_that_of_another_plugin_at_the_same_path() {
+fn an_add_is_undone_before_that_of_another_at_the_same_path() {
     for name in ["a", "b"] {
         let mut world = World::with(manager());
         world.appear(A, disk("a"));
@@ -105,7 +105,7 @@ fn an_add_is_undone_before_that_of_another_plugin_at_the_same_path() {
 }
 
 #[test]
-fn a_del_that_may_not_have_ended_is_run_again_before_the_next_add() {
+fn a_del_that_may_not_have_ended_is_run_again() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     succeed(&mut world);
@@ -123,7 +123,7 @@ fn a_del_that_may_not_have_ended_is_run_again_before_the_next_add() {
 }
 
 #[test]
-fn a_del_before_an_add_of_the_same_name_has_run_and_is_not_repeated() {
+fn a_del_before_an_add_of_the_same_name_has_run() {
     let mut world = World::with(manager());
     world.appear(A, disk("a"));
     succeed(&mut world);
@@ -150,7 +150,7 @@ fn an_add_that_failed_before_the_file_was_written_is_not_undone() {
 }
 
 #[test]
-fn the_plugin_that_is_promoted_is_known_after_the_newer_one_has_gone() {
+fn the_plugin_that_is_promoted_is_known() {
     let mut world = World::with(manager());
     for path in [A, B] {
         world.appear(path, disk("a"));
@@ -189,7 +189,7 @@ const STORY: [Step; 14] = [
 ];
 
 #[test]
-fn programs_and_plugins_agree_whenever_the_daemon_was_killed_and_its_state_saved() {
+fn programs_and_plugins_agree_after_each_kill_and_save() {
     let mut run = 0;
     for killed in 0..=STORY.len() {
         for saved in 0..=killed {

@@ -76,7 +76,7 @@ fn hits(world: &World, limit: Limit) -> usize {
 }
 
 #[test]
-fn a_registration_takes_from_the_socket_to_the_reply_of_the_plugin() {
+fn a_registration_takes_until_the_reply_of_the_plugin() {
     let mut world = World::new();
     world.create(SOCKET, good());
     world.notice(SOCKET);
@@ -146,7 +146,7 @@ fn a_call_that_fails_has_the_code_of_its_status() {
 }
 
 #[test]
-fn sockets_that_wait_for_a_permit_hit_the_limit_of_operations_once_each() {
+fn sockets_that_wait_for_a_permit_hit_the_limit_once_each() {
     let mut world = World::new();
     for n in 0..SOFT_OPERATION_LIMIT + 3 {
         world.appear(&format!("/r/{n}"), Script::silent());
@@ -216,7 +216,7 @@ fn a_program_that_is_cancelled_is_measured() {
 }
 
 #[test]
-fn a_program_that_waits_hits_the_limit_and_is_measured_from_its_start_on() {
+fn a_program_that_waits_hits_the_limit() {
     let mut world = with_programs();
     for n in 0..MAX_PROGRAMS {
         world.appear(

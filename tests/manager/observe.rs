@@ -79,7 +79,7 @@ fn a_plugin_that_would_be_refused_is_not_told_either() {
 }
 
 #[test]
-fn what_has_been_observed_is_not_asked_again_until_something_changes() {
+fn what_has_been_observed_is_not_asked_again() {
     let mut world = world();
     world.appear(SOCKET, csi());
     world.advance(BACKOFF.cap * 10);
@@ -121,7 +121,7 @@ fn a_handler_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn a_plugin_that_goes_while_it_is_validated_leaves_nothing_behind() {
+fn a_plugin_that_goes_while_it_is_validated_leaves_nothing() {
     let mut world = world();
     world.handler.will_answer([Answer::Pending]);
     world.appear(SOCKET, csi());
@@ -145,7 +145,7 @@ fn an_endpoint_is_not_dialled() {
 }
 
 #[test]
-fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
+fn a_plugin_that_is_refused_at_first_is_asked_again() {
     let mut world = world();
     let no = || Answer::Done(Err(Reason::new("not yet")));
     world
@@ -171,7 +171,7 @@ fn a_plugin_that_is_refused_at_first_is_asked_again_for_a_minute() {
 }
 
 #[test]
-fn a_plugin_whose_time_is_up_before_its_timer_fires_is_left_alone() {
+fn a_plugin_whose_time_is_up_early_is_left_alone() {
     let mut world = World::new();
     world.manager.set_mode(Mode::Observe);
     world.appear(SOCKET, Script::good("Toaster", "toast"));

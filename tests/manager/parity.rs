@@ -56,7 +56,7 @@ fn seconds(seconds: u64) -> Duration {
 // --- The two worlds ------------------------------------------------------------------------------
 
 #[test]
-fn pm1_a_plugin_at_any_depth_is_validated_and_registered_and_deregistered_when_it_stops() {
+fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
     for socket in ["/r/a.sock", "/r/one/a.sock", "/r/one/two/a.sock"] {
         let mut world = World::new();
         world.appear(socket, csi("a"));
@@ -68,7 +68,7 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered_and_deregistered_when_i
 }
 
 #[test]
-fn pm2_a_plugin_that_was_added_is_listed_and_matches_by_identity() {
+fn pm2_a_plugin_that_was_added_is_listed_and_matches() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
     assert_eq!(world.manager.registered().count(), 1);
@@ -86,7 +86,7 @@ fn pm3_a_plugin_without_a_socket_path_is_not_stored() {
 }
 
 #[test]
-fn pm4_a_plugin_that_was_removed_is_not_listed_and_does_not_match() {
+fn pm4_a_plugin_that_was_removed_is_not_listed() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.vanish(A);
@@ -95,7 +95,7 @@ fn pm4_a_plugin_that_was_removed_is_not_listed_and_does_not_match() {
 }
 
 #[test]
-fn pm5_a_plugin_with_another_identity_under_the_same_path_does_not_match() {
+fn pm5_a_plugin_with_another_identity_does_not_match() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
     world.handler.will_answer([HandlerAnswer::Pending]);
@@ -172,7 +172,7 @@ fn pm11_two_sockets_register_concurrently() {
 }
 
 #[test]
-fn pm12_a_second_register_on_the_same_socket_is_refused_while_the_first_runs() {
+fn pm12_a_second_register_on_the_same_socket_is_refused() {
     let mut world = World::new();
     world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
@@ -197,7 +197,7 @@ fn pm13_two_sockets_deregister_concurrently() {
 }
 
 #[test]
-fn pm14_a_second_deregister_on_the_same_socket_is_refused_while_the_first_runs() {
+fn pm14_a_second_deregister_on_the_same_socket_is_refused() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.handler_calls();
@@ -218,7 +218,7 @@ fn pm15_empty_worlds_stay_empty() {
 }
 
 #[test]
-fn pm16_the_actual_world_gets_exactly_what_is_desired_with_the_same_identity() {
+fn pm16_the_actual_world_gets_exactly_what_is_desired() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
     assert_eq!(world.counts(), (1, 1));
@@ -234,7 +234,7 @@ fn pm17_a_plugin_that_is_removed_leaves_the_actual_world_empty() {
 }
 
 #[test]
-fn pm18_after_a_second_add_the_actual_world_has_one_entry_with_the_new_identity() {
+fn pm18_after_a_second_add_the_actual_world_has_one_entry() {
     let mut world = World::new();
     let first = world.appear(A, csi("a"));
     let second = world.appear(A, csi("a"));
@@ -248,7 +248,7 @@ fn pm18_after_a_second_add_the_actual_world_has_one_entry_with_the_new_identity(
 }
 
 #[test]
-fn pm19_a_plugin_that_is_served_ten_times_is_one_socket_and_none_when_it_stops() {
+fn pm19_a_plugin_that_is_served_ten_times_is_one_socket() {
     let mut world = World::new();
     for _ in 0..10 {
         world.appear(A, csi("a"));
@@ -268,7 +268,7 @@ fn pm20_ten_sockets_with_one_plugin_name_are_ten_entries() {
 }
 
 #[test]
-fn pm21_a_path_that_is_created_ten_times_is_one_entry_and_newer_each_time() {
+fn pm21_a_path_that_is_created_ten_times_is_one_entry() {
     let mut world = World::new();
     let mut last = None;
     for i in 0..10 {
@@ -300,7 +300,7 @@ fn pm22_sockets_that_exist_before_the_start_are_all_found() {
 }
 
 #[test]
-fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
+fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
     for answer in [Answer::Status(13, "no"), Answer::Close, Answer::Silence] {
         let mut world = World::new();
         let notify = answer.clone();
@@ -330,7 +330,7 @@ fn pm23_a_plugin_that_can_not_be_told_of_its_registration_is_deregistered() {
 }
 
 #[test]
-fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
+fn a_socket_without_a_listener_is_dialled_within_milliseconds() {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(Duration::from_millis(25));
@@ -343,7 +343,7 @@ fn a_socket_that_nobody_listens_on_yet_is_dialled_again_within_milliseconds() {
 // --- The order of events -------------------------------------------------------------------------
 
 #[test]
-fn a_plugin_is_in_the_actual_world_before_its_handler_registers_it() {
+fn a_plugin_is_in_the_actual_world() {
     let mut world = World::new();
     world
         .handler
@@ -395,7 +395,7 @@ fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
 }
 
 #[test]
-fn a_plugin_that_can_not_be_registered_is_told_so_and_not_deregistered() {
+fn a_plugin_that_can_not_be_registered_is_told_so() {
     let mut world = World::new();
     world
         .handler
@@ -436,7 +436,7 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
 }
 
 #[test]
-fn an_empty_endpoint_means_the_registration_socket_and_any_other_is_passed_on() {
+fn an_empty_endpoint_means_the_registration_socket() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     let mut script = csi("b");

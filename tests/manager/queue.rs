@@ -38,7 +38,7 @@ impl PluginHandler for Jealous {
 }
 
 #[test]
-fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place() {
+fn a_socket_in_line_whose_obstacle_goes_is_registered_once() {
     let mut table = HandlerTable::new();
     table.add(["CSIPlugin"], Jealous::default());
     let mut world = World::with(Manager::new(table));
@@ -63,7 +63,7 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once_when_it_gets_a_place(
 }
 
 #[test]
-fn dead_sockets_are_dialled_one_after_the_other_when_all_are_reconsidered() {
+fn dead_sockets_are_dialled_one_after_the_other() {
     let mut world = World::new();
     for n in 0..100 {
         world.appear(&format!("/r/{n}"), None);
@@ -77,7 +77,7 @@ fn dead_sockets_are_dialled_one_after_the_other_when_all_are_reconsidered() {
 }
 
 #[test]
-fn a_socket_in_the_queue_waits_for_its_turn_although_all_are_reconsidered() {
+fn a_socket_in_the_queue_waits_for_its_turn() {
     let mut world = World::new();
     for n in 0..SOFT_OPERATION_LIMIT + 2 {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
@@ -119,7 +119,7 @@ fn restarted_without_descriptors(plugin: &Script) -> World {
 }
 
 #[test]
-fn readers_learn_that_the_plugin_of_a_socket_that_waits_is_not_known_any_more() {
+fn readers_learn_that_a_waiting_plugin_is_not_known_any_more() {
     let mut world = restarted_without_descriptors(&Script::good("CSIPlugin", "a"));
     let known = |world: &World| {
         let record = world
@@ -139,7 +139,7 @@ fn readers_learn_that_the_plugin_of_a_socket_that_waits_is_not_known_any_more() 
 }
 
 #[test]
-fn a_socket_that_queues_for_a_descriptor_sets_no_deadline_in_the_past() {
+fn a_socket_that_queues_for_a_descriptor_sets_no_past_deadline() {
     let mut world = World::new();
     world.appear(A, Script::silent());
     world.advance(PERMIT_TIME * 2);
@@ -150,7 +150,7 @@ fn a_socket_that_queues_for_a_descriptor_sets_no_deadline_in_the_past() {
 }
 
 #[test]
-fn a_plugin_that_announces_itself_twice_after_a_restart_is_not_deregistered_in_between() {
+fn a_plugin_that_announces_itself_twice_stays_registered() {
     let plugin = |id: u64| Input::Announced {
         id: AnnouncementId(id),
         plugin: Box::new(Plugin {

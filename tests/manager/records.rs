@@ -99,7 +99,7 @@ fn a_plugin_that_a_dry_run_would_refuse_is_shown_with_its_name() {
 }
 
 #[test]
-fn a_plugin_that_is_down_stays_so_since_its_process_has_ended_whatever_others_of_its_name_do() {
+fn a_plugin_that_is_down_stays_so_since_its_process_has_ended() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
     world.kill(A);
@@ -130,7 +130,7 @@ fn a_record_has_the_time_at_which_its_state_began() {
 }
 
 #[test]
-fn a_plugin_that_fails_is_shown_with_its_error_and_the_time_of_the_next_attempt() {
+fn a_plugin_that_fails_is_shown_with_its_error() {
     let mut world = World::new();
     let found = world.now;
     world.appear(A, not_ready("a"));
@@ -223,7 +223,7 @@ fn only_a_plugin_that_is_down_is_forgotten() {
 }
 
 #[test]
-fn a_reader_that_has_missed_too_many_removals_has_to_start_again() {
+fn a_reader_that_has_missed_too_many_removals_starts_again() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
     let beginning = world.manager.generation();
@@ -253,7 +253,7 @@ fn a_reader_that_has_missed_too_many_removals_has_to_start_again() {
 }
 
 #[test]
-fn a_restored_plugin_that_was_not_found_yet_is_not_on_standby_for_another_of_its_name() {
+fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
     let saved = world.manager.snapshot("boot").encode();

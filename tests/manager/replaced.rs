@@ -23,7 +23,7 @@ fn add(world: &mut World, kind: &str) -> Log {
 }
 
 #[test]
-fn a_plugin_that_was_refused_is_registered_at_once_when_its_type_gets_a_handler() {
+fn a_plugin_that_was_refused_is_registered_at_once() {
     let mut world = World::new();
     world.appear(A, Script::good("Toaster", "a"));
     assert_eq!(
@@ -37,7 +37,7 @@ fn a_plugin_that_was_refused_is_registered_at_once_when_its_type_gets_a_handler(
 }
 
 #[test]
-fn registered_plugins_move_from_the_handler_that_is_replaced_to_the_new_one() {
+fn registered_plugins_move_from_the_handler_that_is_replaced() {
     let mut world = World::new();
     world.appear(A, Script::good("CSIPlugin", "a"));
     world.appear(B, Script::good("DRAPlugin", "b"));
@@ -52,7 +52,7 @@ fn registered_plugins_move_from_the_handler_that_is_replaced_to_the_new_one() {
 }
 
 #[test]
-fn a_plugin_is_asked_by_one_handler_although_that_is_replaced_in_between() {
+fn a_plugin_is_asked_by_one_handler() {
     let mut world = World::new();
     world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, Script::good("CSIPlugin", "a"));
@@ -67,7 +67,7 @@ fn a_plugin_is_asked_by_one_handler_although_that_is_replaced_in_between() {
 }
 
 #[test]
-fn what_a_handler_had_registered_is_deregistered_by_it_although_its_socket_goes_meanwhile() {
+fn what_a_handler_had_registered_is_deregistered_by_it() {
     let mut world = World::new();
     world.appear(A, Script::good("CSIPlugin", "a"));
     world.handler_calls();
@@ -85,7 +85,7 @@ fn what_a_handler_had_registered_is_deregistered_by_it_although_its_socket_goes_
 }
 
 #[test]
-fn a_handler_that_is_replaced_is_dropped_when_its_last_plugin_is_gone() {
+fn a_handler_that_is_replaced_is_dropped() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
         world.appear(path, Script::good("CSIPlugin", name));
@@ -134,7 +134,7 @@ fn a_handler_that_is_replaced_is_kept_for_a_debt() {
 }
 
 #[test]
-fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
+fn a_handler_without_a_plugin_is_dropped_at_once() {
     let (mut world, plan) = planned();
     let now = world.now;
     let handler = Recorder(Log::default());
@@ -143,7 +143,7 @@ fn a_handler_that_is_replaced_before_it_has_a_plugin_is_dropped_at_once() {
 }
 
 #[test]
-fn a_thousand_plugins_do_not_notice_that_other_types_get_or_lose_their_handler() {
+fn a_thousand_plugins_do_not_notice_other_types_change() {
     let mut world = World::new();
     for n in 0..1000 {
         let path = format!("/r/{n}.sock");
@@ -172,7 +172,7 @@ fn a_thousand_plugins_do_not_notice_that_other_types_get_or_lose_their_handler()
 }
 
 #[test]
-fn a_symbolic_link_to_a_socket_in_the_directory_is_not_another_plugin() {
+fn a_symbolic_link_to_a_socket_is_not_another_plugin() {
     const SOCKET: &str = "/r/b.sock";
     const LINK: &str = "/r/a.sock";
     let registered = |node: &Node| {

@@ -61,7 +61,7 @@ const STEPS_WITH_FAULTS: u64 = 120;
 const STEPS_TO_SCRAPE: u64 = 60;
 
 #[test]
-fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_in_the_end() {
+fn whatever_happens_the_contract_is_kept() {
     if let Some(seed) = variable("SEED") {
         return Simulation::new(seed, true).run();
     }
@@ -72,7 +72,7 @@ fn whatever_happens_in_whatever_order_the_contract_is_kept_and_the_worlds_agree_
 }
 
 #[test]
-fn plugins_that_announce_themselves_keep_the_contract_beside_the_others() {
+fn plugins_that_announce_themselves_keep_the_contract() {
     if let Some(seed) = variable("SEED") {
         return Simulation::with_announced(seed, true).run();
     }
@@ -84,7 +84,7 @@ fn plugins_that_announce_themselves_keep_the_contract_beside_the_others() {
 }
 
 #[test]
-fn faults_of_the_node_break_no_promise_and_nothing_is_left_of_them_in_the_end() {
+fn faults_of_the_node_break_no_promise() {
     if let Some(seed) = variable("SEED") {
         return Simulation::with_faults(seed, true).run();
     }

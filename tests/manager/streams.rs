@@ -111,7 +111,7 @@ fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
 }
 
 #[test]
-fn many_messages_of_one_frame_are_handed_on_in_pieces_and_all_before_the_end() {
+fn many_messages_of_one_frame_are_handed_on_in_pieces() {
     let messages: Vec<String> = (0..5 * MAX_EVENTS_AT_ONCE / 2)
         .map(|n| n.to_string())
         .collect();

@@ -33,7 +33,7 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 #[test]
-fn a_daemon_whose_terminal_hangs_up_goes_on_at_rest_and_ends_when_it_is_asked_to() {
+fn a_daemon_whose_terminal_hangs_up_goes_on() {
     let _alone = alone();
     let root = tempfile::tempdir().unwrap();
     let terminal = openpty(None, None).unwrap();
@@ -87,7 +87,7 @@ fn processor_time(pid: Pid) -> u64 {
 }
 
 #[test]
-fn deadlines_hold_soon_after_the_boot_and_a_hundred_years_after_it() {
+fn deadlines_hold_after_the_boot_and_in_a_hundred_years() {
     let uptime = fs::read_to_string("/proc/uptime").unwrap();
     let uptime: i64 = uptime.split('.').next().unwrap().parse().unwrap();
     let _alone = alone();

@@ -55,7 +55,7 @@ fn sockets_that_accept_and_say_nothing() {
 }
 
 #[test]
-fn sockets_in_the_honest_plugin_s_directory_that_accept_and_say_nothing() {
+fn sockets_in_the_honest_plugin_s_directory_say_nothing() {
     if !descriptors_are_enough_or_skip(2 * SILENT) {
         return;
     }
@@ -109,7 +109,7 @@ fn plugins_of_a_program_that_is_slow() {
 
 /// Not a row: measures how long one plugin waits that appears behind all silent sockets.
 #[test]
-fn a_plugin_that_comes_behind_silent_sockets_waits_for_those_of_its_own_directory_alone() {
+fn a_plugin_waits_for_silent_sockets_of_its_directory_alone() {
     if !descriptors_are_enough_or_skip(2 * SILENT) {
         return;
     }
@@ -140,7 +140,7 @@ fn a_plugin_that_comes_behind_silent_sockets_waits_for_those_of_its_own_director
 
 /// Not a row: the limits of rows are for a plugin that shares nothing with the attacker.
 #[test]
-fn a_plugin_whose_name_two_silent_ones_have_taken_waits_for_both_and_is_registered() {
+fn a_plugin_whose_name_two_silent_ones_have_waits_for_both() {
     let _alone = alone();
     let mut daemon = Daemon::start(&[]);
     let flaw = Flaw::Ignores(node::NODE_GET_INFO);

@@ -12,11 +12,11 @@ use crate::support::plugin::Plugin;
 use crate::support::skip::fuse_can_be_opened_or_skip;
 
 #[test]
-fn links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood() {
+fn links_and_endpoints_on_a_dead_mount_are_withstood() {
     if !fuse_can_be_opened_or_skip() {
         return;
     }
-    let name = "mounts::links_and_endpoints_on_a_mount_that_does_not_answer_are_withstood";
+    let name = "mounts::links_and_endpoints_on_a_dead_mount_are_withstood";
     let _alone = (!is_inside(name)).then(alone);
     let options = "fd=3,rootmode=40000,user_id=0,group_id=0";
     let prepare = format!("exec 3<>/dev/fuse && mount -i -t fuse -o {options} stalled /mnt");

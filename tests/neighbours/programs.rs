@@ -66,7 +66,7 @@ impl Hook {
 }
 
 #[test]
-fn programs_that_are_missing_when_their_plugins_go_are_run_before_the_next_of_the_name() {
+fn programs_that_were_missing_run_before_the_next_of_the_name() {
     if !programs_can_be_trusted_or_skip() {
         return;
     }

@@ -12,7 +12,7 @@ use crate::support::inside::{inside, is_inside};
 use crate::until::Steps;
 
 #[test]
-fn a_pipe_or_a_link_in_the_way_of_the_state_file_is_neither_opened_nor_followed() {
+fn a_pipe_or_a_link_in_place_of_the_state_file_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let (file, beside) = (
         scratch.path().join("state"),

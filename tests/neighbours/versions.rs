@@ -24,7 +24,7 @@ fn info(name: &str, versions: usize) -> PluginInfo {
 }
 
 #[test]
-fn plugins_with_as_many_versions_as_they_can_have_are_saved_and_one_with_more_is_refused() {
+fn plugins_with_as_many_versions_as_possible_are_saved() {
     let _alone = alone();
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("state");

@@ -23,7 +23,7 @@ async fn h2_decodes_the_requests_that_we_encode() {
 }
 
 #[tokio::test]
-async fn h2_decodes_values_of_every_length_around_where_the_length_takes_another_octet() {
+async fn h2_decodes_values_of_every_length_around_a_boundary() {
     let lengths = [0, 1, 126, 127, 128, 254, 255, 256, 5000, 16_000];
     let request = |length: usize| {
         let mut fields = pseudo_fields();

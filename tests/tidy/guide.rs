@@ -13,6 +13,12 @@ struct Row {
 }
 
 #[test]
+fn the_name_of_a_test_fits_in_a_line() {
+    let long: Vec<String> = tests().into_iter().filter(|it| it.len() > 60).collect();
+    assert_none("the name of a test has more than 60 characters", &long);
+}
+
+#[test]
 fn every_test_that_is_named_after_a_row_has_that_row() {
     let rows = rows();
     let mut found = Vec::new();
@@ -71,7 +77,7 @@ fn a_row_has_a_number_of_its_own() {
 }
 
 #[test]
-fn a_comment_that_quotes_kubelet_s_rules_links_to_the_row_that_it_quotes() {
+fn a_comment_that_quotes_kubelet_s_rules_links_to_the_row() {
     let rows = rows();
     let mut found = Vec::new();
     for file in Source::all_in("src") {

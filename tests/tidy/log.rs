@@ -73,7 +73,7 @@ fn every_kind_of_event_is_named_in_the_catalogue() {
 }
 
 #[test]
-fn a_level_that_is_computed_is_logged_only_where_the_catalogue_looks() {
+fn a_computed_level_is_logged_only_where_the_catalogue_looks() {
     let mut found = Vec::new();
     for file in logging() {
         let is_known = TEXTS.iter().any(|(path, ..)| file.path == *path);

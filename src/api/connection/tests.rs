@@ -216,7 +216,7 @@ fn a_stream_without_anything_pending_has_no_deadline() {
 }
 
 #[test]
-fn the_end_of_the_input_and_a_stop_end_a_connection_unless_it_is_answered() {
+fn the_end_of_the_input_and_a_stop_end_a_connection() {
     for end in [Connection::eof, Connection::stop] {
         let mut play = Play::with(get("/a").as_bytes());
         end(&mut play.connection);

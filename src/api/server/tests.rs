@@ -317,7 +317,7 @@ fn a_list_is_rendered_at_once_and_has_its_length() {
 }
 
 #[test]
-fn one_long_list_is_rendered_in_a_turn_and_each_client_has_its_turn() {
+fn one_long_list_is_rendered_in_a_turn() {
     let mut world = World::with_sockets(600);
     let mut ids: Vec<ClientId> = (0..15)
         .map(|_| world.asking("GET", "/v1/plugins"))

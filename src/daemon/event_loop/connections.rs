@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_talks_and_does_not_read_is_reported_once_and_room_whenever_it_is_there() {
+    fn a_peer_that_talks_and_does_not_read_is_reported_once() {
         let mut poll = Poll::new().unwrap();
         let (ours, mut theirs) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();

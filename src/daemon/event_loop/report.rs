@@ -42,7 +42,7 @@ mod tests {
     use crate::watch::Problem;
 
     #[test]
-    fn only_reports_about_directories_that_the_user_named_are_always_admitted() {
+    fn only_reports_about_named_directories_are_always_admitted() {
         let roots = ["/r".into(), "/other".into()];
         for (dir, is_admitted) in [
             ("/r", true),

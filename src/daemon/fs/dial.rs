@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_in_the_place_of_the_one_that_was_found_is_not_taken_for_it() {
+    fn a_socket_in_the_place_of_the_one_found_is_another() {
         let dir = tempfile::tempdir().unwrap();
         for path in paths(dir.path()) {
             let old = listen_at(&path, dir.path());
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn used_up_descriptors_are_told_apart_from_what_is_wrong_with_a_socket() {
+    fn used_up_descriptors_are_told_apart_from_a_bad_socket() {
         for errno in [Errno::EMFILE, Errno::ENFILE] {
             assert_eq!(dial_error(&errno.into()), DialError::NoDescriptors);
         }
     }
 
     #[test]
-    fn an_endpoint_that_begins_with_an_at_sign_is_an_abstract_socket_unless_a_file_was_found() {
+    fn an_endpoint_with_an_at_sign_is_an_abstract_socket() {
         let dir = tempfile::tempdir().unwrap();
         let name = format!("{}/a.sock", dir.path().display());
         let path = PathBuf::from(format!("@{name}"));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_does_not_accept_is_busy_and_nobody_waits_for_it() {
+    fn a_listener_that_does_not_accept_is_busy() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();

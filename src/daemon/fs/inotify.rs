@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_are_read_to_the_last_one_and_then_not_asked_for_again() {
+    fn reports_are_read_to_the_last_one() {
         let poll = Poll::new().unwrap();
         let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
         let dir = tempfile::tempdir().unwrap();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn two_roots_in_one_directory_share_its_watch_until_neither_has_its_name_there() {
+    fn two_roots_in_one_directory_share_its_watch() {
         let poll = Poll::new().unwrap();
         let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
         let dir = tempfile::tempdir().unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_followed_and_holds_a_root_keeps_its_watch_until_neither_is_wanted() {
+    fn a_followed_directory_with_a_root_keeps_its_watch() {
         let poll = Poll::new().unwrap();
         let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
         let dir = tempfile::tempdir().unwrap();
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_watches_are_told_from_other_errors_and_have_their_remedy() {
+    fn used_up_watches_are_told_from_other_errors() {
         let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
         let used_up = error(Errno::ENOSPC);
         assert_eq!(used_up, Problem::NotWatched(Cause::WatchesUsedUp));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_in_the_parent_directory_concerns_the_root_of_that_name_alone() {
+    fn an_event_in_the_parent_concerns_the_root_of_that_name() {
         let (root, above) = (Path::new("/above/root"), WatchId(1));
         let name = |name: &str| name.into();
         for (watch, name, expected) in [

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_safe_as_file_names_stand_for_themselves_and_others_are_escaped() {
+    fn names_that_are_safe_as_file_names_stand_for_themselves() {
         for (kind, name, expected) in [
             (
                 "CSIPlugin",

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_has_one_daemon_until_that_ends_and_nothing_is_left() {
+    fn a_directory_has_one_daemon_until_that_ends() {
         let (_dir, at) = world();
         let (dir, run) = (at("created/here"), at("run"));
         let first = lock(&[&dir], &run).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_and_one_inside_it_exclude_each_other_and_siblings_do_not() {
+    fn a_directory_and_one_inside_it_exclude_each_other() {
         let (_dir, at) = world();
         let (outer, inner, sibling, run) = (at("a"), at("a/b/c"), at("a/d"), at("run"));
         let held = lock(&[&inner], &run).unwrap();
@@ -228,8 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_added_is_locked_until_it_is_removed_and_another_holder_changes_nothing()
-    {
+    fn a_directory_that_is_added_is_locked_until_it_is_removed() {
         let (_dir, at) = world();
         let (mine, theirs, run) = (at("a/mine"), at("a/theirs"), at("run"));
         let mut locks = lock(&[&mine], &run).unwrap();
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_a_child_has_inherited_does_not_outlive_an_orderly_end() {
+    fn a_lock_that_a_child_inherited_ends_with_the_daemon() {
         let (_dir, at) = world();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();

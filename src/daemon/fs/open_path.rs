@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_or_round_in_circles_are_errors_as_the_kernel_gives_them() {
+    fn links_that_lead_nowhere_or_round_in_circles_are_errors() {
         let (_dir, dir) = directory();
         let at = |name: &str| dir.join(name);
         fs::write(at("file"), "").unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_opened_itself_and_none_is_followed_on_the_way_to_it() {
+    fn a_link_is_opened_itself_and_none_before_it_is_followed() {
         let (_dir, dir) = directory();
         fs::create_dir(dir.join("a")).unwrap();
         symlink("nothing", dir.join("a/link")).unwrap();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_magic_link_is_refused_except_on_the_way_that_the_user_named() {
+    fn a_magic_link_is_refused_unless_the_user_named_it() {
         let (_dir, dir) = directory();
         fs::write(dir.join("file"), "").unwrap();
         let through = Path::new("/proc/self/root").join(dir.strip_prefix("/").unwrap());

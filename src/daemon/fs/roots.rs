@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_is_named_twice_in_whatever_way_is_resolved_once() {
+    fn a_directory_that_is_named_twice_is_resolved_once() {
         let dir = tempfile::tempdir().unwrap();
         let (real, link) = (dir.path().join("real"), dir.path().join("link"));
         symlink(&real, &link).unwrap();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_can_change_or_have_put_there_is_refused() {
+    fn a_directory_of_others_is_refused() {
         let above = tempfile::tempdir().unwrap();
         let at = |name: &str| above.path().join(name);
         fs::create_dir(at("open")).unwrap();

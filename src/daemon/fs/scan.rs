@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_listed_up_to_the_limits_on_its_names_and_on_those_that_are_examined() {
+    fn a_directory_is_listed_up_to_its_limits() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let sub = at("sub");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_created_with_those_above_it_and_is_not_open_to_all() {
+    fn a_missing_directory_is_created_with_those_above_it() {
         let dir = tempfile::tempdir().unwrap();
         let nested = dir.path().join("a/b");
         create(&nested).unwrap();

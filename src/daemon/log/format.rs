@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_two_lines_is_one_object_and_one_entry_of_the_journal() {
+    fn an_error_of_two_lines_is_one_object() {
         assert_eq!(error(LogFormat::Text), "panicked at \"a\":\nb\u{1b}\n");
         assert_eq!(
             error(LogFormat::Journald),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_text_is_time_level_and_message_and_one_of_json_an_object_in_this_order() {
+    fn a_line_is_text_or_a_json_object_in_this_order() {
         let line = |format: LogFormat| {
             let line = format.line(Level::Info, "plugind::daemon", "a \"b\" \u{e9}");
             String::from_utf8(line).unwrap()

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_or_socket_or_terminal_is_not_waited_for_and_stays_as_it_was() {
+    fn a_full_pipe_or_socket_or_terminal_is_not_waited_for() {
         let (pipe_reader, pipe) = nix::unistd::pipe().unwrap();
         let (socket_reader, socket) = UnixStream::pair().unwrap();
         let terminal = openpty(None, None).unwrap();

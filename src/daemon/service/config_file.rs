@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_change_or_that_cannot_be_read_is_refused() {
+    fn a_file_of_others_or_that_cannot_be_read_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.conf");
         fs::write(&path, "observe\n").unwrap();

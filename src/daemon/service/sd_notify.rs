@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_of_life_follow_twice_as_often_as_they_are_waited_for_within_limits() {
+    fn signs_of_life_are_twice_as_frequent_as_awaited() {
         let pause = |usec: u64| watchdog(Some(usec), None, 7);
         assert_eq!(pause(30_000_000), Some(Duration::from_secs(15)));
         assert_eq!(pause(1), Some(WATCHDOG_MIN));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_a_path_or_an_abstract_name_of_at_most_the_length_that_the_kernel_has() {
+    fn an_address_is_a_path_or_an_abstract_name() {
         let open = |name: &str| open(name.as_ref()).map(|(_, address)| address);
         assert_eq!(open("/run/a").unwrap().path(), Some("/run/a".as_ref()));
         assert_eq!(open("@a/b").unwrap().as_abstract(), Some(&b"a/b"[..]));

@@ -65,7 +65,7 @@ fn a_reset_has_a_code() {
 }
 
 #[test]
-fn a_server_that_breaks_the_stream_is_told_apart_from_one_that_says_no() {
+fn a_server_that_breaks_the_stream_is_not_one_that_refuses() {
     let error = CallError::Stream(StreamError::Malformed(Malformed::Status));
     assert_eq!(error.code(), Code::Internal);
     assert_eq!(outcome(&[wire::headers(ONE, &[], false)]), Err(error));

@@ -14,7 +14,7 @@ use crate::time::Time;
 const BOUND: usize = 64 * 1024;
 
 #[test]
-fn a_server_that_gives_no_window_no_stream_or_no_answer_runs_into_the_deadline() {
+fn a_server_that_gives_nothing_runs_into_the_deadline() {
     let (initial_window, max_streams) = ((4, 0), (3, 0));
     let servers = [
         (Server::greeted(&[initial_window]), 1),
@@ -122,7 +122,7 @@ fn timed_out(awaited: Awaited) -> CallError {
 }
 
 #[test]
-fn a_message_of_4_gib_is_refused_on_its_prefix_and_costs_nothing() {
+fn a_message_of_4_gib_is_refused_on_its_prefix() {
     let (mut server, call) = Server::asked();
     let prefix = wire::data(ONE, b"\0\xff\xff\xff\xff", false);
     let outcomes = server.send(&[wire::ok(ONE), prefix].concat());
@@ -198,7 +198,7 @@ fn starting_when_ready(until: u64) -> Server {
 }
 
 #[test]
-fn the_deadline_of_a_call_starts_with_the_server_s_settings_where_that_is_wanted() {
+fn the_deadline_of_a_call_starts_with_the_server_s_settings() {
     let exceeded = Err(CallError::DeadlineExceeded);
     for settings_after in [3_000, 8_000, 9_999] {
         let mut server = starting_when_ready(10_000);
@@ -216,7 +216,7 @@ fn the_deadline_of_a_call_starts_with_the_server_s_settings_where_that_is_wanted
 }
 
 #[test]
-fn a_server_without_settings_fails_when_its_caller_s_budget_ends_and_the_reason_names_the_time() {
+fn a_server_without_settings_fails() {
     for (until, within) in [(4_000, "4.0s"), (10_000, "10.0s"), (60_000, "60.0s")] {
         let mut server = starting_when_ready(until);
         assert_eq!(
@@ -238,7 +238,7 @@ fn a_server_without_settings_fails_when_its_caller_s_budget_ends_and_the_reason_
 }
 
 #[test]
-fn a_cancelled_call_whose_request_is_blocked_resets_its_stream_all_the_same() {
+fn a_cancelled_call_with_a_blocked_request_resets_its_stream() {
     let mut server = Server::greeted(&[(4, 0)]);
     let call = server.ask(&[7; 100]);
     assert_eq!(server.receive(), ["HEADERS 1"]);

@@ -28,7 +28,7 @@ fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String
 }
 
 #[test]
-fn a_reply_may_have_as_many_octets_as_the_call_accepts_and_not_one_more() {
+fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
     let limits = [
         config::MAX_GET_INFO_REPLY,
         config::MAX_NOTIFY_REPLY,
@@ -89,7 +89,7 @@ fn a_call_whose_headers_no_server_would_take_is_not_made() {
 }
 
 #[test]
-fn a_request_may_have_as_many_octets_as_the_server_accepts_and_not_one_more() {
+fn a_request_may_have_as_many_octets_as_the_server_accepts() {
     let head = wire::headers(ONE, &headers(UNARY), false);
     let (fits, beyond) = (vec![7; LIMIT], vec![7; LIMIT + 1]);
     let mut caller = Caller::greeted(&[]);

@@ -21,7 +21,7 @@ fn answer() -> Vec<u8> {
 }
 
 #[test]
-fn a_refused_call_is_made_again_at_once_in_the_time_that_is_left() {
+fn a_refused_call_is_made_again_in_the_time_left() {
     let (mut server, call) = Server::asked();
     assert!(server.wait(400).is_empty());
     assert!(server.send(&refusal(ONE)).is_empty(), "it has not ended");
@@ -36,7 +36,7 @@ fn a_refused_call_is_made_again_at_once_in_the_time_that_is_left() {
 }
 
 #[test]
-fn a_server_that_refuses_for_ever_gets_two_attempts_and_is_unavailable() {
+fn a_server_that_refuses_for_ever_gets_two_attempts() {
     let mut server = Server::greeted(&[]);
     let call = server.ask(b"request");
     let (mut attempts, mut stream) = (0, ONE);
@@ -60,7 +60,7 @@ fn a_server_that_refuses_for_ever_gets_two_attempts_and_is_unavailable() {
 }
 
 #[test]
-fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
+fn a_call_above_the_last_stream_may_be_made_once_more() {
     let (mut server, call) = Server::asked();
     let gone = Err(CallError::Refused { again: true });
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_call_above_the_last_stream_may_be_made_once_more_on_another_connection() {
 }
 
 #[test]
-fn a_call_that_was_never_written_may_be_made_again_freely_within_its_deadline() {
+fn a_call_that_was_never_written_may_be_made_again_freely() {
     // On the same connection, the call is written as soon as a stream can be opened for it.
     let mut server = Server::greeted(&[(3, 0)]);
     server.ask(b"request");
@@ -130,7 +130,7 @@ fn a_call_that_the_server_may_have_looked_at_is_not_made_again() {
 }
 
 #[test]
-fn a_server_that_refuses_what_it_has_begun_to_answer_is_not_asked_again() {
+fn a_server_that_refuses_what_it_began_is_not_asked_again() {
     for end in [refusal(ONE), wire::goaway(0, 0, b"")] {
         let (mut server, call) = Server::asked();
         assert!(

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_what_an_operator_wants_to_see_and_nothing_of_the_plugin_s_as_it_is() {
+    fn a_line_shows_what_an_operator_wants_to_see() {
         let segments = vec![
             segment("zone", "b"),
             segment("rack\n", "7"),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_sorted_by_id_and_the_last_of_several_with_one_id_counts() {
+    fn devices_are_sorted_by_id_and_the_last_duplicate_counts() {
         let mut plugin = plugin();
         let listed = [
             ("b", "Healthy"),

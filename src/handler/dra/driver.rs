@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_all_devices_and_is_news_only_when_it_changes_something() {
+    fn a_message_is_news_only_when_it_changes_something() {
         let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
         let devices = [("one", 1), ("two", 2), ("odd", 9)];
         assert_eq!(set_health(&mut driver, &message(&devices)), Ok(true));

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_watched_only_when_it_is_listed_and_by_the_version_that_is() {
+    fn health_is_watched_only_when_it_is_listed() {
         let choose = |services: &[&str]| HealthService::choose(&listed(services));
         assert_eq!(choose(&["v1.DRAPlugin"]), None);
         let alpha = choose(&["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]);

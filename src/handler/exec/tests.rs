@@ -165,7 +165,7 @@ fn answer(ticket: Ticket, result: Result<(), &str>) -> Effect {
 }
 
 #[test]
-fn the_program_learns_everything_from_arguments_environment_and_standard_input() {
+fn the_program_learns_everything_in_three_ways() {
     let mut bench = Bench::new();
     bench.add(&plugin("/p/disk.sock"));
     let (_, program) = bench.spawned();
@@ -239,7 +239,7 @@ fn an_add_that_was_killed_is_undone() {
 }
 
 #[test]
-fn one_program_at_a_time_runs_for_a_name_and_others_do_not_wait_for_it() {
+fn one_program_at_a_time_runs_for_a_name() {
     let mut bench = Bench::new();
     let (old, new) = (plugin("/p/old"), plugin("/p/new"));
     let del = bench.del(&new);
@@ -306,7 +306,7 @@ fn what_was_known_before_a_restart_is_added_again() {
 }
 
 #[test]
-fn a_plugin_that_a_program_cannot_be_given_is_refused_with_the_reason() {
+fn a_plugin_that_a_program_cannot_be_given_is_refused() {
     let mut bench = Bench::new();
     let mut validate = |name: &str| {
         let plugin = described(name, "/p/disk");
@@ -360,7 +360,7 @@ fn a_del_is_owed_until_it_has_run_whatever_its_end() {
 }
 
 #[test]
-fn a_del_that_cannot_be_started_is_tried_again_after_pauses_that_double() {
+fn a_del_that_cannot_be_started_is_tried_again() {
     let mut bench = Bench::new();
     let del = bench.del(&plugin(""));
     let (mut id, _) = bench.spawned();
@@ -384,7 +384,7 @@ fn a_del_that_cannot_be_started_is_tried_again_after_pauses_that_double() {
 }
 
 #[test]
-fn a_del_that_can_never_be_started_is_given_up_and_the_next_goes_ahead() {
+fn a_del_that_can_never_be_started_is_given_up() {
     let mut bench = Bench::new();
     bench.del(&plugin(""));
     let (id, _) = bench.spawned();
@@ -416,7 +416,7 @@ fn last_spawned(bench: &mut Bench) -> (EffectId, String) {
 }
 
 #[test]
-fn an_add_never_runs_before_a_del_that_is_owed_and_never_waits_for_it() {
+fn an_add_never_runs_before_a_del_that_is_owed() {
     let mut bench = Bench::new();
     bench.del(&plugin(""));
     let (id, _) = bench.spawned();
@@ -483,7 +483,7 @@ fn outside_the_grammar() -> Arc<Plugin> {
 }
 
 #[test]
-fn a_registered_plugin_outside_the_grammar_is_deregistered_without_its_program() {
+fn a_registered_plugin_outside_the_grammar_is_deregistered() {
     let mut bench = Bench::new();
     let plugin = outside_the_grammar();
     let answer = bench.call(Some(Ticket(1)), |handler, context| {
@@ -500,7 +500,7 @@ fn a_registered_plugin_outside_the_grammar_is_deregistered_without_its_program()
 }
 
 #[test]
-fn what_was_owed_outside_the_grammar_is_not_run_and_not_owed_any_longer() {
+fn what_was_owed_outside_the_grammar_is_not_run() {
     let mut bench = Bench::new();
     let plugin = outside_the_grammar();
     let mut ids = EffectIds::default();
@@ -511,7 +511,7 @@ fn what_was_owed_outside_the_grammar_is_not_run_and_not_owed_any_longer() {
 }
 
 #[test]
-fn a_program_that_failed_is_logged_with_its_first_words_or_else_with_its_end() {
+fn a_program_that_failed_is_logged_with_its_first_words() {
     let outcome = |errors: &str| ProgramOutcome {
         end: ProgramEnd::Exited(3),
         errors: errors.into(),

@@ -375,7 +375,7 @@ Deregistering
 ";
 
 #[test]
-fn a_plugin_is_registered_in_one_step_if_each_action_has_its_result_at_once() {
+fn a_plugin_is_registered_in_one_step() {
     let mut recorder = Recorder {
         is_prompt: true,
         ..Recorder::default()
@@ -392,7 +392,7 @@ fn a_plugin_is_registered_in_one_step_if_each_action_has_its_result_at_once() {
 }
 
 #[test]
-fn a_new_socket_is_dialled_with_doubling_pauses_until_the_dial_timeout() {
+fn a_new_socket_is_dialled_with_doubling_pauses() {
     let mut recorder = Recorder::default();
     let mut step = Operation::begin(register(true), &mut recorder);
     let mut pauses = Vec::new();
@@ -438,7 +438,7 @@ fn a_socket_that_has_failed_before_is_dialled_once() {
 }
 
 #[test]
-fn a_full_backlog_is_waited_out_even_on_a_socket_that_has_failed_before() {
+fn a_full_backlog_is_waited_out_even_on_a_socket() {
     let step = dialled_in_vain(DialError::Busy);
     assert!(matches!(step, Step::Goes(_)));
 }

@@ -125,7 +125,7 @@ fn profile() -> Profile {
 }
 
 #[test]
-fn it_serves_its_service_and_nothing_else_and_registers_beside_its_socket() {
+fn it_serves_its_service_and_nothing_else() {
     let profile = profile();
     let own = PathBuf::from("/d/a-plugin.sock");
     assert_eq!(profile.sockets(), [(own, Socket::Service)]);
@@ -134,7 +134,7 @@ fn it_serves_its_service_and_nothing_else_and_registers_beside_its_socket() {
 }
 
 #[test]
-fn it_says_what_kubelet_has_to_know_and_is_at_rest_once_it_is_registered() {
+fn it_says_what_kubelet_has_to_know() {
     let mut life = Life::begin();
     let mut connection = life.connect();
     let request = connection.answer(&mut life, Ok(()));
@@ -152,7 +152,7 @@ fn it_says_what_kubelet_has_to_know_and_is_at_rest_once_it_is_registered() {
 }
 
 #[test]
-fn a_refusal_is_reported_and_retried_with_a_pause_that_doubles_up_to_10_s() {
+fn a_refusal_is_reported_and_retried_with_a_pause() {
     let mut life = Life::begin();
     for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
         let mut connection = life.connect();
@@ -232,7 +232,7 @@ fn without_kubelet_it_waits_and_does_nothing() {
 }
 
 #[test]
-fn a_kubelet_that_was_restarted_has_removed_its_socket_so_it_listens_and_registers_again() {
+fn a_kubelet_that_was_restarted_has_removed_its_socket() {
     let mut life = Life::registered();
     life.kubelet_created(false);
     let expected = [
@@ -282,7 +282,7 @@ fn a_new_kubelet_socket_is_dialed_at_once_in_every_state() {
 }
 
 #[test]
-fn the_reply_of_a_kubelet_that_has_gone_is_not_that_of_the_new_one() {
+fn the_reply_of_a_gone_kubelet_is_not_that_of_the_new_one() {
     let mut life = Life::begin();
     let mut old = life.connect();
     old.exchange(&mut life).expect("a call");

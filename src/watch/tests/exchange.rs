@@ -75,7 +75,7 @@ fn many_events_of_one_name_are_answered_by_one_examination() {
 }
 
 #[test]
-fn a_known_name_to_which_something_happens_all_the_time_is_looked_at_after_pauses_that_double() {
+fn a_known_name_that_changes_all_the_time_waits_longer() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     let mut examinations = Vec::new();
@@ -132,7 +132,7 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
 }
 
 #[test]
-fn two_directories_that_change_places_keep_their_watches_apart_and_their_sockets_change_paths() {
+fn two_directories_that_change_places_keep_their_watches_apart() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     t.wants();
@@ -158,7 +158,7 @@ fn two_directories_that_change_places_keep_their_watches_apart_and_their_sockets
 }
 
 #[test]
-fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_nothing() {
+fn directories_that_changed_places_and_back_lose_nothing() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     exchange_directories(&mut t, 2, 3);
@@ -172,7 +172,7 @@ fn two_directories_that_changed_places_and_back_before_they_are_scanned_lose_not
 }
 
 #[test]
-fn directories_that_change_places_between_two_scans_end_with_their_own_watches() {
+fn directories_that_changed_places_have_their_own_watches() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     t.scan_ok("/p/b", 2, &[("x", socket(1))]);

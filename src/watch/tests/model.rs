@@ -210,7 +210,7 @@ impl World {
 }
 
 #[test]
-fn whatever_happens_and_whenever_it_is_reported_all_is_found_in_the_end() {
+fn whatever_happens_all_is_found_in_the_end() {
     for seed in 1..=1000 {
         let mut world = World::new(seed);
         for _ in 0..6 {

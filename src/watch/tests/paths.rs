@@ -16,7 +16,7 @@ fn a_second_path_is_ignored_and_found_when_the_first_one_goes() {
 }
 
 #[test]
-fn the_directory_of_a_second_path_is_scanned_when_the_socket_is_replaced() {
+fn the_directory_of_a_second_path_is_scanned() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", link(1))]);
     t.expect(&["found /p/a #1"]);
     t.later();
@@ -27,7 +27,7 @@ fn the_directory_of_a_second_path_is_scanned_when_the_socket_is_replaced() {
 }
 
 #[test]
-fn a_socket_is_known_by_its_own_path_rather_than_by_a_symbolic_link() {
+fn a_socket_is_known_by_its_own_path_rather_than_a_link() {
     let mut t = Timeline::scanned(&[("a", link(1)), ("b", link(1)), ("c", socket(1))]);
     t.expect(&["found /p/a #1", "lost /p/a", "found /p/c #1"]);
     t.later();

@@ -34,7 +34,7 @@ impl Timeline {
 }
 
 #[test]
-fn the_first_scan_is_over_when_every_directory_was_read_however_deep() {
+fn the_first_scan_is_over_when_every_directory_was_read() {
     let mut t = Timeline::on(&["/p", "/q"]);
     t.expect(&["create and scan /p", "create and scan /q"]);
     t.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
@@ -50,7 +50,7 @@ fn the_first_scan_is_over_when_every_directory_was_read_however_deep() {
 }
 
 #[test]
-fn a_rescan_reads_every_directory_and_counts_what_no_event_has_reported() {
+fn a_rescan_reads_every_directory() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory), ("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/a #1"]);
     t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
@@ -81,7 +81,7 @@ fn a_rescan_reads_every_directory_and_counts_what_no_event_has_reported() {
 }
 
 #[test]
-fn what_was_read_before_a_request_does_not_count_and_requests_share_the_next_rescan() {
+fn what_was_read_before_a_request_does_not_count() {
     let mut t = Timeline::scanned(&[]);
     t.expect_silence();
     t.later();
@@ -102,7 +102,7 @@ fn what_was_read_before_a_request_does_not_count_and_requests_share_the_next_res
 }
 
 #[test]
-fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read_or_keeps_appearing() {
+fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.scan_ok("/p/sub", 2, &[]);

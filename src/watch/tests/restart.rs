@@ -18,7 +18,7 @@ fn denied() -> Problem {
 }
 
 #[test]
-fn an_expected_socket_is_lost_once_its_directory_is_listed_without_it() {
+fn an_expected_socket_is_lost_once_its_directory_lacks_it() {
     let mut timeline = expecting(&["/p/gone", "/p/here", "/p/sub/gone", "/p/no/dir"]);
     timeline.scan_ok(
         "/p",
@@ -49,14 +49,14 @@ fn an_expected_socket_is_lost_if_a_directory_is_in_its_place() {
 }
 
 #[test]
-fn expected_sockets_are_lost_if_a_socket_is_in_the_place_of_their_directory() {
+fn expected_sockets_are_lost_with_their_directory() {
     let mut timeline = expecting(&["/p/sub/a", "/p/sub/deep/b"]);
     timeline.scan_ok("/p", 1, &[("sub", socket(1))]);
     timeline.expect(&["lost /p/sub/a", "lost /p/sub/deep/b", "found /p/sub #1"]);
 }
 
 #[test]
-fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_same() {
+fn an_expected_socket_below_no_watch_is_lost_all_the_same() {
     let mut timeline = expecting(&["/p/gone"]);
     let unwatched = Problem::NotWatched(Cause::InstancesUsedUp);
     timeline.scan("/p", Err(unwatched.clone()), Ok(listing(&[])));
@@ -67,7 +67,7 @@ fn an_expected_socket_below_a_directory_that_cannot_be_watched_is_lost_all_the_s
 }
 
 #[test]
-fn an_expected_socket_below_a_directory_that_cannot_be_read_stays_until_it_can_be() {
+fn an_expected_socket_in_an_unreadable_directory_stays() {
     let mut timeline = expecting(&["/p/gone", "/p/sub/one", "/p/sub/two"]);
     timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     timeline.examine_gone("/p/gone");
@@ -104,7 +104,7 @@ fn an_expected_socket_is_not_lost_by_a_listing_that_a_limit_cut() {
 }
 
 #[test]
-fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
+fn an_expected_socket_that_cannot_be_examined_stays_expected() {
     let mut timeline = expecting(&["/p/a", "/p/gone"]);
     timeline.scan_ok("/p", 1, &[("a", EntryKind::Unknown)]);
     let trouble = format!("/p: {}", Problem::NotExamined);
@@ -122,7 +122,7 @@ fn an_expected_socket_that_cannot_be_examined_is_neither_found_nor_lost() {
 }
 
 #[test]
-fn an_expected_socket_goes_with_its_directory_or_because_no_root_is_above_it() {
+fn an_expected_socket_goes_with_its_directory() {
     let mut timeline = Timeline::new();
     let sockets = ["/q/a", "/p/sub/a"].map(|path| Path::new(path).into());
     timeline.watch.expect(sockets.to_vec());
@@ -146,7 +146,7 @@ fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
 }
 
 #[test]
-fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
+fn a_path_that_is_doubted_is_examined_at_once() {
     let mut timeline = Timeline::scanned(&[("a", socket(1))]);
     timeline.expect(&["found /p/a #1"]);
     let doubted = || Input::Doubted {
@@ -166,7 +166,7 @@ fn a_path_that_is_doubted_is_examined_at_once_and_then_after_a_pause() {
 }
 
 #[test]
-fn a_name_that_cannot_be_examined_when_it_appears_is_reported_and_found_on_the_tick() {
+fn a_name_that_cannot_be_examined_is_found_on_the_tick() {
     let mut timeline = Timeline::scanned(&[]);
     timeline.appeared(1, "a");
     timeline.examine("/p/a", EntryKind::Unknown);
@@ -181,7 +181,7 @@ fn a_name_that_cannot_be_examined_when_it_appears_is_reported_and_found_on_the_t
 }
 
 #[test]
-fn an_expected_socket_whose_directory_vanishes_before_it_is_listed_is_lost() {
+fn an_expected_socket_whose_directory_vanishes_is_lost() {
     let mut timeline = expecting(&["/p/sub/a"]);
     timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);
     timeline.vanished(1, "sub");

@@ -82,7 +82,7 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
 }
 
 #[test]
-fn what_is_wanted_for_a_root_is_dropped_when_the_root_is_removed() {
+fn what_is_wanted_for_a_root_is_dropped() {
     let mut t = Timeline::scanned(&[]);
     t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
@@ -125,7 +125,7 @@ fn what_is_wanted_for_a_root_is_dropped_when_the_root_is_removed() {
 }
 
 #[test]
-fn a_root_that_is_added_again_at_once_keeps_its_watch_and_later_it_gets_another() {
+fn a_root_that_is_added_again_at_once_keeps_its_watch() {
     let mut t = Timeline::scanned(&[]);
     t.add("/q", 2, &[("a", socket(1))]);
     t.expect(&["found /q/a #1"]);
@@ -172,7 +172,7 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
 }
 
 #[test]
-fn a_root_that_is_moved_into_another_one_is_followed_there_once_its_own_path_is_gone() {
+fn a_root_that_is_moved_into_another_one_is_followed_there() {
     let mut t = Timeline::on(&["/p", "/q"]);
     t.scan_ok("/p", 1, &[]);
     t.scan_ok("/q", 2, &[("a", socket(1))]);

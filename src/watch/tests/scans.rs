@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_that_double() {
+fn a_directory_that_changes_all_the_time_waits_longer() {
     let mut t = Timeline::scanned(&[]);
     let mut scans = Vec::new();
     for ms in 0..30_000 {
@@ -38,7 +38,7 @@ fn a_directory_to_which_something_happens_all_the_time_is_scanned_after_pauses_t
 }
 
 #[test]
-fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
+fn the_directories_that_the_user_named_are_scanned_first() {
     let mut t = Timeline::on(&["/p", "/q"]);
     let names: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let dirs: Vec<_> = names
@@ -60,7 +60,7 @@ fn the_directories_that_the_user_named_are_scanned_first_after_an_overflow() {
 }
 
 #[test]
-fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned() {
+fn a_directory_that_is_removed_and_made_again_is_scanned() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
@@ -80,7 +80,7 @@ fn a_directory_that_is_removed_and_made_again_before_its_scan_is_scanned() {
 }
 
 #[test]
-fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_replaced() {
+fn a_name_that_is_not_listed_is_examined() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2)), ("c", socket(3))]);
     t.expect(&["found /p/a #1", "found /p/b #2", "found /p/c #3"]);
     t.event(Event::Moved { watch: WatchId(1) });
@@ -108,7 +108,7 @@ fn a_name_that_is_not_listed_is_examined_and_a_known_one_of_another_kind_is_repl
 }
 
 #[test]
-fn events_that_are_lost_all_the_time_make_no_directory_wait_longer_than_a_moment() {
+fn lost_events_make_no_directory_wait_long() {
     let mut t = Timeline::scanned(&[]);
     let mut scans = Vec::new();
     for ms in 0..10_000 {

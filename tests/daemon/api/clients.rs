@@ -14,7 +14,7 @@ use crate::support::process::Process;
 use crate::support::timed::assert_faster;
 
 #[test]
-fn lists_status_events_metrics_and_health_are_answered_once_for_each_connection() {
+fn lists_events_and_metrics_are_answered_once_per_connection() {
     let node = Node::start();
     let plugin = node.serve("a.sock", "a");
     assert!(plugin.until_notified().plugin_registered);
@@ -164,7 +164,7 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
 }
 
 #[test]
-fn a_response_that_is_not_read_does_not_keep_the_daemon_from_stopping() {
+fn a_response_that_is_not_read_keeps_no_daemon_from_stopping() {
     let node = Node::start();
     // Longer than the buffers of the kernel.
     let plugins: Vec<_> = (0..20)
@@ -207,7 +207,7 @@ fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
 }
 
 #[test]
-fn a_command_that_follows_a_daemon_that_is_killed_ends_with_status_3() {
+fn a_command_that_follows_a_killed_daemon_ends_with_status_3() {
     let node = Node::start();
     let plugin = node.serve("a.sock", "a");
     assert!(plugin.until_notified().plugin_registered);

@@ -44,7 +44,7 @@ fn devices(node: &Node, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn devices_are_shown_as_their_plugin_lists_them_and_unhealthy_when_it_has_ended() {
+fn devices_are_shown_as_listed_and_unhealthy_at_the_end() {
     let node = Node::start();
     assert_eq!(node.get("/v1/devices")["items"], json!([]));
     assert_eq!(devices(&node, &[]), (Some(0), String::new()));

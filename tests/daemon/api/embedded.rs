@@ -35,7 +35,7 @@ fn an_embedder_has_an_api_only_if_it_asks_for_one() {
 }
 
 #[test]
-fn an_embedder_serves_the_api_in_its_turns_and_its_clients_get_their_end() {
+fn an_embedder_serves_the_api_in_its_turns() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().canonicalize().unwrap().join(".api.sock");
     let config = Config {

@@ -23,7 +23,7 @@ fn fail(dir: &std::path::Path, options: &[&str]) -> String {
 }
 
 #[test]
-fn the_default_socket_is_in_the_run_directory_and_is_removed_when_the_daemon_stops() {
+fn the_default_socket_is_in_the_run_directory_and_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/plugind.sock");
     for _ in 0..2 {
@@ -73,7 +73,7 @@ fn a_socket_that_a_killed_daemon_left_behind_is_replaced() {
 }
 
 #[test]
-fn a_socket_that_was_named_and_cannot_be_used_is_one_line_and_status_1() {
+fn a_socket_that_was_named_and_cannot_be_used_is_one_line() {
     let node = Node::start();
     let dir = node.dir.path();
     let at = |name: &str| dir.join(name);
@@ -195,7 +195,7 @@ fn a_dry_run_has_a_socket_only_if_one_is_named() {
 }
 
 #[test]
-fn the_group_may_connect_and_read_and_other_users_may_not_connect() {
+fn the_group_may_connect_and_read() {
     if !Uid::effective().is_root() {
         return skip("only root can run a client as another user");
     }
@@ -242,8 +242,8 @@ fn the_group_may_connect_and_read_and_other_users_may_not_connect() {
 }
 
 #[test]
-fn a_full_disk_in_the_run_directory_is_a_warning_for_the_default_socket() {
-    let name = "api::socket::a_full_disk_in_the_run_directory_is_a_warning_for_the_default_socket";
+fn a_full_disk_in_the_run_directory_is_a_warning() {
+    let name = "api::socket::a_full_disk_in_the_run_directory_is_a_warning";
     let prepare = "mount -t tmpfs -o nr_inodes=32,mode=755 none /mnt";
     inside(name, prepare, || {
         let dir = std::path::Path::new("/mnt");

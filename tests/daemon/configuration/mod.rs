@@ -86,7 +86,7 @@ fn a_daemon_has_the_options_of_its_file() {
 }
 
 #[test]
-fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem_and_status_78() {
+fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem() {
     let place = Place::with("observ\non-down\r\n\nplugins-dir DIR/a\n");
     let file = place.file();
     let file = file.display();
@@ -170,7 +170,7 @@ fn what_is_printed_is_a_configuration_that_prints_the_same() {
 }
 
 #[test]
-fn the_environment_is_over_the_file_and_names_a_variable_with_its_problem() {
+fn the_environment_is_over_the_file() {
     let place = Place::with("state-file DIR/a\nunknown-types accept\n");
     let output = |value: &OsStr| {
         let mut command = Process::command();

@@ -143,7 +143,7 @@ fn a_directory_is_taken_out_while_its_plugins_register() {
 }
 
 #[test]
-fn a_type_that_comes_is_registered_and_one_that_goes_is_deregistered() {
+fn a_type_that_comes_is_registered() {
     let mut node = Node::start("plugins-dir DIR/a\n", &[]);
     let (csi, toaster) = (
         node.serve("a", "CSIPlugin", "csi"),

@@ -16,7 +16,7 @@ use crate::device_plugins::scripted::{MESSAGE, Script, Scripted};
 use crate::support::caller::Caller;
 
 #[test]
-fn rs3_the_start_removes_all_sockets_and_nothing_else_and_then_listens() {
+fn rs3_the_start_removes_all_sockets_and_nothing_else() {
     for start in managers() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("device-plugins");
@@ -50,7 +50,7 @@ fn rs3_the_start_removes_all_sockets_and_nothing_else_and_then_listens() {
 }
 
 #[test]
-fn a_missing_directory_is_created_without_rights_for_others_and_the_socket_with_the_usual_ones() {
+fn a_missing_directory_is_created_without_rights_for_others() {
     for start in managers() {
         let root = tempfile::tempdir().unwrap();
         let usual = root.path().join("usual.sock");
@@ -63,7 +63,7 @@ fn a_missing_directory_is_created_without_rights_for_others_and_the_socket_with_
 }
 
 #[test]
-fn rs4_a_resource_that_registers_again_by_other_sockets_has_the_devices_of_the_last() {
+fn rs4_a_resource_that_registers_again_has_the_last_devices() {
     with_each(|manager| {
         let mut plugins = Vec::new();
         for (socket, devices) in [
@@ -98,7 +98,7 @@ fn rs5_another_version_is_refused_in_kubelet_s_words() {
 }
 
 #[test]
-fn rs6_a_name_that_is_no_extended_resource_is_refused_in_kubelet_s_words() {
+fn rs6_a_name_that_is_no_extended_resource_is_refused() {
     with_each(|manager| {
         for name in ["", "gpu", "kubernetes.io/gpu", "requests.a.example/gpu"] {
             let request = RegisterRequest {
@@ -112,7 +112,7 @@ fn rs6_a_name_that_is_no_extended_resource_is_refused_in_kubelet_s_words() {
 }
 
 #[test]
-fn rs7_an_endpoint_on_which_nothing_listens_is_refused_in_kubelet_s_words() {
+fn rs7_an_endpoint_on_which_nothing_listens_is_refused() {
     with_each(|manager| {
         let expected = "failed to dial device plugin: context deadline exceeded";
         assert_eq!(register(&manager.dir(), "missing.sock"), refused(expected));
@@ -121,7 +121,7 @@ fn rs7_an_endpoint_on_which_nothing_listens_is_refused_in_kubelet_s_words() {
 }
 
 #[test]
-fn rs8_a_plugin_that_does_not_report_its_options_is_refused_and_not_used() {
+fn rs8_a_plugin_that_does_not_report_its_options_is_refused() {
     with_each(|manager| {
         let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
         let script = Script {
@@ -139,7 +139,7 @@ fn rs8_a_plugin_that_does_not_report_its_options_is_refused_and_not_used() {
 }
 
 #[test]
-fn rs9_a_plugin_whose_list_fails_at_once_is_registered_and_not_asked_again() {
+fn rs9_a_plugin_whose_list_fails_at_once_is_registered() {
     with_each(|manager| {
         let script = Script {
             fails: Some(device_plugin::LIST_AND_WATCH),
@@ -187,7 +187,7 @@ fn rs11_a_plugin_that_is_stopped_has_unhealthy_devices() {
 }
 
 #[test]
-fn rs12_devices_become_unhealthy_and_healthy_again_as_they_are_listed() {
+fn rs12_devices_become_unhealthy_and_healthy_as_listed() {
     with_each(|manager| {
         let plugin = Scripted::listing(&manager.dir().join("x"), &["a", "b", "c", "d"]);
         assert_eq!(register(&manager.dir(), "x"), Ok(()));
@@ -201,7 +201,7 @@ fn rs12_devices_become_unhealthy_and_healthy_again_as_they_are_listed() {
 }
 
 #[test]
-fn the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy() {
+fn the_end_of_an_older_plugin_leaves_the_newer_one_healthy() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Plugind::start(dir.path());
     let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
@@ -220,7 +220,7 @@ fn the_end_of_an_older_plugin_leaves_the_devices_of_the_newer_one_healthy() {
 }
 
 #[test]
-fn the_end_of_a_plugin_is_noticed_after_a_registration_that_failed() {
+fn the_end_of_a_plugin_is_noticed_after_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Plugind::start(dir.path());
     let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);

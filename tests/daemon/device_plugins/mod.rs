@@ -62,12 +62,12 @@ impl Stage {
 }
 
 #[test]
-fn a_device_plugin_registers_with_kubelet_sock_and_its_devices_are_listed() {
+fn a_device_plugin_registers_with_kubelet_sock() {
     with_each(|stage| stage.manager.check_one_plugin());
 }
 
 #[test]
-fn rs13_a_device_plugin_registers_again_after_a_restart_of_the_manager() {
+fn rs13_a_device_plugin_registers_again() {
     with_each(|stage| {
         stage.manager.restart();
         stage.until_registered(&[("one", true), ("two", true)]);
@@ -77,7 +77,7 @@ fn rs13_a_device_plugin_registers_again_after_a_restart_of_the_manager() {
 }
 
 #[test]
-fn rs14_a_device_plugin_that_restarts_is_one_plugin_with_its_new_devices() {
+fn rs14_a_device_plugin_that_restarts_is_one_plugin() {
     with_each(|stage| {
         stage.replace_plugin(Peer::end, &["three"]);
         stage.until_registered(&[("three", true)]);
@@ -86,7 +86,7 @@ fn rs14_a_device_plugin_that_restarts_is_one_plugin_with_its_new_devices() {
 }
 
 #[test]
-fn a_device_plugin_that_is_killed_has_unhealthy_devices_until_it_registers_again() {
+fn a_device_plugin_that_is_killed_has_unhealthy_devices() {
     with_each(|stage| {
         stage.peer.as_ref().unwrap().kill();
         stage

@@ -34,7 +34,7 @@ pub(crate) fn register(node: &mut Node, name: &str) -> DevicePlugin {
 }
 
 #[test]
-fn a_kubelet_sock_that_is_removed_is_created_again_at_once_and_plugins_come_back() {
+fn a_kubelet_sock_that_is_removed_is_created_again_at_once() {
     let mut node = Node::start();
     let options = ["--legacy"];
     let plugin = Simulated::start(&node.plugins(), "DevicePlugin", "example.com/gpu", &options);
@@ -51,7 +51,7 @@ fn a_kubelet_sock_that_is_removed_is_created_again_at_once_and_plugins_come_back
 }
 
 #[test]
-fn a_directory_that_is_renamed_away_is_created_again_with_its_socket() {
+fn a_directory_that_is_renamed_away_is_created_again() {
     let mut node = Node::start();
     let _before = register(&mut node, "before");
     let away = node.dir.path().join("away");
@@ -105,7 +105,7 @@ fn a_directory_that_is_removed_is_created_again_with_its_socket() {
 }
 
 #[test]
-fn a_directory_that_is_replaced_by_a_file_is_used_again_once_that_is_gone() {
+fn a_directory_that_was_a_file_for_a_while_is_used_again() {
     let mut node = Node::start();
     fs::rename(node.plugins(), node.dir.path().join("away")).unwrap();
     until_listening(&node.kubelet());
@@ -128,7 +128,7 @@ fn a_directory_that_is_replaced_by_a_file_is_used_again_once_that_is_gone() {
 }
 
 #[test]
-fn a_kubelet_sock_that_is_removed_all_the_time_is_created_a_few_times_in_a_second() {
+fn a_kubelet_sock_that_is_always_removed_is_made_a_few_times() {
     let node = Node::start();
     let before = node.turns();
     let start = Instant::now();
@@ -144,7 +144,7 @@ fn a_kubelet_sock_that_is_removed_all_the_time_is_created_a_few_times_in_a_secon
 }
 
 #[test]
-fn another_process_that_listens_on_kubelet_sock_keeps_it_until_it_ends() {
+fn another_process_that_listens_on_kubelet_sock_keeps_it() {
     let mut node = Node::start();
     let taken = node.path("taken");
     let other = UnixListener::bind(&taken).unwrap();

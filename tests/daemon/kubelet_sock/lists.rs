@@ -60,7 +60,7 @@ fn as_many_devices_as_fit_are_listed_and_more_are_not() {
 }
 
 #[test]
-fn a_message_of_four_mebibytes_is_accepted_and_one_octet_more_is_not() {
+fn a_message_of_four_mebibytes_is_accepted() {
     let shell = list([("", "Healthy")]).len();
     let fitting = "x".repeat(MAX_REPLY - shell - 8);
     let message = list([(&*fitting, "Healthy")]);

@@ -18,55 +18,55 @@ older_kernels! {
     without_openat2: Openat2 [];
     without_pidfd_open: PidfdOpen [
         "programs::a_plugin_that_the_program_refuses_gets_its_words": "programs need pidfd_open",
-        "programs::a_program_adds_a_plugin_again_after_a_restart_and_deletes_it_when_it_is_superseded":
+        "programs::a_program_adds_a_plugin_again_after_a_restart":
             "programs need pidfd_open",
     ];
     without_statx: Statx [];
     where_a_filter_denies_what_it_does_not_know: Denied [
         "programs::a_plugin_that_the_program_refuses_gets_its_words": "programs need pidfd_open",
-        "programs::a_program_adds_a_plugin_again_after_a_restart_and_deletes_it_when_it_is_superseded":
+        "programs::a_program_adds_a_plugin_again_after_a_restart":
             "programs need pidfd_open",
     ];
     without_inotify: Inotify [
-        "crowds::a_process_that_connects_without_end_keeps_no_plugin_of_another_process_out":
+        "crowds::a_process_that_connects_without_end_keeps_no_plugin_out":
             "plugind simulate --legacy watches kubelet.sock by inotify",
-        "directory::a_kubelet_sock_that_is_removed_is_created_again_at_once_and_plugins_come_back":
+        "directory::a_kubelet_sock_that_is_removed_is_created_again_at_once":
             "plugind simulate --legacy watches kubelet.sock by inotify",
         "restarts::a_plugin_that_comes_back_after_a_restart_is_not_deregistered":
             "plugind simulate --legacy watches kubelet.sock by inotify",
         "views::a_plugin_is_shown_in_lists_links_and_metrics":
             "plugind simulate --legacy watches kubelet.sock by inotify",
-        "views::nothing_happens_while_a_plugin_is_registered_and_does_nothing":
+        "views::nothing_happens_while_a_plugin_is_registered":
             "plugind simulate --legacy watches kubelet.sock by inotify",
     ];
     without_proc: Proc [
         "endpoints::a_link_to_a_socket_in_the_directory_is_an_endpoint":
             "where a link leads is read from /proc",
-        "crowds::a_client_that_calls_without_end_and_never_reads_is_held_back_or_closed":
+        "crowds::a_client_that_never_reads_is_held_back_or_closed":
             "memory is read from /proc",
-        "crowds::clients_that_say_nothing_or_half_a_preface_keep_no_plugin_out":
+        "crowds::clients_that_say_nothing_keep_no_plugin_out":
             "descriptors are counted in /proc",
-        "crowds::ten_thousand_registrations_of_one_client_take_no_memory_and_delay_no_other_plugin":
+        "crowds::ten_thousand_registrations_of_one_client_take_no_memory":
             "memory is read from /proc",
-        "crowds::thousands_of_registrations_on_many_connections_take_no_memory_and_delay_no_other_plugin":
+        "crowds::thousands_of_registrations_take_no_memory":
             "memory is read from /proc",
-        "mounts::a_directory_above_that_is_mounted_over_is_created_in_the_new_file_system":
+        "mounts::a_directory_above_that_is_mounted_over_is_created":
             "namespaces are made through /proc",
-        "mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock_and_again_without_the_mount":
+        "mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock":
             "namespaces are made through /proc",
         "mounts::a_mount_right_after_another_one_is_noticed":
             "namespaces are made through /proc",
-        "programs::a_program_adds_a_plugin_again_after_a_restart_and_deletes_it_when_it_is_superseded":
+        "programs::a_program_adds_a_plugin_again_after_a_restart":
             "the state file is not used without a boot ID",
         "restarts::a_plugin_that_comes_back_after_a_restart_is_not_deregistered":
             "the state file is not used without a boot ID",
         "restarts::a_plugin_that_has_not_come_back_yet_is_kept_and_shown":
             "the state file is not used without a boot ID",
-        "start::a_missing_directory_is_created_and_a_path_may_be_longer_than_an_address":
+        "start::a_missing_directory_is_created":
             "such a path is bound through /proc",
         "start::without_a_root_directory_it_is_that_of_kubelet":
             "namespaces are made through /proc",
-        "views::nothing_happens_while_a_plugin_is_registered_and_does_nothing":
+        "views::nothing_happens_while_a_plugin_is_registered":
             "wakeups are counted in /proc",
     ];
 }

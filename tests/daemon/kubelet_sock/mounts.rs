@@ -20,8 +20,8 @@ fn cover(dir: &Path) {
 }
 
 #[test]
-fn a_directory_that_is_mounted_over_has_a_kubelet_sock_and_again_without_the_mount() {
-    let name = "kubelet_sock::mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock_and_again_without_the_mount";
+fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
+    let name = "kubelet_sock::mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock";
     inside(name, "true", || {
         let mut node = Node::start();
         let _below = register(&mut node, "below");
@@ -50,8 +50,8 @@ fn a_mount_right_after_another_one_is_noticed() {
 }
 
 #[test]
-fn a_directory_above_that_is_mounted_over_is_created_in_the_new_file_system() {
-    let name = "kubelet_sock::mounts::a_directory_above_that_is_mounted_over_is_created_in_the_new_file_system";
+fn a_directory_above_that_is_mounted_over_is_created() {
+    let name = "kubelet_sock::mounts::a_directory_above_that_is_mounted_over_is_created";
     inside(name, "true", || {
         let mut node = Node::start();
         // The registry, too: a plugin there is not what this is about.

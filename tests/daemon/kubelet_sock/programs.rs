@@ -52,7 +52,7 @@ fn install(path: &Path, script: &str) {
 }
 
 #[test]
-fn a_program_adds_a_plugin_again_after_a_restart_and_deletes_it_when_it_is_superseded() {
+fn a_program_adds_a_plugin_again_after_a_restart() {
     if !programs_can_be_trusted_or_skip() {
         return;
     }

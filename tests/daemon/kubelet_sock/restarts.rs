@@ -12,7 +12,7 @@ use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
 #[test]
-fn a_daemon_that_stops_removes_kubelet_sock_and_leaves_the_sockets_of_plugins() {
+fn a_daemon_that_stops_removes_kubelet_sock() {
     let mut node = Node::start();
     let plugin = DevicePlugin::serve(&node.path("gpu.sock"));
     assert_eq!(node.register("gpu.sock", "example.com/gpu"), Ok(()));
@@ -29,7 +29,7 @@ fn a_daemon_that_stops_removes_kubelet_sock_and_leaves_the_sockets_of_plugins() 
 }
 
 #[test]
-fn a_daemon_that_stops_does_not_wait_for_plugins_that_are_being_registered() {
+fn a_daemon_that_stops_does_not_wait_for_registrations() {
     let node = Node::start();
     let kubelet = node.kubelet();
     let mut callers = Vec::new();

@@ -48,7 +48,7 @@ fn prepared() -> (TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn a_missing_directory_is_created_and_a_path_may_be_longer_than_an_address() {
+fn a_missing_directory_is_created() {
     for name in ["a/b/device-plugins".to_owned(), "long/".repeat(40)] {
         let dir = tempfile::tempdir().unwrap();
         let plugins = dir.path().join(name);
@@ -106,7 +106,7 @@ fn sockets_and_links_to_sockets_are_removed_and_nothing_else() {
 }
 
 #[test]
-fn a_kubelet_sock_in_use_prevents_the_start_and_nothing_is_removed() {
+fn a_kubelet_sock_in_use_prevents_the_start() {
     let (dir, plugins) = prepared();
     let kubelet = UnixListener::bind(plugins.join("kubelet.sock")).unwrap();
     let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
@@ -126,7 +126,7 @@ fn a_kubelet_sock_in_use_prevents_the_start_and_nothing_is_removed() {
 }
 
 #[test]
-fn a_kubelet_sock_that_is_not_a_socket_prevents_the_start_and_nothing_is_removed() {
+fn a_kubelet_sock_that_is_not_a_socket_prevents_the_start() {
     for prepare in [
         |path: &Path| fs::write(path, "data").unwrap(),
         |path: &Path| fs::create_dir(path).unwrap(),
@@ -166,7 +166,7 @@ fn a_directory_that_cannot_be_used_prevents_the_start() {
 }
 
 #[test]
-fn a_directory_that_overlaps_with_a_plugins_directory_prevents_the_start() {
+fn a_directory_that_overlaps_with_a_root_prevents_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
     fs::create_dir_all(registry.join("inside")).unwrap();
@@ -256,7 +256,7 @@ fn a_daemon_that_only_watches_makes_no_kubelet_sock() {
 }
 
 #[test]
-fn a_plugin_that_removes_its_socket_meanwhile_does_not_prevent_the_start() {
+fn a_plugin_that_removes_its_socket_does_not_stop_the_start() {
     let (dir, plugins) = prepared();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let churned = plugins.clone();

@@ -63,7 +63,7 @@ fn a_plugin_is_shown_in_lists_links_and_metrics() {
 }
 
 #[test]
-fn nothing_happens_while_a_plugin_is_registered_and_does_nothing() {
+fn nothing_happens_while_a_plugin_is_registered() {
     let mut node = Node::start();
     let plugin = Simulated::start(
         &node.plugins(),

@@ -65,7 +65,7 @@ fn a_line_of_json_is_one_object_whatever_a_plugin_is_called() {
 }
 
 #[test]
-fn the_journal_gets_priorities_and_no_time_if_standard_error_leads_there() {
+fn the_journal_gets_priorities_and_no_time() {
     for (stream, options, is_text) in [
         ("$own", &[][..], false),
         ("1:1", &["--log-format=journald"], false),

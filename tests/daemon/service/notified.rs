@@ -140,7 +140,7 @@ fn an_abstract_socket_is_notified() {
 }
 
 #[test]
-fn plugins_that_are_dead_or_mute_at_the_start_do_not_hold_up_readiness() {
+fn plugins_that_are_dead_or_mute_do_not_hold_up_readiness() {
     let node = Node::new();
     let registry = node.at("registry");
     let mut mute = Vec::new();
@@ -176,7 +176,7 @@ fn a_status_that_keeps_changing_is_notified_once_a_second() {
 }
 
 #[test]
-fn without_a_watchdog_nothing_is_sent_at_rest_and_nothing_wakes_the_daemon() {
+fn without_a_watchdog_nothing_is_sent_at_rest() {
     let node = Node::new();
     let daemon = node.start();
     node.until("STATUS=0");
@@ -231,7 +231,7 @@ fn in_a_shell(inner: &Command, variable: Option<(&str, &str)>) -> Command {
 }
 
 #[test]
-fn readiness_is_notified_later_if_the_service_manager_does_not_read_at_first() {
+fn readiness_is_notified_later_to_a_slow_service_manager() {
     let node = Node::new();
     let filler = UnixDatagram::unbound().unwrap();
     filler.set_nonblocking(true).unwrap();
@@ -284,7 +284,7 @@ fn a_service_manager_that_cannot_be_reached_is_one_warning() {
 }
 
 #[test]
-fn a_service_manager_that_vanishes_is_one_warning_and_may_come_back() {
+fn a_service_manager_that_vanishes_is_one_warning() {
     let node = Node::new();
     let mut daemon = node.start();
     node.until("STATUS=0");

@@ -128,7 +128,7 @@ fn a_socket_for_the_api_replaces_ours_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_socket_for_metrics_serves_them_whatever_its_family_and_nothing_else() {
+fn a_socket_for_metrics_serves_them_whatever_its_family() {
     let dir = tempfile::tempdir().unwrap();
     let unix = UnixListener::bind(dir.path().join("metrics")).unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();

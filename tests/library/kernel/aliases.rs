@@ -64,7 +64,7 @@ fn a_link_to_a_registered_plugin_s_socket_is_not_another_plugin() {
 }
 
 #[test]
-fn links_that_are_there_before_the_daemon_starts_are_not_other_plugins() {
+fn links_from_before_the_start_are_not_other_plugins() {
     for (how, link) in LINKS {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("disk.sock");
@@ -102,7 +102,7 @@ fn a_socket_that_is_linked_and_unlinked_was_renamed() {
 }
 
 #[test]
-fn a_plugin_that_restarts_is_registered_although_links_to_its_sockets_are_left() {
+fn a_plugin_that_restarts_is_registered() {
     for (how, link) in LINKS {
         let mut node = Node::start();
         let socket = node.path("disk.sock");

@@ -9,7 +9,7 @@ use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 
 #[test]
-fn thousands_of_links_to_a_dead_socket_keep_no_plugin_beside_them_away_not_even_at_a_restart() {
+fn thousands_of_links_to_a_dead_socket_delay_no_plugin() {
     let mut node = Node::start();
     fs::create_dir(node.path("crowd")).unwrap();
     let dead = node.path("crowd/dead.sock");

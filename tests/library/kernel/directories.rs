@@ -59,7 +59,7 @@ fn until_released(node: &mut Node, dir: &Path) {
 }
 
 #[test]
-fn a_directory_is_added_and_removed_with_its_plugins_and_another_one_notices_nothing() {
+fn a_directory_is_added_and_removed_with_its_plugins() {
     let mut node = node();
     let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
     node.until_registered(&stays);
@@ -104,7 +104,7 @@ fn a_directory_is_added_and_removed_with_its_plugins_and_another_one_notices_not
 }
 
 #[test]
-fn a_registration_under_way_is_cancelled_when_its_directory_is_removed() {
+fn a_registration_under_way_is_cancelled() {
     let mut node = node();
     let second = node.path("second");
     node.plugins.add_directory(&second).unwrap();
@@ -124,7 +124,7 @@ fn a_registration_under_way_is_cancelled_when_its_directory_is_removed() {
 }
 
 #[test]
-fn the_lock_of_a_directory_is_taken_and_released_when_its_plugins_are_deregistered() {
+fn the_lock_of_a_directory_is_taken_and_released() {
     let mut node = node();
     let second = node.path("second");
     let theirs = start_another(&node, &second).unwrap();
@@ -168,7 +168,7 @@ impl PluginHandler for Leaving {
 }
 
 #[test]
-fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
+fn an_answer_between_two_turns_releases_the_lock() {
     let mut node = node();
     let (asked, tickets) = mpsc::channel();
     node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
@@ -185,7 +185,7 @@ fn an_answer_between_two_turns_releases_the_lock_without_another_event() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was() {
+fn a_directory_that_cannot_be_used_is_not_added() {
     let mut node = node();
     let file = node.path("file");
     File::create(&file).unwrap();
@@ -229,7 +229,7 @@ fn a_directory_that_cannot_be_used_is_not_added_and_leaves_everything_as_it_was(
 }
 
 #[test]
-fn a_directory_inside_another_one_is_refused_at_the_start_and_later() {
+fn a_directory_inside_another_one_is_refused() {
     let mut node = node();
     let first = node.path("first");
     let inner = first.join("inner");
@@ -274,7 +274,7 @@ fn a_removed_directory_that_is_created_again_can_be_added_again() {
 }
 
 #[test]
-fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
+fn a_directory_that_comes_and_goes_is_watched_in_the_end() {
     let mut node = node();
     let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
     node.until_registered(&stays);
@@ -314,8 +314,7 @@ fn a_directory_that_is_removed_and_added_all_the_time_is_watched_in_the_end() {
 }
 
 #[test]
-fn restored_plugins_go_with_their_directory_and_not_one_waits_for_a_directory_that_is_added_later()
-{
+fn restored_plugins_go_with_their_directory() {
     let mut node = node();
     let second = node.path("second");
     node.plugins.add_directory(&second).unwrap();
@@ -358,8 +357,8 @@ fn restored_plugins_go_with_their_directory_and_not_one_waits_for_a_directory_th
 }
 
 #[test]
-fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_removed() {
-    let name = "kernel::directories::a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_removed";
+fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed() {
+    let name = "kernel::directories::a_directory_on_a_mount_is_added_and_its_mounts_are_followed";
     inside(name, "mount -t tmpfs none /mnt", || {
         let mut node = node();
         let second = Path::new("/mnt/second");
@@ -385,7 +384,7 @@ fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed_until_it_is_remov
 }
 
 #[test]
-fn a_directory_that_overlaps_with_that_of_device_plugins_is_not_added() {
+fn a_directory_that_overlaps_device_plugins_is_not_added() {
     let above = tempfile::tempdir().unwrap();
     let config = Config {
         run_dir: Some(above.path().join("run")),

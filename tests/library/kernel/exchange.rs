@@ -92,7 +92,7 @@ fn names_that_change_places_and_back_lose_no_plugin() {
 }
 
 #[test]
-fn a_directory_that_changes_places_with_a_socket_takes_its_plugins_along() {
+fn a_directory_in_the_place_of_a_socket_takes_its_plugins() {
     let mut node = Node::start();
     fs::create_dir(node.path("a")).unwrap();
     let in_directory = Plugin::serve(&node.path("a/x.sock"), "x");
@@ -106,7 +106,7 @@ fn a_directory_that_changes_places_with_a_socket_takes_its_plugins_along() {
 }
 
 #[test]
-fn two_sockets_that_change_places_are_registered_again_under_each_other_s_path() {
+fn two_sockets_that_change_places_are_registered_again() {
     let mut node = Node::start();
     let a = Plugin::serve(&node.path("a.sock"), "a");
     let b = Plugin::serve(&node.path("b.sock"), "b");

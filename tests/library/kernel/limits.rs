@@ -25,8 +25,8 @@ pub(crate) fn is_scanning(node: &Node) -> bool {
 }
 
 #[test]
-fn without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one() {
-    let name = "kernel::limits::without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_one";
+fn without_an_inotify_instance_plugins_come_on_the_tick() {
+    let name = "kernel::limits::without_an_inotify_instance_plugins_come_on_the_tick";
     limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
         let mut node = Node::start();
         assert!(is_scanning(&node));
@@ -46,8 +46,8 @@ fn without_an_inotify_instance_plugins_come_and_go_on_the_tick_until_there_is_on
 }
 
 #[test]
-fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched() {
-    let name = "kernel::limits::what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_watched";
+fn what_went_while_the_daemon_was_down_is_deregistered() {
+    let name = "kernel::limits::what_went_while_the_daemon_was_down_is_deregistered";
     limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
         let memory = tempfile::tempdir().unwrap();
         let dir = tempfile::tempdir().unwrap();
@@ -73,9 +73,9 @@ fn what_went_while_the_daemon_was_down_is_deregistered_although_nothing_can_be_w
 }
 
 #[test]
-fn a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one() {
+fn a_directory_without_a_watch_is_scanned_on_the_tick() {
     // Three watches: the root, the directory above it, and one below it.
-    let name = "kernel::limits::a_directory_for_which_no_watch_is_left_is_scanned_on_the_tick_until_there_is_one";
+    let name = "kernel::limits::a_directory_without_a_watch_is_scanned_on_the_tick";
     limited(name, &format!("echo 3 > {MAX_WATCHES}"), || {
         let mut node = Node::start();
         fs::create_dir(node.path("first")).unwrap();

@@ -65,7 +65,7 @@ fn until_linked(node: &mut Node, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_link_leads_to_the_newest_plugin_of_a_name_and_is_removed_with_the_last_one() {
+fn a_link_leads_to_the_newest_plugin_of_a_name() {
     let mut node = node();
     let old = serve(&node, "old.sock", "example.com/a");
     until_linked(&mut node, &[("example.com%2Fa", "old.sock")]);
@@ -85,7 +85,7 @@ fn a_link_leads_to_the_newest_plugin_of_a_name_and_is_removed_with_the_last_one(
 }
 
 #[test]
-fn a_link_is_changed_once_per_second_and_nothing_wakes_the_daemon_afterwards() {
+fn a_link_is_changed_once_per_second() {
     let mut node = node();
     let first = serve(&node, "a.sock", "a");
     until_linked(&mut node, &[("a", "a.sock")]);
@@ -104,7 +104,7 @@ fn a_link_is_changed_once_per_second_and_nothing_wakes_the_daemon_afterwards() {
 }
 
 #[test]
-fn after_a_restart_links_of_removed_plugins_are_removed_and_the_others_are_never_missing() {
+fn after_a_restart_links_of_removed_plugins_are_removed() {
     let above = tempfile::tempdir().unwrap();
     let config = with_links(above.path());
     let run_dir = above.path().join("run");
@@ -162,7 +162,7 @@ fn a_link_leads_where_the_endpoint_is_dialed() {
 }
 
 #[test]
-fn a_file_or_directory_in_the_place_of_a_link_is_left_alone_and_ends_nothing() {
+fn a_file_or_directory_in_the_place_of_a_link_is_left_alone() {
     let above = tempfile::tempdir().unwrap();
     let config = with_links(above.path());
     let by_name = above.path().join("run/by-name");
@@ -182,7 +182,7 @@ fn a_file_or_directory_in_the_place_of_a_link_is_left_alone_and_ends_nothing() {
 }
 
 #[test]
-fn links_that_were_removed_with_their_directory_are_made_again_with_the_next_one() {
+fn links_that_were_removed_with_their_directory_come_again() {
     let mut node = node();
     let _a = serve(&node, "a.sock", "a");
     until_linked(&mut node, &[("a", "a.sock")]);
@@ -199,7 +199,7 @@ fn links_that_were_removed_with_their_directory_are_made_again_with_the_next_one
 }
 
 #[test]
-fn one_process_keeps_the_links_of_a_run_directory_and_none_in_a_dry_run() {
+fn one_process_keeps_the_links_of_a_run_directory() {
     let mut node = node();
     let _a = serve(&node, "a.sock", "a");
     until_linked(&mut node, &[("a", "a.sock")]);

@@ -10,8 +10,8 @@ use crate::support::inside::inside;
 use crate::support::node::watching;
 
 #[test]
-fn a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_is_registered() {
-    let name = "kernel::locks::a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_is_registered";
+fn a_read_only_run_directory_is_an_error() {
+    let name = "kernel::locks::a_read_only_run_directory_is_an_error";
     inside(name, "mount -t tmpfs -o ro none /run", || {
         let dir = tempfile::tempdir().unwrap();
         let config = watching(dir.path());
@@ -48,7 +48,7 @@ fn a_read_only_run_directory_is_an_error_unless_another_one_is_named_or_nothing_
 }
 
 #[test]
-fn a_lock_directory_that_was_removed_keeps_no_daemon_from_starting() {
+fn a_lock_directory_that_was_removed_is_made_again() {
     let dir = tempfile::tempdir().unwrap();
     let run_dir: PathBuf = dir.path().join(".run");
     let config = Config {

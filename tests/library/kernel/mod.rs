@@ -24,21 +24,21 @@ older_kernels! {
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [
-        "stalled::a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin":
+        "stalled::a_link_to_a_mount_that_does_not_answer_is_ignored":
             "no link is followed beside such a mount",
-        "stalled::an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason":
+        "stalled::an_endpoint_on_a_dead_mount_is_refused_with_that_reason":
             "a link is refused whatever it leads to",
-        "stalled::sub_directories_are_watched_and_listed_while_a_mount_does_not_answer":
+        "stalled::sub_directories_are_watched_beside_a_dead_mount":
             "no link is followed beside such a mount",
     ];
     without_pidfd_open: PidfdOpen [];
     without_statx: Statx [];
     where_a_filter_denies_what_it_does_not_know: Denied [
-        "stalled::a_link_to_a_mount_that_does_not_answer_is_ignored_and_delays_no_other_plugin":
+        "stalled::a_link_to_a_mount_that_does_not_answer_is_ignored":
             "no link is followed beside such a mount",
-        "stalled::an_endpoint_on_a_mount_that_does_not_answer_is_refused_with_that_reason":
+        "stalled::an_endpoint_on_a_dead_mount_is_refused_with_that_reason":
             "a link is refused whatever it leads to",
-        "stalled::sub_directories_are_watched_and_listed_while_a_mount_does_not_answer":
+        "stalled::sub_directories_are_watched_beside_a_dead_mount":
             "no link is followed beside such a mount",
     ];
 }

@@ -31,9 +31,8 @@ fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
 }
 
 #[test]
-fn a_root_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system() {
-    let name =
-        "kernel::mounts::a_root_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system";
+fn a_root_that_is_mounted_over_shows_the_plugins() {
+    let name = "kernel::mounts::a_root_that_is_mounted_over_shows_the_plugins";
     inside(name, "true", || {
         let (mut node, root) = node_below(|_| ());
         let covered = Plugin::serve(&root.join("reg.sock"), "covered");
@@ -46,9 +45,8 @@ fn a_root_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system() {
 }
 
 #[test]
-fn a_root_whose_file_system_is_unmounted_lazily_shows_the_plugins_below_it() {
-    let name =
-        "kernel::mounts::a_root_whose_file_system_is_unmounted_lazily_shows_the_plugins_below_it";
+fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
+    let name = "kernel::mounts::a_root_that_is_unmounted_lazily_shows_the_plugins_below";
     inside(name, "true", || {
         let (mut node, root) = node_below(cover);
         let covering = Plugin::serve(&root.join("reg.sock"), "covering");
@@ -61,8 +59,8 @@ fn a_root_whose_file_system_is_unmounted_lazily_shows_the_plugins_below_it() {
 }
 
 #[test]
-fn a_root_above_which_a_file_system_is_mounted_is_created_in_it_and_shown_again_without_it() {
-    let name = "kernel::mounts::a_root_above_which_a_file_system_is_mounted_is_created_in_it_and_shown_again_without_it";
+fn a_root_under_a_new_mount_is_created_in_it() {
+    let name = "kernel::mounts::a_root_under_a_new_mount_is_created_in_it";
     inside(name, "true", || {
         let (mut node, root) = node_below(|_| ());
         let plugin = Plugin::serve(&root.join("reg.sock"), "hidden");
@@ -77,8 +75,8 @@ fn a_root_above_which_a_file_system_is_mounted_is_created_in_it_and_shown_again_
 }
 
 #[test]
-fn a_sub_directory_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system() {
-    let name = "kernel::mounts::a_sub_directory_that_is_mounted_over_shows_the_plugins_of_the_upper_file_system";
+fn a_sub_directory_that_is_mounted_over_shows_the_plugins() {
+    let name = "kernel::mounts::a_sub_directory_that_is_mounted_over_shows_the_plugins";
     inside(name, "true", || {
         let (mut node, root) = node_below(|root| fs::create_dir(root.join("sub")).unwrap());
         let sub = root.join("sub");

@@ -8,7 +8,7 @@ use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
 #[test]
-fn a_socket_that_is_moved_in_counts_and_one_that_is_moved_out_does_not() {
+fn a_socket_that_is_moved_in_counts() {
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("reg.sock");
     let mut node = Node::start();
@@ -55,7 +55,7 @@ fn a_socket_that_is_renamed_onto_another_takes_its_place() {
 }
 
 #[test]
-fn a_directory_that_is_moved_in_brings_its_plugins_and_takes_them_along_when_it_is_moved_out() {
+fn a_directory_that_is_moved_in_brings_its_plugins() {
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("driver");
     fs::create_dir_all(outside.join("deeper")).unwrap();
@@ -82,7 +82,7 @@ fn a_directory_that_is_moved_in_brings_its_plugins_and_takes_them_along_when_it_
 }
 
 #[test]
-fn a_directory_that_is_moved_to_another_depth_keeps_its_plugins_under_new_paths() {
+fn a_directory_moved_to_another_depth_keeps_its_plugins() {
     let mut node = Node::start();
     fs::create_dir_all(node.path("a/b")).unwrap();
     fs::create_dir(node.path("c")).unwrap();
@@ -99,7 +99,7 @@ fn a_directory_that_is_moved_to_another_depth_keeps_its_plugins_under_new_paths(
 }
 
 #[test]
-fn a_link_that_leads_to_another_socket_than_before_is_noticed_when_the_plugin_is_dialled() {
+fn a_link_that_leads_to_another_socket_is_noticed() {
     let elsewhere = tempfile::tempdir().unwrap();
     let target = elsewhere.path().join("reg.sock");
     let mut node = Node::start();

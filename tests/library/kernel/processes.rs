@@ -100,7 +100,7 @@ fn is_down(node: &Node) -> bool {
 }
 
 #[test]
-fn a_plugin_that_is_killed_is_down_within_milliseconds_and_registered_again_when_it_is_back() {
+fn a_plugin_that_is_killed_is_down_within_milliseconds() {
     if !watches::are_enough_or_skip() {
         return;
     }
@@ -153,7 +153,7 @@ fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
 }
 
 #[test]
-fn a_plugin_that_answers_again_on_the_same_socket_is_up_again_without_an_event() {
+fn a_plugin_that_answers_again_is_up_without_an_event() {
     if !watches::are_enough_or_skip() {
         return;
     }
@@ -173,7 +173,7 @@ fn a_plugin_that_answers_again_on_the_same_socket_is_up_again_without_an_event()
 }
 
 #[test]
-fn a_plugin_that_is_killed_is_deregistered_after_the_time_that_the_user_named() {
+fn a_plugin_that_is_killed_goes_after_the_named_time() {
     let dir = tempfile::tempdir().unwrap();
     let config = Config {
         on_down: OnDown::Deregister(Duration::from_millis(50)),

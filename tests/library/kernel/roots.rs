@@ -23,7 +23,7 @@ fn node_below() -> (Node, PathBuf) {
 }
 
 #[test]
-fn a_root_that_is_removed_with_its_plugins_is_made_again_and_watched_again() {
+fn a_root_that_is_removed_with_its_plugins_is_made_again() {
     let (mut node, root) = node_below();
     let plugin = Plugin::serve(&root.join("reg.sock"), "before");
     node.until_registered(&plugin);
@@ -37,7 +37,7 @@ fn a_root_that_is_removed_with_its_plugins_is_made_again_and_watched_again() {
 }
 
 #[test]
-fn a_root_that_is_renamed_away_is_lost_and_its_successor_is_watched() {
+fn a_root_that_is_renamed_away_is_lost() {
     let (mut node, root) = node_below();
     let plugin = Plugin::serve(&root.join("reg.sock"), "before");
     node.until_registered(&plugin);
@@ -54,7 +54,7 @@ fn a_root_that_is_renamed_away_is_lost_and_its_successor_is_watched() {
 }
 
 #[test]
-fn a_root_that_is_swapped_for_another_directory_shows_that_ones_plugins() {
+fn a_root_that_is_swapped_shows_the_plugins_of_the_other() {
     let (mut node, root) = node_below();
     let old = Plugin::serve(&root.join("reg.sock"), "old");
     node.until_registered(&old);
@@ -70,8 +70,8 @@ fn a_root_that_is_swapped_for_another_directory_shows_that_ones_plugins() {
 }
 
 #[test]
-fn a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched() {
-    let name = "kernel::roots::a_file_system_that_is_unmounted_takes_its_plugins_along_and_the_root_below_it_is_watched";
+fn a_file_system_that_is_unmounted_takes_its_plugins_along() {
+    let name = "kernel::roots::a_file_system_that_is_unmounted_takes_its_plugins_along";
     inside(name, "mount -t tmpfs none /mnt", || {
         let (mut node, root) = {
             let above = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn unmount(dir: &Path) {
 }
 
 #[test]
-fn a_root_on_a_file_system_that_reports_no_changes_is_scanned_on_the_tick() {
+fn a_root_without_reports_is_scanned_on_the_tick() {
     let unused = tempfile::tempdir().unwrap();
     let config = watching(Path::new("/proc/sys/kernel/random"));
     let node = Node::start_with(unused, &config);
@@ -133,7 +133,7 @@ fn a_root_that_is_named_twice_and_relatively_is_watched_once() {
 }
 
 #[test]
-fn a_root_whose_symbolic_link_is_pointed_elsewhere_shows_what_is_there() {
+fn a_root_whose_link_is_pointed_elsewhere_shows_that() {
     let above = tempfile::tempdir().unwrap();
     let at = |name: &str| above.path().join(name);
     fs::create_dir(at("first")).unwrap();

@@ -11,7 +11,7 @@ use crate::script::Script;
 use crate::world::World;
 
 #[test]
-fn sockets_that_wait_for_a_permit_get_it_in_the_order_in_which_they_came() {
+fn sockets_that_wait_for_a_permit_get_it_in_their_order() {
     let mut world = World::new();
     world.is_slow = true;
     for i in 0..SOFT_OPERATION_LIMIT {
@@ -29,7 +29,7 @@ fn sockets_that_wait_for_a_permit_get_it_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_seconds() {
+fn a_plugin_that_listens_late_is_met_within_three_seconds() {
     for after in [20, 80, 300, 590] {
         let mut world = World::new();
         world.appear(A, None);
@@ -45,7 +45,7 @@ fn a_plugin_that_listens_long_after_it_has_bound_its_socket_is_met_within_three_
 }
 
 #[test]
-fn a_socket_on_which_nothing_listens_is_dialled_ever_more_rarely_after_ten_minutes() {
+fn a_dead_socket_is_dialled_ever_more_rarely() {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(minutes(20));
@@ -55,7 +55,7 @@ fn a_socket_on_which_nothing_listens_is_dialled_ever_more_rarely_after_ten_minut
 }
 
 #[test]
-fn many_dead_sockets_are_dialled_20_times_a_second_all_together_and_each_of_them_in_turn() {
+fn many_dead_sockets_are_dialled_20_times_a_second_together() {
     let count = 300;
     let mut world = World::new();
     for i in 0..count {
@@ -106,7 +106,7 @@ fn hundreds_of_silent_plugins_hold_up_others_for_200_ms() {
 }
 
 #[test]
-fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
+fn handlers_that_do_not_answer_hold_up_their_name_alone() {
     let mut world = World::new();
     for i in 0..70 {
         world
@@ -124,7 +124,7 @@ fn handlers_that_do_not_answer_hold_up_no_plugin_of_another_name() {
 }
 
 #[test]
-fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
+fn sockets_that_wait_for_their_name_hold_up_that_alone() {
     let mut world = World::new();
     world
         .handler
@@ -142,7 +142,7 @@ fn sockets_that_wait_for_their_name_hold_up_no_plugin_of_another_name() {
 }
 
 #[test]
-fn sockets_on_which_nothing_listens_do_not_keep_a_line_from_moving() {
+fn sockets_on_which_nothing_listens_keep_the_line_moving() {
     let mut world = World::new();
     for i in 0..30 {
         world.appear(&format!("/r/dead-{i}.sock"), None);

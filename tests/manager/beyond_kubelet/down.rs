@@ -18,7 +18,7 @@ pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Tim
 }
 
 #[test]
-fn a_plugin_whose_process_dies_is_down_at_once_and_stays_registered() {
+fn a_plugin_whose_process_dies_is_down_at_once() {
     for source in [LivenessSource::Process, LivenessSource::Connection] {
         let mut world = World::new();
         world.liveness_source = source;
@@ -31,7 +31,7 @@ fn a_plugin_whose_process_dies_is_down_at_once_and_stays_registered() {
 }
 
 #[test]
-fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
+fn a_plugin_that_answers_again_is_up() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.kill(A);
@@ -46,7 +46,7 @@ fn a_plugin_that_answers_again_is_up_without_an_event_of_its_socket() {
 }
 
 #[test]
-fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_wanted() {
+fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     let mut world = World::new();
     world
         .manager
@@ -69,7 +69,7 @@ fn a_plugin_that_is_down_for_longer_than_the_grace_period_is_deregistered_if_so_
 }
 
 #[test]
-fn a_plugin_whose_grace_period_ends_while_the_daemon_stops_is_left_to_the_next_daemon() {
+fn a_plugin_whose_grace_period_ends_late_is_left_to_the_next() {
     for grace in [STOP_GRACE / 2, STOP_GRACE] {
         let mut world = World::new();
         world.manager.set_on_down(OnDown::Deregister(grace));
@@ -84,7 +84,7 @@ fn a_plugin_whose_grace_period_ends_while_the_daemon_stops_is_left_to_the_next_d
 }
 
 #[test]
-fn a_plugin_whose_liveness_source_is_lost_but_that_answers_is_up_all_the_time() {
+fn a_plugin_without_liveness_that_answers_is_up() {
     let mut world = World::new();
     world.liveness_source = LivenessSource::Connection;
     world.appear(A, csi("a"));
@@ -119,7 +119,7 @@ fn watched_by_connection() -> World {
 }
 
 #[test]
-fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the_second_time() {
+fn a_plugin_that_closes_idle_connections_is_asked_regularly() {
     let seconds = Duration::from_secs;
     for idle in [seconds(2), Duration::from_millis(100)] {
         let mut world = watched_by_connection();
@@ -135,7 +135,7 @@ fn a_plugin_that_closes_idle_connections_is_asked_every_thirty_seconds_after_the
 }
 
 #[test]
-fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds() {
+fn a_plugin_that_closes_idle_connections_and_dies_is_down() {
     let mut world = watched_by_connection();
     close_idle_connections(&mut world, Duration::from_secs(2), minutes(1));
     world.kill(A);
@@ -151,7 +151,7 @@ fn a_plugin_that_closes_idle_connections_and_dies_is_down_within_thirty_seconds(
 }
 
 #[test]
-fn another_plugin_behind_the_same_socket_is_registered_in_the_place_of_the_first() {
+fn another_plugin_behind_the_same_socket_takes_its_place() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.handler_calls();

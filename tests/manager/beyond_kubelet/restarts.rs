@@ -28,7 +28,7 @@ fn lose(world: &mut World, path: &str) {
 }
 
 #[test]
-fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_start() {
+fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
@@ -51,7 +51,7 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered_at_its_next_star
 }
 
 #[test]
-fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is() {
+fn a_plugin_that_is_still_there_after_a_restart_stays() {
     let mut before = World::new();
     let identity = before.appear(A, csi("a"));
     let mut world = restarted(&before);
@@ -64,7 +64,7 @@ fn a_plugin_that_is_still_there_after_a_restart_is_registered_as_every_plugin_is
 }
 
 #[test]
-fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_socket_goes() {
+fn a_restored_plugin_that_never_answers_goes_with_its_socket() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
@@ -89,7 +89,7 @@ fn a_restored_plugin_that_is_found_but_does_not_answer_is_deregistered_when_its_
 }
 
 #[test]
-fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
+fn a_restored_plugin_goes_although_its_name_is_refused_now() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let saved = before.manager.snapshot("boot").encode();
@@ -105,7 +105,7 @@ fn a_restored_plugin_is_deregistered_although_its_name_would_be_refused_now() {
 }
 
 #[test]
-fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregistered() {
+fn a_plugin_in_the_place_of_a_remembered_one_is_registered() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
@@ -118,7 +118,7 @@ fn a_plugin_in_the_place_of_a_remembered_one_is_registered_after_that_is_deregis
 }
 
 #[test]
-fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_the_same_socket() {
+fn a_restored_plugin_goes_before_another_of_its_socket() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     for plugin in [csi("b"), with_endpoint("a", "/p/a.sock")] {
@@ -134,7 +134,7 @@ fn a_restored_plugin_is_deregistered_before_another_one_is_registered_through_th
 }
 
 #[test]
-fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so_only_once() {
+fn a_restored_plugin_is_deregistered_only_once() {
     let mut before = World::new();
     before.appear(A, csi("a"));
     let mut world = restarted(&before);
@@ -153,7 +153,7 @@ fn a_restored_plugin_that_is_deregistered_after_its_handler_did_not_answer_is_so
 }
 
 #[test]
-fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endpoint() {
+fn a_restored_plugin_goes_if_only_a_refused_one_has_its_name() {
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));
     let mut world = restarted(&before);
@@ -170,7 +170,7 @@ fn a_restored_plugin_is_deregistered_if_only_a_refused_one_has_its_name_and_endp
 }
 
 #[test]
-fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_restart() {
+fn a_plugin_that_waits_to_go_is_deregistered_after_a_restart() {
     for is_stopped in [false, true] {
         let mut before = World::new();
         before.appear(A, csi("a"));
@@ -195,7 +195,7 @@ fn a_plugin_that_waits_to_be_deregistered_when_the_daemon_ends_is_so_after_the_r
 }
 
 #[test]
-fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_registered() {
+fn a_plugin_that_moved_to_another_socket_goes_first() {
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));
     let mut world = restarted(&before);
@@ -211,8 +211,7 @@ fn a_plugin_that_moved_to_another_socket_meanwhile_is_deregistered_before_it_is_
 }
 
 #[test]
-fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered_by_its_old_socket()
-{
+fn a_plugin_registered_early_is_not_deregistered_by_the_old() {
     let mut before = World::new();
     before.appear(A, with_endpoint("a", "/p/a.sock"));
     let mut world = restarted(&before);
@@ -228,7 +227,7 @@ fn a_plugin_that_is_registered_before_all_has_been_looked_at_is_not_deregistered
 }
 
 #[test]
-fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_its_socket_went() {
+fn a_plugin_that_stops_is_not_reported_as_down() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     world.kill_and_remove(A);
@@ -241,7 +240,7 @@ fn a_plugin_that_stops_is_not_reported_as_down_before_the_watch_has_seen_that_it
 }
 
 #[test]
-fn the_late_end_of_a_connection_that_was_hung_up_is_not_taken_for_the_end_of_its_process() {
+fn the_late_end_of_a_connection_is_not_that_of_its_process() {
     let mut world = World::new();
     world.appear(A, csi("a"));
     assert_eq!(world.watched_processes(), 1);

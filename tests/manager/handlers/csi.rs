@@ -115,7 +115,7 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
 }
 
 #[test]
-fn a_driver_whose_endpoint_is_dead_is_refused_and_registered_once_it_lives() {
+fn a_driver_whose_endpoint_is_dead_is_refused() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(&["1.0.0"]));
     node.world.advance(READY_GRACE);
@@ -152,7 +152,7 @@ fn with_unready_driver(how: &str, early: Option<Script>) -> Node {
 }
 
 #[test]
-fn a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_registered() {
+fn a_driver_that_is_ready_a_moment_later_is_told_once() {
     for (how, early) in unready() {
         let mut node = with_unready_driver(how, early);
         node.has_time_for_others();
@@ -169,7 +169,7 @@ fn a_driver_that_is_ready_a_moment_after_its_registrar_is_told_once_that_it_is_r
 }
 
 #[test]
-fn a_driver_that_is_not_ready_after_two_seconds_is_refused_and_told_the_last_failure() {
+fn a_driver_that_is_not_ready_after_two_seconds_is_refused() {
     for (how, early) in unready() {
         let mut node = with_unready_driver(how, early);
         node.world.advance(Duration::from_millis(1999));
@@ -236,7 +236,7 @@ fn invalid(endpoint: &str, why: &str) -> String {
 }
 
 #[test]
-fn sockets_that_never_answer_hold_up_the_driver_of_their_name_for_five_seconds_each() {
+fn sockets_that_never_answer_hold_up_their_driver_for_5_s() {
     const STALLED: [&str; 2] = ["/r/stalled-0", "/r/stalled-1"];
     let mut node = Node::new();
     for socket in STALLED {
@@ -331,7 +331,7 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
 }
 
 #[test]
-fn a_driver_whose_name_was_taken_is_registered_at_the_moment_it_is_free() {
+fn a_driver_whose_name_was_taken_is_registered() {
     let mut node = with_driver([knows_node("old")]);
     let mut late = registrar(&["1.0.0"]);
     late.info.endpoint = "/p/new.sock".into();

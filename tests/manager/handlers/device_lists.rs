@@ -48,7 +48,7 @@ fn the_longest_list_is_applied_at_once() {
 }
 
 #[test]
-fn of_lists_that_follow_soon_the_newest_is_applied_after_the_interval() {
+fn of_lists_that_follow_soon_the_newest_is_applied() {
     let mut node = node();
     for prefix in ["x", "y", "z"] {
         node.world.push(GPU, &list(2, 1, prefix));

@@ -66,7 +66,7 @@ fn current(node: &Node) -> Option<String> {
 }
 
 #[test]
-fn dra1_dra3_a_driver_that_lists_no_service_that_is_known_is_refused_and_told_why() {
+fn dra1_dra3_a_driver_without_a_known_service_is_refused() {
     for (services, why) in [
         (
             &[][..],
@@ -107,7 +107,7 @@ const TAKEN: &str = "plugin registration failed with err: \
                      endpoint /p/nic.sock already registered for DRA driver plugin nic.example";
 
 #[test]
-fn another_spelling_of_the_path_does_not_make_it_another_endpoint() {
+fn another_spelling_of_a_path_is_not_another_endpoint() {
     for endpoint in ["/p/../p/nic.sock", "//p/./nic.sock"] {
         let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
         node.world
@@ -127,7 +127,7 @@ fn a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down() {
 }
 
 #[test]
-fn a_plugin_that_was_refused_for_an_endpoint_is_registered_when_the_one_that_has_it_goes_down() {
+fn a_plugin_waits_for_its_endpoint_until_the_holder_is_down() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
@@ -148,7 +148,7 @@ fn dra4_a_second_endpoint_of_a_driver_is_accepted_and_current() {
 }
 
 #[test]
-fn dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new() {
+fn dra8_the_same_endpoint_is_refused() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
@@ -163,7 +163,7 @@ fn dra8_the_same_endpoint_is_refused_and_removing_the_old_leaves_the_new() {
 }
 
 #[test]
-fn dra9_a_driver_that_was_removed_is_not_found_and_nothing_is_left_open() {
+fn dra9_a_driver_that_was_removed_is_not_found() {
     let mut node = with_driver(ALPHA, watch(Answer::Stream(vec![health(Health::Healthy)])));
     assert_eq!(node.world.open_to(NIC), 2);
     node.world.vanish(REG);
@@ -174,7 +174,7 @@ fn dra9_a_driver_that_was_removed_is_not_found_and_nothing_is_left_open() {
 }
 
 #[test]
-fn a_driver_is_registered_before_it_is_connected_to_and_connected_once_it_answers() {
+fn a_driver_is_registered_before_it_is_connected_to() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(NIC, &["v1.DRAPlugin"]));
     assert_eq!(node.notified(REG), Ok(()));
@@ -193,7 +193,7 @@ fn a_driver_is_registered_before_it_is_connected_to_and_connected_once_it_answer
 }
 
 #[test]
-fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
+fn a_connection_that_is_cut_is_dialled_again_at_once() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     let dials = |node: &Node| node.world.dials[Path::new(NIC)];
     node.world.advance(seconds(10));
@@ -212,7 +212,7 @@ fn a_connection_that_is_cut_is_dialled_again_at_once_and_then_with_backoff() {
 }
 
 #[test]
-fn a_driver_that_accepts_and_then_speaks_something_else_is_not_connected() {
+fn a_driver_that_speaks_something_else_is_not_connected() {
     let service = Script {
         babble: Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
         ..Script::serving([])
@@ -226,7 +226,7 @@ fn a_driver_that_accepts_and_then_speaks_something_else_is_not_connected() {
 }
 
 #[test]
-fn the_newest_that_is_connected_is_used_and_the_older_one_while_it_is_not() {
+fn the_newest_that_is_connected_is_used() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
         .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
@@ -259,7 +259,7 @@ fn health_is_listened_to_and_not_known_while_nobody_tells_it() {
 }
 
 #[test]
-fn health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is() {
+fn health_is_asked_for_only_when_it_is_listed() {
     let stable = &["v1.DRAPlugin", "v1.DRAResourceHealth"];
     for (services, asked) in [
         (&["v1.DRAPlugin"][..], None),
@@ -273,7 +273,7 @@ fn health_is_asked_for_only_when_it_is_listed_and_by_the_name_that_is() {
 }
 
 #[test]
-fn a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again() {
+fn a_driver_that_does_not_serve_its_health_is_not_asked_again() {
     let mut node = with_driver(ALPHA, Script::serving([]));
     node.world.advance(10 * BACKOFF.cap);
     assert_eq!(node.world.plugin(NIC).called.len(), 1);
@@ -283,7 +283,7 @@ fn a_driver_that_lists_health_and_does_not_serve_it_is_not_asked_again() {
 }
 
 #[test]
-fn a_driver_that_tells_too_much_of_its_health_is_asked_ever_more_rarely() {
+fn a_driver_that_tells_too_much_is_asked_ever_more_rarely() {
     for nonsense in [
         Answer::Announce(u32::MAX),
         Answer::Close,

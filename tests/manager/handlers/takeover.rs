@@ -26,7 +26,7 @@ fn warnings(socket: &str, plugin: Script) -> Vec<String> {
 }
 
 #[test]
-fn a_plugin_of_another_user_that_takes_a_name_over_is_worth_a_warning_with_both_users() {
+fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
     for socket in [NEW, OLD] {
         let line = format!(
             "{socket}: DRAPlugin nic takes the place of a plugin of another user; \

@@ -82,7 +82,7 @@ fn gm6_an_operation_that_dies_frees_its_socket() {
 }
 
 #[test]
-fn gm7_after_an_operation_died_the_next_is_refused_until_the_delay_has_passed() {
+fn gm7_after_an_operation_died_the_next_is_refused() {
     let mut world = World::new();
     world.appear(
         A,
@@ -119,7 +119,7 @@ fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
 }
 
 #[test]
-fn gm9_an_operation_is_refused_while_another_runs_even_after_a_failure() {
+fn gm9_an_operation_is_refused_while_another_runs() {
     let mut world = World::new();
     world.handler.will_answer([
         HandlerAnswer::YES,
@@ -138,7 +138,7 @@ fn gm9_an_operation_is_refused_while_another_runs_even_after_a_failure() {
 }
 
 #[test]
-fn gm10_the_second_is_refused_and_the_third_accepted_once_the_first_has_ended() {
+fn gm10_the_third_is_accepted_once_the_first_has_ended() {
     let mut world = World::new();
     world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(A, csi("a"));
@@ -152,7 +152,7 @@ fn gm10_the_second_is_refused_and_the_third_accepted_once_the_first_has_ended() 
 }
 
 #[test]
-fn gm11_the_same_with_a_failure_the_third_has_to_wait_for_the_delay() {
+fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
     let mut world = World::new();
     world
         .handler
@@ -198,7 +198,7 @@ fn gm14_a_table_is_idle_once_its_operations_have_succeeded() {
 }
 
 #[test]
-fn gm15_a_table_is_idle_once_its_operations_have_run_out_of_time() {
+fn gm15_a_table_is_idle_once_its_operations_are_timed_out() {
     let mut world = World::new();
     world.handler.will_answer([HandlerAnswer::Pending]);
     world.appear(
@@ -216,7 +216,7 @@ fn gm15_a_table_is_idle_once_its_operations_have_run_out_of_time() {
 }
 
 #[test]
-fn gm16_a_failed_operation_is_not_pending_although_its_backoff_is_remembered() {
+fn gm16_a_failed_operation_is_not_pending() {
     let mut world = World::new();
     world.appear(
         A,

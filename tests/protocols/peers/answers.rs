@@ -145,7 +145,7 @@ fn a_request_larger_than_a_frame_and_a_window_arrives_whole() {
 }
 
 #[test]
-fn a_status_behind_the_headers_is_the_result_and_its_message_is_decoded() {
+fn a_status_behind_the_headers_is_the_result() {
     let server = Server::h2(|call: Call| call.fail(5, "caf%C3%A9%0A100%25, 50%"));
     let mut caller = Caller::connect(server.socket());
     let refused = status(Code::NotFound, "café\n100%, 50%");
@@ -244,7 +244,7 @@ fn a_reply_that_is_no_message_arrives_as_it_is() {
 }
 
 #[test]
-fn a_call_that_is_not_answered_ends_at_its_deadline_and_the_connection_goes_on() {
+fn a_call_that_is_not_answered_ends_at_its_deadline() {
     let held = Mutex::new(Vec::new());
     let held = Arc::new(held);
     let server = Server::h2(move |call: Call| match &*call.path {

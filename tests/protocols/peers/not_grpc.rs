@@ -96,7 +96,7 @@ fn a_silent_peer_costs_the_call_its_time_and_no_more() {
 }
 
 #[test]
-fn a_peer_that_begins_as_http_2_and_goes_on_with_garbage_breaks_the_connection() {
+fn a_peer_that_goes_on_with_garbage_breaks_the_connection() {
     let begin = Frame::settings(&[]).octets();
     let error = connection_error(
         [&begin[..], b"HTTP/1.1 400 Bad Request\r\n"].concat(),

@@ -135,7 +135,7 @@ fn a_large_reply_octet_by_octet_is_the_same_reply() {
 }
 
 #[test]
-fn a_reply_cut_off_at_any_octet_is_unavailable_until_its_last_one() {
+fn a_reply_cut_off_at_any_octet_is_unavailable() {
     let octets = recorded(&h2_plugin());
     let trailers_end = trailers_end(&octets);
     for at in 0..octets.len() {

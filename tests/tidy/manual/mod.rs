@@ -26,7 +26,7 @@ use crate::binary::binary;
 use crate::skip::skip;
 
 #[test]
-fn the_generated_files_are_what_the_help_texts_and_the_guide_say() {
+fn the_generated_files_are_current() {
     let mut generated: Vec<(PathBuf, String)> = Vec::new();
     for template in files_in(MAN, "in") {
         let text = fs::read_to_string(&template).expect("a template");
@@ -90,7 +90,7 @@ fn mandoc_finds_nothing_in_the_pages() {
 }
 
 #[test]
-fn every_page_is_named_after_its_file_and_refers_to_pages_that_exist() {
+fn every_page_is_named_after_its_file() {
     let pages = pages_of_the_manual();
     let names: Vec<String> = pages.iter().map(|path| name_of(path)).collect();
     assert!(names.len() >= 4, "{names:?}");

@@ -68,7 +68,7 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn the_devices_of_the_current_plugins_are_listed_by_resource_and_id() {
+fn the_devices_of_the_current_plugins_are_listed_by_resource() {
     let mut world = World::new();
     let (old, new) = (plugin("b/gpu", "/r/old"), plugin("b/gpu", "/r/new"));
     world.list(&old, ["0", "1"], &[]);
@@ -133,7 +133,7 @@ fn a_device_takes_a_limited_number_of_octets() {
 }
 
 #[test]
-fn more_devices_than_a_response_may_have_are_refused_and_one_resource_is_listed() {
+fn more_devices_than_a_response_may_have_are_refused() {
     let mut world = World::new();
     let long = format!("/r/{}", "x".repeat(3000));
     for resource in ["a", "b", "c"] {

@@ -148,7 +148,7 @@ fn events_are_listed_since_a_generation_and_followed() {
 }
 
 #[test]
-fn a_reader_of_events_is_told_once_that_earlier_ones_were_dropped() {
+fn a_reader_of_events_is_told_once() {
     let mut world = World::new();
     let find = |world: &mut World, count: usize| {
         for _ in 0..count {

@@ -25,7 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays_after_an_orderly_end() {
+fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
     let (dir, path) = dir();
     drop(bind(&path));
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
@@ -63,7 +63,7 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
 }
 
 #[test]
-fn an_address_that_another_process_has_bound_meanwhile_is_in_use() {
+fn an_address_that_another_process_has_bound_is_in_use() {
     let (_dir, path) = dir();
     let _first = net::UnixListener::bind(&path).unwrap();
     let problem = ApiSocketProblem::from(net::UnixListener::bind(&path).unwrap_err());

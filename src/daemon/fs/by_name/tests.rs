@@ -69,7 +69,7 @@ fn more_changes_than_are_remembered_are_made_some_in_each_turn() {
 }
 
 #[test]
-fn a_name_that_changes_all_the_time_is_changed_once_per_interval() {
+fn a_name_that_changes_all_the_time_is_changed_at_intervals() {
     let manager = Manager::new(HandlerTable::new());
     let (_dir, mut links, of_type) = links();
     let mut changes = 0;
@@ -119,7 +119,7 @@ fn what_cannot_be_done_is_tried_again_after_pauses() {
 }
 
 #[test]
-fn the_link_of_a_restored_plugin_stays_while_the_plugin_does_not_answer() {
+fn the_link_of_a_restored_plugin_stays() {
     let saved = br#"{"format":"plugind registered plugins 2","boot":"","plugins":[{
         "socket":"/r/a","device":1,"inode":2,"born":[3,4],"type":"T","name":"0",
         "endpoint":"/r/a","versions":[]}]}"#;

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
+    fn a_socket_that_was_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
         drop(open(&path).unwrap());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_socket_and_a_directory_that_is_not_there_are_errors() {
+    fn a_missing_directory_or_a_file_in_the_way_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
         fs::write(&path, "precious").unwrap();

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_end_is_reported_together_with_its_last_words_is_leaving() {
+    fn a_peer_whose_end_comes_with_its_last_words_is_leaving() {
         let clock = Clock::start();
         let mut plugin = plugin(clock);
         let mut poll = Poll::new().unwrap();

@@ -45,7 +45,7 @@ fn streams_above_the_last_are_gone_and_the_others_continue() {
 }
 
 #[test]
-fn a_goaway_may_come_again_with_a_lower_or_equal_last_stream_only() {
+fn a_goaway_may_come_again_with_a_lower_last_stream_only() {
     let mut peer = Peer::asked(3);
     assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);
     assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);

@@ -6,7 +6,7 @@ use crate::http2::{ErrorCode, Taken};
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
 #[test]
-fn content_is_sent_up_to_the_streams_window_and_goes_on_with_an_update() {
+fn content_is_sent_up_to_the_streams_window() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 10)]);
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
@@ -19,7 +19,7 @@ fn content_is_sent_up_to_the_streams_window_and_goes_on_with_an_update() {
 }
 
 #[test]
-fn content_is_sent_up_to_the_connections_window_over_all_streams() {
+fn content_is_sent_up_to_the_connections_window() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 1_000_000)]);
     let (one, three) = (peer.open(false), peer.open(false));
     let mut sent = 0;
@@ -40,7 +40,7 @@ fn content_is_sent_up_to_the_connections_window_over_all_streams() {
 }
 
 #[test]
-fn no_frame_is_larger_than_16384_octets_whatever_the_peer_accepts() {
+fn no_frame_is_larger_than_16384_octets() {
     let mut peer = Peer::greeted(&[(5, 1_000_000)]);
     let stream = peer.open(false);
     peer.receive();
@@ -67,7 +67,7 @@ fn the_end_of_a_stream_needs_no_window() {
 }
 
 #[test]
-fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
+fn a_changed_initial_window_moves_open_streams_below_zero() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 100)]);
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
@@ -81,7 +81,7 @@ fn a_changed_initial_window_moves_open_streams_below_zero_and_back() {
 }
 
 #[test]
-fn two_initial_windows_in_one_frame_are_applied_one_after_the_other() {
+fn two_initial_windows_in_one_frame_are_applied_in_turn() {
     let mut peer = Peer::greeted(&[]);
     let stream = peer.open(false);
     peer.receive();
@@ -92,7 +92,7 @@ fn two_initial_windows_in_one_frame_are_applied_one_after_the_other() {
 }
 
 #[test]
-fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
+fn an_initial_window_that_overflows_a_stream_is_an_error() {
     let mut peer = Peer::greeted(&[]);
     peer.open(false);
     peer.send(&window_update(ONE, 0x7fff_ffff - 65_535));
@@ -105,7 +105,7 @@ fn a_changed_initial_window_that_overflows_a_stream_is_a_connection_error() {
 }
 
 #[test]
-fn an_increment_of_zero_is_an_error_of_the_stream_or_of_the_connection() {
+fn an_increment_of_zero_is_an_error_of_the_stream() {
     let mut peer = Peer::asked(1);
     let failed = "failed 1 PROTOCOL_ERROR: WINDOW_UPDATE with an increment of 0";
     assert_eq!(peer.send(&window_update(ONE, 0)), [failed]);
@@ -115,7 +115,7 @@ fn an_increment_of_zero_is_an_error_of_the_stream_or_of_the_connection() {
 }
 
 #[test]
-fn a_window_above_its_maximum_is_an_error_of_the_stream_or_of_the_connection() {
+fn a_window_above_its_maximum_is_an_error_of_the_stream() {
     let mut peer = Peer::asked(1);
     assert_eq!(
         peer.send(&window_update(ONE, 0x7fff_ffff)),
@@ -202,7 +202,7 @@ fn the_65536th_octet_that_nobody_has_taken_ends_the_stream() {
 
 /// The connection's window never falls below half of its size, which fits two frames.
 #[test]
-fn no_frame_exceeds_the_connections_window_because_it_comes_back_on_receipt() {
+fn no_frame_exceeds_the_connections_window() {
     let mut peer = Peer::asked(8);
     peer.consumes = false;
     for stream in (1..16).step_by(2) {

@@ -191,7 +191,7 @@ fn a_ninth_informational_answer_is_too_many() {
 }
 
 #[test]
-fn an_informational_answer_ends_no_stream_and_switches_no_protocol() {
+fn an_informational_answer_ends_no_stream() {
     for (status, end_stream) in [("100", true), ("101", false)] {
         let mut peer = Peer::asked(1);
         let events = peer.send(&headers(ONE, &[(":status", status)], end_stream));

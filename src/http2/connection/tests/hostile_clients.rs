@@ -33,7 +33,7 @@ fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
 
 /// The client has not ended its requests, so the streams are still open when it resets them.
 #[test]
-fn streams_that_are_reset_after_the_complete_answer_was_queued_or_sent_are_no_rapid_resets() {
+fn streams_reset_after_the_answer_are_no_rapid_resets() {
     for is_sent in [false, true] {
         let mut peer = Peer::calling(&[]);
         let streams = || (1..200).step_by(2);
@@ -58,7 +58,7 @@ fn streams_that_are_reset_after_the_complete_answer_was_queued_or_sent_are_no_ra
 }
 
 #[test]
-fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
+fn a_broken_rule_on_an_answered_stream_is_no_rapid_reset() {
     let mut peer = Peer::calling(&[]);
     let streams = || (1..200).step_by(2);
     for stream in streams() {
@@ -77,7 +77,7 @@ fn an_answered_stream_on_which_the_client_breaks_a_rule_is_no_rapid_reset() {
 
 /// So ends every stream of events: its client has had something of it, and needs no more.
 #[test]
-fn streams_that_are_reset_after_their_answer_has_begun_are_no_rapid_resets() {
+fn streams_reset_after_their_answer_began_are_no_rapid_resets() {
     let mut peer = Peer::calling(&[]);
     for stream in (1..400).step_by(2) {
         peer.send(&request(stream, true));
@@ -105,7 +105,7 @@ fn streams_that_are_reset_after_their_answer_has_begun_are_no_rapid_resets() {
 
 /// The client keeps the window closed, so the rest of the response, with END_STREAM, is not queued.
 #[test]
-fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapid_resets() {
+fn streams_reset_while_their_answer_waits_are_rapid_resets() {
     let mut peer = Peer::calling(&[(4, 1)]);
     for stream in 0..=100 {
         let stream = 1 + 2 * stream;
@@ -126,7 +126,7 @@ fn streams_that_are_reset_while_a_part_of_the_answer_waits_for_a_window_are_rapi
 
 /// CVE-2025-8671: a client that causes the server to reset streams by breaking rules on them.
 #[test]
-fn requests_that_break_rules_count_like_those_that_are_taken_back() {
+fn requests_that_break_rules_count_like_resets() {
     let breaches: [fn(u32) -> Vec<u8>; 2] = [
         |stream| window_update(stream, 0),
         |stream| request(stream, true),

@@ -126,7 +126,7 @@ fn a_malformed_request_costs_its_stream_and_is_not_shown() {
 }
 
 #[test]
-fn a_refusal_goes_ahead_of_what_is_queued_in_the_order_of_the_answers() {
+fn a_refusal_goes_ahead_of_queued_answers() {
     let mut peer = asking(&[ONE]);
     let sent = peer.machine.send_headers(id(ONE), &HEAD, false, peer.now);
     assert_eq!(sent, Ok(()));
@@ -217,7 +217,7 @@ fn a_client_cannot_push_and_a_server_does_not() {
 /// RFC 9113 §5.1.2: exceeding the limit is "a stream error of type PROTOCOL_ERROR or
 /// REFUSED_STREAM".
 #[test]
-fn the_101st_stream_at_a_time_is_refused_and_is_none_of_those_that_count() {
+fn the_101st_stream_at_a_time_is_refused() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..100 {
         peer.send(&request(1 + 2 * stream, true));

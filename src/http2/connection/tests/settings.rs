@@ -9,7 +9,7 @@ const MAX_FRAME_SIZE: u16 = 5;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 #[test]
-fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_speaks() {
+fn preface_settings_and_the_first_request_are_written_at_once() {
     let mut peer = Peer::connected();
     let stream = peer.open(false);
     assert_eq!(
@@ -23,7 +23,7 @@ fn preface_settings_and_the_first_request_are_written_at_once_before_the_server_
 }
 
 #[test]
-fn our_settings_refuse_pushes_and_advertise_the_header_list_that_is_accepted() {
+fn our_settings_refuse_pushes_and_limit_the_header_list() {
     let peer = Peer::connected();
     let octets = &peer.machine.transmit()[24..];
     assert_eq!(
@@ -33,7 +33,7 @@ fn our_settings_refuse_pushes_and_advertise_the_header_list_that_is_accepted() {
 }
 
 #[test]
-fn our_settings_as_a_server_limit_the_streams_and_advertise_the_header_list_that_is_accepted() {
+fn our_settings_as_a_server_limit_the_streams() {
     let peer = Peer::connecting();
     assert_eq!(
         peer.machine.transmit(),
@@ -42,7 +42,7 @@ fn our_settings_as_a_server_limit_the_streams_and_advertise_the_header_list_that
 }
 
 #[test]
-fn settings_are_acknowledged_once_each_and_an_acknowledgement_is_never_waited_for() {
+fn settings_are_acknowledged_once_each() {
     let mut peer = Peer::asked(1);
     assert!(peer.send(&settings(&[(0xfe03, 1)])).is_empty());
     assert!(peer.send(&settings(&[])).is_empty());
@@ -90,7 +90,7 @@ fn what_settings_may_not_say_ends_the_connection() {
 }
 
 #[test]
-fn a_stream_that_the_peer_does_not_allow_yet_is_opened_when_it_does() {
+fn a_stream_that_the_peer_does_not_allow_yet_is_opened() {
     let mut peer = Peer::greeted(&[(MAX_CONCURRENT_STREAMS, 0)]);
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
     assert_eq!(

@@ -30,7 +30,7 @@ fn an_answer_may_end_with_its_head_or_with_data() {
 }
 
 #[test]
-fn anything_on_a_stream_that_nobody_opened_is_a_connection_error() {
+fn anything_on_an_unopened_stream_is_a_connection_error() {
     for stream in [2, 3, 4, 0x7fff_ffff] {
         let frames = [
             ok(stream),
@@ -113,7 +113,7 @@ fn a_message_that_goes_on_after_its_end_is_an_error() {
 }
 
 #[test]
-fn frames_on_the_wrong_kind_of_stream_and_of_the_wrong_size_end_the_connection() {
+fn frames_of_a_wrong_kind_or_size_end_the_connection() {
     let table = [
         (data(0, b"x", false), "PROTOCOL_ERROR"),
         (headers(0, &[], false), "PROTOCOL_ERROR"),
@@ -231,7 +231,7 @@ fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
 }
 
 #[test]
-fn a_frame_too_short_or_too_long_for_its_kind_is_a_frame_size_error() {
+fn a_frame_of_a_wrong_length_is_a_frame_size_error() {
     let cases = [
         (HEADERS, 0x20, ONE, 4),
         (HEADERS, 0x28, ONE, 5),

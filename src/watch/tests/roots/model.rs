@@ -135,7 +135,7 @@ impl World {
 }
 
 #[test]
-fn whatever_roots_are_added_and_removed_in_between_all_sockets_of_the_last_ones_are_known() {
+fn whatever_roots_change_all_sockets_of_the_last_are_known() {
     for seed in 1..=500_u64 {
         let mut world = World {
             sockets: BTreeMap::new(),
