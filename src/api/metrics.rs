@@ -156,7 +156,7 @@ const METRICS: &[Metric] = &[
         "plugind_connections",
         GAUGE,
         "Connections to plugins that are dialed or open.",
-        |from, to| to.add(&[], from.manager.connections()),
+        |from, to| to.add(&[], from.manager.records().connections()),
     ),
     (
         "plugind_memory_held_bytes",

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use super::Manager;
-use super::active::{Active, Pending};
 use super::connections::{Connection, Owner};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
@@ -17,7 +16,7 @@ use super::names::Names;
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
 use super::registered::{By, Liveness, Registered};
-use super::socket::{Label, Socket, hang_up};
+use super::socket::{Active, Label, Pending, Socket, hang_up};
 use crate::config::{
     GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
 };

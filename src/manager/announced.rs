@@ -154,7 +154,6 @@ impl Sockets {
                 registered.health.must_deregister = true;
             }
         }
-        desired.is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
         let before = socket.desired.replace(desired);
         let socket_id = socket.id;
         if let Some(mut before) = before {

@@ -46,8 +46,6 @@ pub struct Desired {
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
     /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Whether it is in the queue for a permit.
-    pub(super) is_queued: bool,
     /// Whether it is retried when another plugin of the name goes.
     pub(super) is_blocked: bool,
 }
@@ -76,7 +74,6 @@ impl Desired {
             restored: None,
             predecessor: None,
             redial_at: None,
-            is_queued: false,
             is_blocked: false,
         }
     }
@@ -100,12 +97,6 @@ impl Desired {
             && notified.is_some_and(|notified| {
                 notified.refusal == *refusal && Some(&notified.plugin) == plugin
             })
-    }
-
-    /// Returns the time of the next attempt, if it waits for a time.
-    pub(super) fn retry_at(&self) -> Option<Time> {
-        let at = self.redial_at.or_else(|| self.backoff.until());
-        at.filter(|at| !self.is_queued && !self.is_observed(*at))
     }
 
     /// Has it retried at once, because the cause of its last failure may have gone.

@@ -104,8 +104,8 @@ pub enum EventKind {
         process: Option<Process>,
         /// The reason.
         failure: Box<Failure>,
-        /// What follows.
-        consequence: DownConsequence,
+        /// The time after which the plugin is deregistered; `None` if it stays registered.
+        grace: Option<Duration>,
     },
     /// A registered plugin that was down answers again.
     Up,
@@ -134,15 +134,6 @@ pub enum EventKind {
     ConfigRejected(String),
     /// File descriptors run short.
     DescriptorsShort(Shortage),
-}
-
-/// What follows when a registered plugin is down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DownConsequence {
-    /// It stays registered.
-    Keep,
-    /// It is deregistered after this time.
-    Deregister(Duration),
 }
 
 /// What has to wait for a file descriptor.
@@ -413,13 +404,14 @@ impl fmt::Display for Message<'_> {
             EventKind::Down {
                 process,
                 failure,
-                consequence,
-            } => match process {
-                Some(process) => {
-                    write!(f, "{plugin} ({process}) is down: {failure}; {consequence}")
+                grace,
+            } => {
+                let grace = Grace(*grace);
+                match process {
+                    Some(process) => write!(f, "{plugin} ({process}) is down: {failure}; {grace}"),
+                    None => write!(f, "{plugin} is down: {failure}; {grace}"),
                 }
-                None => write!(f, "{plugin} is down: {failure}; {consequence}"),
-            },
+            }
             EventKind::Up => write!(f, "{plugin} is up again"),
             EventKind::PluginChanged => {
                 write!(f, "another plugin answers on the socket of {plugin}")
@@ -473,12 +465,15 @@ impl fmt::Display for ShownPlugin<'_> {
     }
 }
 
-impl fmt::Display for DownConsequence {
+/// Shows when a plugin that is down is deregistered.
+struct Grace(Option<Duration>);
+
+impl fmt::Display for Grace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Keep => f.write_str("it stays registered"),
-            Self::Deregister(Duration::ZERO) => f.write_str("it is deregistered"),
-            Self::Deregister(grace) => write!(f, "it is deregistered in {grace:?}"),
+        match self.0 {
+            None => f.write_str("it stays registered"),
+            Some(Duration::ZERO) => f.write_str("it is deregistered"),
+            Some(grace) => write!(f, "it is deregistered in {grace:?}"),
         }
     }
 }

@@ -29,7 +29,7 @@
 //! `messages` has the inputs and outputs.
 
 mod actions;
-mod active;
+
 mod announced;
 mod changes;
 mod connections;
@@ -333,11 +333,6 @@ impl Manager {
     /// Returns which handlers plugins are assigned to.
     pub fn handlers(&self) -> &HandlerTable {
         self.host.handlers()
-    }
-
-    /// Returns the number of connections to plugins that are dialled or open.
-    pub fn connections(&self) -> usize {
-        self.context.connections.open()
     }
 
     /// Returns whether no operation runs.

@@ -2,16 +2,16 @@
 //! handlers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::active::Active;
-use super::event::{DownConsequence, EventKind, PluginEvent};
+use super::event::{EventKind, PluginEvent};
 use super::failure::{Failure, Refusal};
 use super::messages::{AnnouncementError, Output};
 use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
-use super::socket::Socket;
+use super::socket::{Active, Socket};
 use super::turn::Turn;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
@@ -244,22 +244,19 @@ impl Turn<'_> {
         if !health.not_answered(failure.is_overtaken(), context.now) {
             return;
         }
-        let consequence = match context.policy.on_down {
-            OnDown::Keep if registered.identity.is_of_announcement() => {
-                DownConsequence::Deregister(DEVICE_GRACE)
-            }
-            OnDown::Keep => DownConsequence::Keep,
-            OnDown::Deregister(grace) => DownConsequence::Deregister(grace),
+        let grace = match context.policy.on_down {
+            OnDown::Keep if registered.identity.is_of_announcement() => Some(DEVICE_GRACE),
+            OnDown::Keep => None,
+            OnDown::Deregister(grace) => Some(grace),
         };
-        match consequence {
-            DownConsequence::Keep => {}
-            DownConsequence::Deregister(grace) if grace.is_zero() => health.must_deregister = true,
-            DownConsequence::Deregister(grace) => health.set_grace(Some(context.now + grace)),
+        match grace {
+            Some(Duration::ZERO) => health.must_deregister = true,
+            grace => health.set_grace(grace.map(|grace| context.now + grace)),
         }
         let down = EventKind::Down {
             process: health.process,
             failure: Box::new(failure.clone()),
-            consequence,
+            grace,
         };
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
         let names = &mut self.manager.names;

@@ -64,9 +64,7 @@ impl Socket {
             .map(|registered| &registered.health);
         let state = self.state();
         let next_retry = match state {
-            State::Discovered | State::Backoff | State::Rejected => {
-                desired.and_then(Desired::retry_at)
-            }
+            State::Discovered | State::Backoff | State::Rejected => self.retry_at(),
             State::Down => health.and_then(|health| health.check_at),
             _ => None,
         };
@@ -369,6 +367,11 @@ impl<'a> Records<'a> {
             usage("operations", limiter.held(), SOFT_OPERATION_LIMIT),
             usage("memory", budget.held(), budget.limit()),
         ]
+    }
+
+    /// Returns the number of connections to plugins that are dialled or open.
+    pub fn connections(self) -> usize {
+        self.0.context.connections.open()
     }
 
     /// Returns the current counts.

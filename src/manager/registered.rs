@@ -28,8 +28,7 @@
 use std::sync::Arc;
 
 use super::desired::RetryDelay;
-use super::ids::ConnectionId;
-use super::ids::Process;
+use super::ids::{ConnectionId, Process};
 use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{HandlerId, Plugin};

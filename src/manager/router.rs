@@ -153,8 +153,7 @@ impl Manager {
     /// Compares what a socket claims with the claims in force, and applies the difference.
     fn apply_claims(&mut self, socket: &mut Socket) {
         let id = socket.id;
-        let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-        if socket.applied.permit == Permit::Queued && !is_queued {
+        if socket.applied.permit == Permit::Queued && socket.desired.is_none() {
             self.limiter.forget(id);
             self.limiter
                 .schedule(self.context.now, &mut self.context.timers);
@@ -269,8 +268,8 @@ impl Manager {
             assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
             held += usize::from(self.limiter.is_held(id));
             assert!(!self.limiter.is_held(id) || applied.permit == Permit::Held);
-            let is_queued = socket.desired.as_ref().is_some_and(|it| it.is_queued);
-            assert_eq!(applied.permit == Permit::Queued, is_queued);
+            let is_queued = applied.permit == Permit::Queued;
+            assert!(!is_queued || socket.desired.is_some());
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claims_name());
             names += usize::from(applied.name.is_some());

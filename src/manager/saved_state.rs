@@ -219,22 +219,12 @@ impl Manager {
         }
         for saved in state.plugins {
             let (plugin, identity, is_announced) = saved.into_plugin();
-            self.restore_plugin(plugin, identity, is_announced);
+            let mut restored = Registered::new(plugin, identity, By::Restored { is_announced });
+            if is_announced {
+                restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
+            }
+            self.sockets.restore(restored, &mut self.context);
         }
-    }
-
-    /// Restores a plugin that was registered before a restart.
-    pub(super) fn restore_plugin(
-        &mut self,
-        plugin: Arc<Plugin>,
-        identity: Identity,
-        is_announced: bool,
-    ) {
-        let mut restored = Registered::new(plugin, identity, By::Restored { is_announced });
-        if is_announced {
-            restored.health.check_at = Some(self.context.now + DEVICE_GRACE);
-        }
-        self.sockets.restore(restored, &mut self.context);
     }
 
     /// Returns the sockets of restored plugins that have been neither found nor lost yet.

@@ -10,21 +10,19 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::active::Active;
 use super::changes::Seen;
 use super::connections::{Connection, Owner, close};
 use super::context::Context;
 use super::desired::Desired;
-use super::ids::Process;
-use super::ids::{ConnectionId, SocketId};
-use super::messages::{LivenessSource, Output};
-use super::operation::{Event, Operation};
-use super::reconcile::{Action, action};
+use super::ids::{AttemptId, ConnectionId, Process, SocketId};
+use super::messages::{LivenessSource, Measurement, Output, code_of};
+use super::operation::{Event, Operation, Question, Reply};
+use super::reconcile::{Action, Target, action};
 use super::registered::{By, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
-use crate::grpc::Client;
-use crate::handler::{DialError, HandlerId, Plugin};
+use crate::grpc::{self, Client};
+use crate::handler::{DialError, HandlerId, Plugin, Ticket};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -221,8 +219,8 @@ impl Socket {
             deadlines[0] = active.operation.as_ref().and_then(Operation::deadline);
             deadlines[1] = active.question.as_ref().and_then(|it| it.stalls_at);
             deadlines[2] = active.connection_deadline();
-        } else if let Some(desired) = self.desired.as_ref().filter(|_| !is_stopping) {
-            deadlines[0] = desired.retry_at();
+        } else if !is_stopping {
+            deadlines[0] = self.retry_at();
         }
         if let Some(Registered { health, .. }) = &self.registered {
             deadlines[3] = health.grace_until().filter(|_| !is_stopping);
@@ -233,6 +231,14 @@ impl Socket {
             }
         }
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Returns the time of the next attempt, if the socket waits for a time.
+    pub(super) fn retry_at(&self) -> Option<Time> {
+        let desired = self.desired.as_ref();
+        let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
+        let at = desired.redial_at.or_else(|| desired.backoff.until());
+        at.filter(|at| !desired.is_observed(*at))
     }
 
     // --- Events ---
@@ -317,9 +323,6 @@ impl Socket {
     pub(super) fn dequeued(&mut self) {
         self.applied.permit = Permit::None;
         self.is_dirty = true;
-        if let Some(desired) = &mut self.desired {
-            desired.is_queued = false;
-        }
     }
 
     // --- What belongs to the socket ---
@@ -391,6 +394,88 @@ impl Socket {
                 outputs.push_back(Output::Transmit { conn });
             }
         }
+    }
+}
+
+/// An operation that runs, and what it holds.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) id: AttemptId,
+    /// `None` while it takes a step.
+    pub(super) operation: Option<Operation>,
+    /// The number of attempts to register this socket's plugin, this one included; 0 if the
+    /// operation does not register.
+    pub(super) number: u32,
+    pub(super) target: Target,
+    /// The socket that the operation is about.
+    pub(super) identity: Identity,
+    /// The plugin behind the socket, once it has described itself.
+    pub(super) plugin: Option<Arc<Plugin>>,
+    /// The handler that has validated the plugin, which is asked everything after that.
+    pub(super) handler: Option<HandlerId>,
+    pub(super) connection: Option<Connection>,
+    /// The call on the connection that has not ended, and when it began.
+    pub(super) call: Option<(&'static str, Time)>,
+    /// The question that a handler has not answered yet, and when its name is passed on.
+    pub(super) question: Option<Pending>,
+    /// The plugin that took over when this one left the actual state.
+    pub(super) promoted: Option<Arc<Plugin>>,
+}
+
+/// A question that a handler has not answered yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) ticket: Ticket,
+    pub(super) question: Question,
+    /// The time at which others of the name are let pass; `None` once they were.
+    pub(super) stalls_at: Option<Time>,
+}
+
+impl Active {
+    /// Creates a run of an operation.
+    pub(super) fn new(id: AttemptId, target: Target, identity: Identity, number: u32) -> Self {
+        Self {
+            id,
+            operation: None,
+            number,
+            target,
+            identity,
+            plugin: None,
+            handler: None,
+            connection: None,
+            call: None,
+            question: None,
+            promoted: None,
+        }
+    }
+
+    /// Returns the deadline of the connection.
+    pub(super) fn connection_deadline(&self) -> Option<Time> {
+        self.connection.as_ref()?.deadline()
+    }
+
+    /// Returns the client of the connection, once that is established.
+    pub(super) fn client(&mut self) -> Option<&mut Client> {
+        self.connection.as_mut()?.client.as_deref_mut()
+    }
+
+    /// Returns the reply that the connection has for the operation, after anything that may have
+    /// changed the connection.
+    pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Reply> {
+        let mut reply = None;
+        while let Some(event) = self.client()?.poll_event(context.now) {
+            if let grpc::Event::Finished { result, .. } = event {
+                if let Some((method, began)) = self.call.take() {
+                    context.measure(Measurement::Called {
+                        method,
+                        code: code_of(&result),
+                        took: context.now.saturating_since(began),
+                    });
+                }
+                reply = Some(result);
+            }
+        }
+        reply
     }
 }
 

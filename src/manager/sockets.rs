@@ -236,7 +236,6 @@ impl Sockets {
         }
         let mut desired = Desired::new(identity, now);
         desired.restored = restored;
-        desired.is_queued = before.as_ref().is_some_and(|before| before.is_queued);
         socket.desired = Some(desired);
         socket.is_dirty = true;
         let id = socket.id;

@@ -6,7 +6,6 @@
 
 use super::Manager;
 use super::actions::Execution;
-use super::active::Active;
 use super::connections::ConnectionEvent;
 use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
@@ -16,7 +15,7 @@ use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
 use super::registered::{By, Registered};
-use super::socket::{Permit, Socket, hang_up};
+use super::socket::{Active, Permit, Socket, hang_up};
 use crate::config::Mode;
 use crate::handler::{Reason, Ticket};
 use crate::http2::Endpoint as _;
@@ -325,19 +324,18 @@ impl Turn<'_> {
         }
         let has_descriptors = context.connections.room_for_operations() > 0;
         // A socket in the queue waits for its turn, even if it is examined for another reason.
-        if !desired.is_queued && has_descriptors && limiter.is_any_free(now) {
+        let is_queued = self.socket.applied.permit == Permit::Queued;
+        if !is_queued && has_descriptors && limiter.is_any_free(now) {
             return true;
         }
-        let is_news = !desired.is_queued;
-        if is_news {
-            desired.is_queued = true;
+        if !is_queued {
             limiter.enqueue(self.socket.id);
             self.socket.applied.permit = Permit::Queued;
         }
         limiter.schedule(now, &mut context.timers);
         if !has_descriptors {
             context.warn_of_shortage(Shortage::Plugins);
-        } else if is_news {
+        } else if !is_queued {
             context.limit_hit(Limit::Operations);
         }
         false

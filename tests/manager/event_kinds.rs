@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::handler::{DialError, EventType, Notice, Plugin, Reason};
-use plugind::manager::event::{DownConsequence, EventKind, Shortage};
+use plugind::manager::event::{EventKind, Shortage};
 use plugind::manager::{Failure, PluginEvent, Refusal};
 use plugind::proto::pluginregistration::PluginInfo;
 
@@ -96,7 +96,7 @@ fn all() -> Vec<(EventKind, &'static str)> {
             EventKind::Down {
                 process: None,
                 failure: failure(),
-                consequence: DownConsequence::Keep,
+                grace: None,
             },
             "Down",
         ),

@@ -87,9 +87,9 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     },
     Mistake {
         what: "the end of a backoff is forgotten",
-        file: "src/manager/desired.rs",
-        right: "let at = self.redial_at.or_else(|| self.backoff.until());",
-        wrong: "let at = self.redial_at;",
+        file: "src/manager/socket.rs",
+        right: "let at = desired.redial_at.or_else(|| desired.backoff.until());",
+        wrong: "let at = desired.redial_at;",
         finder: Finder::Simulation { seed: 8 },
     },
     Mistake {
@@ -298,7 +298,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a socket in the queue is started out of turn",
         file: "src/manager/turn.rs",
-        right: "if !desired.is_queued && has_descriptors",
+        right: "if !is_queued && has_descriptors",
         wrong: "if has_descriptors",
         finder: Finder::Simulation { seed: 11121 },
     },
