@@ -10,7 +10,7 @@ use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::Call;
 use super::view::View;
-use crate::handler::Store;
+use crate::handler::Inventory;
 use crate::manager::{Record, State};
 
 /// Returns the response to a call that is neither a change nor followed. `clients` is their number.
@@ -70,23 +70,32 @@ fn plugins(
     list("PluginList", view, entries)
 }
 
-/// Returns the devices of each resource, or of one, as its current plugin lists them.
+/// Returns the devices of each resource, or of one, as its current plugin lists them, and then
+/// those of DRA drivers.
 fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
-    let store = view.inventory.map(|inventory| &inventory.device_plugins);
-    let names = match resource {
-        Some(name) => vec![name.to_owned()],
-        None => store.map(Store::names).unwrap_or_default(),
-    };
-    let plugins = names.iter().filter_map(|name| store?.get(name));
-    let plugins: Vec<_> = plugins.collect();
-    if resource.is_some() && plugins.is_empty() {
+    let none = Inventory::default();
+    let inventory = view.inventory.unwrap_or(&none);
+    let names = |all: Vec<String>| resource.map_or(all, |name| vec![name.to_owned()]);
+    let plugins = names(inventory.device_plugins.names()).into_iter();
+    let plugins: Vec<_> = plugins
+        .filter_map(|name| inventory.device_plugins.get(&name))
+        .collect();
+    let drivers = names(inventory.dra_drivers.names()).into_iter();
+    let drivers: Vec<_> = drivers
+        .filter_map(|name| inventory.dra_drivers.get(&name))
+        .collect();
+    if resource.is_some() && plugins.is_empty() && drivers.is_empty() {
         return Response::error(Status::NOT_FOUND, "no such resource");
     }
-    let entries = plugins.iter().flat_map(|it| {
+    let listed = plugins.iter().flat_map(|it| {
         let devices = it.devices.iter();
         devices.map(|device| DeviceEntry::new(&it.plugin, device))
     });
-    list("DeviceList", view, entries)
+    let reported = drivers.iter().flat_map(|it| {
+        let devices = it.devices.iter();
+        devices.map(|device| DeviceEntry::of_driver(&it.plugin, device))
+    });
+    list("DeviceList", view, listed.chain(reported))
 }
 
 fn metrics(view: &View<'_>) -> Response {

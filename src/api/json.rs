@@ -89,6 +89,9 @@ pub(super) enum Details {
     Dra {
         services: [&'static str; 1],
         connected: bool,
+        /// The number of devices whose health the driver reports.
+        total: usize,
+        healthy: usize,
     },
 }
 
@@ -149,6 +152,8 @@ impl Details {
                 Some(Self::Dra {
                     services: [driver.service.as_str()],
                     connected: driver.is_connected,
+                    total: driver.devices.len(),
+                    healthy: driver.count(dra::Health::Healthy),
                 })
             }
             _ => None,
@@ -170,12 +175,25 @@ pub(super) struct DeviceEntry<'a> {
 
 impl<'a> DeviceEntry<'a> {
     pub(super) fn new(plugin: &'a Plugin, device: &'a Device) -> Self {
-        let (id, nodes) = (&*device.id, &device.numa_nodes);
         let health = if device.is_healthy {
             "Healthy"
         } else {
             "Unhealthy"
         };
+        let nodes = &device.numa_nodes;
+        let numa_nodes = &nodes[..nodes.len().min(API_DEVICE_NODES)];
+        Self {
+            numa_nodes,
+            ..Self::of(plugin, &device.id, health)
+        }
+    }
+
+    /// Returns the entry of a device of a DRA driver.
+    pub(super) fn of_driver(plugin: &'a Plugin, device: &'a dra::Device) -> Self {
+        Self::of(plugin, &device.id, device.health.name())
+    }
+
+    fn of(plugin: &'a Plugin, id: &'a str, health: &'static str) -> Self {
         Self {
             resource: (&*plugin.name).into(),
             id: if id.len() > API_DEVICE_ID {
@@ -184,7 +202,7 @@ impl<'a> DeviceEntry<'a> {
                 id.into()
             },
             health,
-            numa_nodes: &nodes[..nodes.len().min(API_DEVICE_NODES)],
+            numa_nodes: &[],
             socket: plugin.socket.to_string_lossy(),
         }
     }

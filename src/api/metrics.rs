@@ -10,6 +10,7 @@ use std::fmt::Display;
 use super::counters::{Counters, OTHER, Table, UNKNOWN, type_of};
 use super::exposition::{Label, Samples, Seconds};
 use super::process::ProcessFacts;
+use crate::handler::dra::{self, Health};
 use crate::handler::{Inventory, device};
 use crate::manager::{Manager, Socket, State, World};
 use crate::watch::{DirectoryState, RoundReason, Watch};
@@ -269,25 +270,40 @@ fn calls(from: &Sources<'_>, to: &mut Samples) {
     }
 }
 
+/// Appends the devices of each resource and DRA driver: of several plugins of one name, the current
+/// one has the devices to use.
 fn devices(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.sockets_by_path() {
         let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
             continue;
         };
         let plugin = &registered.plugin;
-        if plugin.kind != device::TYPE {
-            continue;
-        }
-        // Of several plugins of a resource, the current one lists the devices to use.
-        let current = inventory.device_plugins.get(&plugin.name);
-        let Some(current) = current.filter(|it| it.plugin == *plugin) else {
-            continue;
+        let counts = match &*plugin.kind {
+            device::TYPE => {
+                let current = inventory.device_plugins.get(&plugin.name);
+                current.filter(|it| it.plugin == *plugin).map(|it| {
+                    let (total, healthy) = (it.devices.len(), it.healthy());
+                    vec![("healthy", healthy), ("unhealthy", total - healthy)]
+                })
+            }
+            dra::TYPE => {
+                let current = inventory.dra_drivers.get(&plugin.name);
+                let current = current.filter(|it| it.plugin == *plugin && !it.devices.is_empty());
+                current.map(|it| {
+                    let count = |(label, health)| (label, it.count(health));
+                    let all = [
+                        ("healthy", Health::Healthy),
+                        ("unhealthy", Health::Unhealthy),
+                        ("unknown", Health::Unknown),
+                    ];
+                    all.map(count).to_vec()
+                })
+            }
+            _ => None,
         };
-        let (total, healthy) = (current.devices.len(), current.healthy());
-        let counts = [("healthy", healthy), ("unhealthy", total - healthy)];
-        for (health, count) in counts {
+        for (health, count) in counts.into_iter().flatten() {
             let labels = [
-                ("type", device::TYPE.as_bytes()),
+                ("type", plugin.kind.as_bytes()),
                 ("name", plugin.name.as_bytes()),
                 ("health", health.as_bytes()),
             ];

@@ -1,4 +1,4 @@
-//! `plugind devices`: the devices that the device plugins list.
+//! `plugind devices`: the devices that device plugins list and DRA drivers report.
 
 use serde_json::Value;
 
@@ -36,7 +36,8 @@ const COLUMNS: &[Column<Value>] = &[
 pub(super) const HELP: &str = "\
 List the devices of device plugins, by resource and ID. Of several plugins of a
 resource, the newest lists its devices. They are unhealthy while the plugin does
-not list them.
+not list them. The devices of DRA drivers that report their health follow, by
+driver and POOL/DEVICE.
 
 Usage: plugind devices [OPTIONS] [RESOURCE]
 

@@ -222,7 +222,7 @@ pub const MAX_ENDPOINT: usize = 4096;
 
 /// The most versions that a plugin may report: a CSI driver reports one, a DRA driver a few
 /// (kubelet: as many as fit a reply).
-pub const MAX_VERSIONS: usize = 32;
+pub const MAX_VERSIONS: usize = 256;
 
 /// The longest version of a plugin (octets): the longest known ones are service names such as
 /// `v1beta1.DRAPlugin` (kubelet: as much as fits a reply).
@@ -350,6 +350,10 @@ pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
 /// The most devices of one plugin: a hundred times what known ones list. A list takes a few
 /// milliseconds (kubelet: no other limit than that of the message).
 pub const MAX_DEVICES: usize = 16_384;
+
+/// The time after which the health of a device of a DRA driver is unknown unless the driver reports
+/// it again, if the driver names none (kubelet: `defaultHealthTimeout`, 30 s).
+pub const DRA_HEALTH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The least time between two lists of one plugin that are applied. Of those that arrive sooner,
 /// the newest is applied when it is over (kubelet: applies every list).

@@ -82,6 +82,10 @@
 //! longer than 300 s after the plugin has ended the stream of its lists. Until the stream is back,
 //! all its devices are unhealthy; that of an announced plugin comes back when it announces itself.
 //!
+//! The devices of DRA drivers that report their health follow, by driver (`resource`) and
+//! `POOL/DEVICE` (`id`). Their health is `Unknown` while the driver does not report it, or has not
+//! in the time that it names (30 s if none), and they are forgotten after as long again.
+//!
 //! | key | meaning |
 //! |---|---|
 //! | `resource` | the name of the plugin, such as `example.com/gpu` |

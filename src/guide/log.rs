@@ -250,6 +250,9 @@
 //!   again.
 //! - `received device health devices={total} healthy={healthy}` (info, DeviceHealthChanged): The
 //!   DRA driver has reported the health of its devices.
+//! - `device health was not reported in time devices={total}` (warn, DeviceHealthExpired): The DRA
+//!   driver is connected, and has not reported the health of some devices in the time that it
+//!   names. Look at the log of the driver.
 //! - `device health is unknown: {why}` (info, DeviceHealthUnknown): The stream of health reports
 //!   has ended. It is opened again.
 //! - `device health is not available: the driver lists the health service, but does not implement

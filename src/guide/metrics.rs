@@ -30,7 +30,8 @@
 //! - `plugind_rpc_duration_seconds`: unary calls, by method (`package.Service/Method`) and gRPC
 //!   code. Calls of handlers include the dial and all repetitions.
 //! - `plugind_devices`: the devices that the current plugin of a resource lists: `healthy` and
-//!   `unhealthy`. All are unhealthy while the plugin does not list them.
+//!   `unhealthy`. All are unhealthy while the plugin does not list them. Those of a DRA driver that
+//!   reports their health can be `unknown`, too.
 //! - `plugind_exec_runs_total`: programs of `--exec` that have ended: `success`, `failure` (with
 //!   another status than 0), `killed` (by a signal), `timeout`, `cancelled` (by the daemon),
 //!   `not_started`.

@@ -41,7 +41,6 @@ mod owed;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,12 +64,12 @@ pub struct ExecHandler {
     queues: Vec<Queue>,
 }
 
-/// The jobs for the plugins of one type and name.
+/// The jobs for the plugins of one type and name, at least one.
 #[derive(Debug)]
 struct Queue {
     phase: Phase,
-    job: Job,
-    waiting: VecDeque<Job>,
+    /// The first one runs, and the others wait.
+    jobs: VecDeque<Job>,
 }
 
 /// The event that the first job in a queue waits for.
@@ -131,8 +130,6 @@ impl ExecHandler {
         ticket: Option<Ticket>,
         context: &mut Context<'_>,
     ) {
-        let mut queues = self.queues.iter();
-        let queue = queues.position(|queue| name_of(&queue.job) == (&*plugin.kind, &*plugin.name));
         let is_del = verb == Verb::Del;
         let job = Job {
             owed: is_del.then(|| Owed::new(context.owe(plugin.clone()))),
@@ -140,30 +137,22 @@ impl ExecHandler {
             plugin,
             ticket,
         };
-        match queue {
-            Some(queue) => {
-                self.queues[queue].waiting.push_back(job);
-                if let Phase::Pausing(timer) = self.queues[queue].phase {
-                    context.cancel(timer);
-                    self.try_again(queue, context);
-                }
-            }
-            None => self.start(job, VecDeque::new(), context),
+        let mut queues = self.queues.iter();
+        let Some(queue) = queues.position(|queue| queue.jobs[0].plugin.key() == job.plugin.key())
+        else {
+            let phase = self.spawn(&job, context);
+            let jobs = VecDeque::from([job]);
+            return self.queues.push(Queue { phase, jobs });
+        };
+        self.queues[queue].jobs.push_back(job);
+        if let Phase::Pausing(timer) = self.queues[queue].phase {
+            context.cancel(timer);
+            self.run_first(queue, context);
         }
     }
 
-    /// Runs the first job in a queue again.
-    fn try_again(&mut self, queue: usize, context: &mut Context<'_>) {
-        self.queues[queue].phase = self.spawn(&self.queues[queue].job, context);
-    }
-
-    fn start(&mut self, job: Job, waiting: VecDeque<Job>, context: &mut Context<'_>) {
-        let phase = self.spawn(&job, context);
-        self.queues.push(Queue {
-            phase,
-            job,
-            waiting,
-        });
+    fn run_first(&mut self, queue: usize, context: &mut Context<'_>) {
+        self.queues[queue].phase = self.spawn(&self.queues[queue].jobs[0], context);
     }
 
     fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
@@ -172,14 +161,14 @@ impl ExecHandler {
         Phase::Running(detached.spawn_for(&job.plugin, action, program))
     }
 
-    /// Removes the first job of a queue, which has ended, and starts the next. Returns the ended
-    /// job.
-    fn advance(&mut self, queue: usize, context: &mut Context<'_>) -> Job {
-        let Queue {
-            job, mut waiting, ..
-        } = self.queues.swap_remove(queue);
-        if let Some(next) = waiting.pop_front() {
-            self.start(next, waiting, context);
+    /// Removes the first job of a queue, which has ended or was given up, and starts the next.
+    /// Returns the removed job.
+    fn advance(&mut self, queue: usize, context: &mut Context<'_>) -> Option<Job> {
+        let job = self.queues[queue].jobs.pop_front();
+        if self.queues[queue].jobs.is_empty() {
+            self.queues.swap_remove(queue);
+        } else {
+            self.run_first(queue, context);
         }
         job
     }
@@ -191,32 +180,29 @@ impl ExecHandler {
             return;
         };
         let has_room = self.count_owed() < MAX_OWED;
-        let Queue { phase, job, .. } = &mut self.queues[queue];
+        let Queue { phase, jobs } = &mut self.queues[queue];
+        let job = &mut jobs[0];
         let owed = job.owed.as_mut().filter(|_| has_room);
         let pause = owed.and_then(|owed| owed.fail(context.now()));
         if let Some(ticket) = job.ticket.take() {
             context.answer(ticket, Err(reason.clone()));
         }
         report_not_started(job, &reason, pause, context);
-        if let Some(pause) = pause {
-            *phase = Phase::Pausing(context.detached().set_timer(pause));
-            self.refuse_waiting(queue, &reason, context);
-        } else {
+        let Some(pause) = pause else {
             let given_up = self.advance(queue, context);
-            settle(&given_up, context);
-        }
-    }
-
-    /// Refuses the questions that wait in a queue behind a `del` that could not be started. Each
-    /// waiting `del` stays, and so does each job without a question.
-    fn refuse_waiting(&mut self, queue: usize, reason: &Reason, context: &mut Context<'_>) {
-        let first = "an earlier plugin of the same name is not deregistered yet";
-        self.queues[queue].waiting.retain_mut(|job| {
+            return settle(given_up.and_then(|job| job.owed), context);
+        };
+        *phase = Phase::Pausing(context.detached().set_timer(pause));
+        // Each waiting `del` stays, and so does each job without a question.
+        jobs.retain_mut(|job| {
             let Some(ticket) = job.ticket.take() else {
                 return true;
             };
-            let refusal = Reason::new(format!("{first}: {}", reason.as_str()));
-            context.answer(ticket, Err(refusal));
+            let refusal = format!(
+                "an earlier plugin of the same name is not deregistered yet: {}",
+                reason.as_str()
+            );
+            context.answer(ticket, Err(Reason::new(refusal)));
             job.verb == Verb::Del
         });
     }
@@ -225,11 +211,10 @@ impl ExecHandler {
     fn count_owed(&self) -> usize {
         let pausing = |queue: &&Queue| matches!(queue.phase, Phase::Pausing(_));
         let queues = self.queues.iter().filter(pausing);
-        queues.map(|queue| 1 + queue.waiting.len()).sum()
+        queues.map(|queue| queue.jobs.len()).sum()
     }
 
     fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
-        settle(&job, context);
         let Job {
             verb,
             plugin,
@@ -237,9 +222,11 @@ impl ExecHandler {
             owed,
         } = job;
         let result = self.judge(outcome);
-        let tries = owed.map_or(0, |owed| owed.tries);
+        let tries = owed.as_ref().map_or(0, |owed| owed.tries);
+        settle(owed, context);
         let (action, program) = (verb.word(), escape::path(&self.program));
-        let why = why(outcome);
+        let why = outcome.first_error();
+        let why = why.unwrap_or_else(|| outcome.end.to_string());
         let why = escape::text(&why);
         match (&result, ticket) {
             (Ok(()), _) if tries > 0 => {
@@ -272,7 +259,7 @@ impl ExecHandler {
 
     /// Returns whether a `del` could not be started, and so is tried again.
     fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
-        let is_del = self.queues[queue].job.verb == Verb::Del;
+        let is_del = self.queues[queue].jobs[0].verb == Verb::Del;
         let end = &outcome.end;
         is_del && matches!(end, ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)
     }
@@ -357,25 +344,30 @@ impl PluginHandler for ExecHandler {
                 self.not_started(queue, &outcome, context);
             }
             Event::ProgramEnded { outcome, .. } => {
-                let job = self.advance(queue, context);
-                self.ended(job, &outcome, context);
+                if let Some(job) = self.advance(queue, context) {
+                    self.ended(job, &outcome, context);
+                }
             }
-            _ => self.try_again(queue, context),
+            _ => self.run_first(queue, context),
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let is_meant = |job: &Job| job.ticket == Some(ticket);
-        let jobs = self.queues.iter_mut().flat_map(Queue::jobs);
-        for del in jobs.filter(|job| is_meant(job) && job.verb == Verb::Del) {
-            del.ticket = None; // It is run nevertheless, and its own time limit ends it.
-        }
-        for queue in &mut self.queues {
-            queue.waiting.retain(|job| !is_meant(job));
-        }
-        let place = self.queues.iter().position(|queue| is_meant(&queue.job));
-        if let Some(queue) = place {
-            let (Phase::Running(effect) | Phase::Pausing(effect)) = self.queues[queue].phase;
+        let mut queues = self.queues.iter();
+        let Some(queue) = queues.position(|queue| queue.jobs.iter().any(is_meant)) else {
+            return;
+        };
+        let Queue { phase, jobs } = &mut self.queues[queue];
+        let Some(place) = jobs.iter().position(is_meant) else {
+            return;
+        };
+        if jobs[place].verb == Verb::Del {
+            jobs[place].ticket = None; // It is run nevertheless, and its own time limit ends it.
+        } else if place > 0 {
+            jobs.remove(place);
+        } else {
+            let (Phase::Running(effect) | Phase::Pausing(effect)) = *phase;
             context.cancel(effect);
             self.advance(queue, context);
         }
@@ -397,13 +389,6 @@ impl PluginHandler for ExecHandler {
     }
 }
 
-impl Queue {
-    /// Returns the first job of the queue and those that wait.
-    fn jobs(&mut self) -> impl Iterator<Item = &mut Job> {
-        iter::once(&mut self.job).chain(&mut self.waiting)
-    }
-}
-
 impl Verb {
     const fn word(self) -> &'static str {
         match self {
@@ -415,8 +400,8 @@ impl Verb {
 }
 
 /// Cancels the debt of a job that has ended or was given up.
-fn settle(job: &Job, context: &mut Context<'_>) {
-    if let Some(owed) = &job.owed {
+fn settle(owed: Option<Owed>, context: &mut Context<'_>) {
+    if let Some(owed) = owed {
         context.cancel(owed.id);
     }
 }
@@ -446,18 +431,6 @@ fn report_not_started(
             log::debug!("{plugin}: del failed again: {reason} retry_in={pause:?} tries={tries}");
         }
     }
-}
-
-/// Returns why a program failed, for the log: the first line of standard error that is not empty,
-/// or the way in which the program ended.
-fn why(outcome: &ProgramOutcome) -> String {
-    let words = outcome.first_error();
-    words.unwrap_or_else(|| outcome.end.to_string())
-}
-
-/// Returns the type and the name of the job's plugin.
-fn name_of(job: &Job) -> (&str, &str) {
-    (&job.plugin.kind, &job.plugin.name)
 }
 
 /// Returns the environment variables for the program.

@@ -2,14 +2,13 @@
 //!
 //! Pure.
 
-use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
-use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::Reason;
 use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
 use crate::proto::pluginregistration::PluginInfo;
@@ -31,7 +30,7 @@ pub struct Plugin {
 
 impl Plugin {
     /// Returns the plugin that described itself as `info` on `socket`, if that is valid.
-    pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, InvalidPlugin> {
+    pub fn from_info(info: PluginInfo, socket: Arc<Path>) -> Result<Self, Reason> {
         let plugin = Self::unchecked(info, socket);
         plugin.check_type()?;
         plugin.check()?;
@@ -58,21 +57,39 @@ impl Plugin {
     }
 
     /// Checks the part that must be valid to look up a handler: types of handlers are not longer.
-    pub(crate) fn check_type(&self) -> Result<(), InvalidPlugin> {
+    pub(crate) fn check_type(&self) -> Result<(), Reason> {
         if self.kind.len() > MAX_PLUGIN_NAME {
-            return Err(InvalidPlugin::TypeTooLong);
+            return Err(Reason::new("plugin type is too long"));
         }
         Ok(())
     }
 
-    /// Checks the rest, which must be valid for plugins of all types.
-    pub(crate) fn check(&self) -> Result<(), InvalidPlugin> {
-        check_lengths(self)?;
-        check_name(&self.name)?;
-        if self.endpoint.as_os_str().as_bytes().contains(&0) {
-            return Err(InvalidPlugin::EndpointWithNul);
-        }
-        Ok(())
+    /// Checks the rest, which must be valid for plugins of all types: the lengths of the texts that
+    /// are kept of every plugin, and that they can be written to logs and files.
+    pub(crate) fn check(&self) -> Result<(), Reason> {
+        let (name, endpoint) = (&self.name, self.endpoint.as_os_str().as_bytes());
+        let is_own_socket = Arc::ptr_eq(&self.endpoint, &self.socket);
+        Err(Reason::new(if name.len() > MAX_PLUGIN_NAME {
+            "plugin name is too long"
+        } else if endpoint.len() > MAX_ENDPOINT && !is_own_socket {
+            "plugin endpoint is too long"
+        } else if self.versions.len() > MAX_VERSIONS {
+            return Err(Reason::new(format!(
+                "plugin reports more than {MAX_VERSIONS} versions"
+            )));
+        } else if self.versions.iter().any(|it| it.len() > MAX_VERSION) {
+            return Err(Reason::new(format!(
+                "plugin version is longer than {MAX_VERSION} octets"
+            )));
+        } else if name.is_empty() {
+            "plugin name is empty"
+        } else if name.contains(char::is_control) {
+            "plugin name contains a control character"
+        } else if endpoint.contains(&0) {
+            "plugin endpoint contains a NUL character"
+        } else {
+            return Ok(());
+        }))
     }
 
     /// Returns the key by which plugins are sorted: the name first, because it differs sooner.
@@ -94,20 +111,6 @@ impl Plugin {
         Arc::ptr_eq(&self.socket, &other.socket)
             || self.socket.as_os_str() == other.socket.as_os_str()
     }
-}
-
-/// Returns the range of a sorted list in which the plugins of one name are or would be inserted;
-/// `compare` compares a plugin with the name. There is usually one plugin or none.
-pub(crate) fn range_of_name<T>(sorted: &[T], compare: impl Fn(&T) -> Ordering) -> Range<usize> {
-    let start = sorted.partition_point(|it| compare(it).is_lt());
-    let from_there = &sorted[start..];
-    let len = match from_there.first() {
-        Some(first) if compare(first).is_eq() => {
-            from_there.partition_point(|it| compare(it).is_eq())
-        }
-        _ => 0,
-    };
-    start..start + len
 }
 
 /// Returns the components of a path without `.` and repeated slashes, and with `..` resolved where
@@ -144,74 +147,6 @@ impl fmt::Display for Plugin {
     }
 }
 
-/// Checks the lengths of the texts that are kept of every plugin, and shown.
-fn check_lengths(plugin: &Plugin) -> Result<(), InvalidPlugin> {
-    let is_own_socket = Arc::ptr_eq(&plugin.endpoint, &plugin.socket);
-    if plugin.name.len() > MAX_PLUGIN_NAME {
-        Err(InvalidPlugin::NameTooLong)
-    } else if plugin.endpoint.as_os_str().len() > MAX_ENDPOINT && !is_own_socket {
-        Err(InvalidPlugin::EndpointTooLong)
-    } else if plugin.versions.len() > MAX_VERSIONS {
-        Err(InvalidPlugin::TooManyVersions)
-    } else if plugin.versions.iter().any(|it| it.len() > MAX_VERSION) {
-        Err(InvalidPlugin::VersionTooLong)
-    } else {
-        Ok(())
-    }
-}
-
-fn check_name(name: &str) -> Result<(), InvalidPlugin> {
-    if name.is_empty() {
-        Err(InvalidPlugin::EmptyName)
-    } else if name.contains(char::is_control) {
-        Err(InvalidPlugin::ControlCharacterInName)
-    } else {
-        Ok(())
-    }
-}
-
-/// The rule that a plugin's description of itself breaks, whatever its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidPlugin {
-    /// It has no name.
-    EmptyName,
-    /// Its name contains a control character, so it cannot be written to logs and files.
-    ControlCharacterInName,
-    /// Its endpoint contains a NUL, so it cannot be a path.
-    EndpointWithNul,
-    /// Its type is longer than [`MAX_PLUGIN_NAME`].
-    TypeTooLong,
-    /// Its name is longer than [`MAX_PLUGIN_NAME`].
-    NameTooLong,
-    /// Its endpoint is longer than [`MAX_ENDPOINT`].
-    EndpointTooLong,
-    /// It reports more than [`MAX_VERSIONS`] versions.
-    TooManyVersions,
-    /// One of its versions is longer than [`MAX_VERSION`].
-    VersionTooLong,
-}
-
-impl fmt::Display for InvalidPlugin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::EmptyName => "plugin name is empty",
-            Self::ControlCharacterInName => "plugin name contains a control character",
-            Self::EndpointWithNul => "plugin endpoint contains a NUL character",
-            Self::TypeTooLong => "plugin type is too long",
-            Self::NameTooLong => "plugin name is too long",
-            Self::EndpointTooLong => "plugin endpoint is too long",
-            Self::TooManyVersions => {
-                return write!(f, "plugin reports more than {MAX_VERSIONS} versions");
-            }
-            Self::VersionTooLong => {
-                return write!(f, "plugin version is longer than {MAX_VERSION} octets");
-            }
-        })
-    }
-}
-
-impl std::error::Error for InvalidPlugin {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,22 +160,8 @@ mod tests {
         }
     }
 
-    fn plugin(name: &str, endpoint: &str) -> Result<Plugin, InvalidPlugin> {
+    fn plugin(name: &str, endpoint: &str) -> Result<Plugin, Reason> {
         Plugin::from_info(info(name, endpoint), Path::new("/r/a-reg.sock").into())
-    }
-
-    #[test]
-    fn those_of_a_name_stand_in_a_row() {
-        let sorted = ["b", "d", "d", "d", "f"];
-        let range_of_name = |name| range_of_name(&sorted, |it| it.cmp(&name));
-        assert_eq!(
-            [range_of_name("a"), range_of_name("c"), range_of_name("g")],
-            [0..0, 1..1, 5..5]
-        );
-        assert_eq!(
-            [range_of_name("b"), range_of_name("d"), range_of_name("f")],
-            [0..1, 1..4, 4..5]
-        );
     }
 
     #[test]
@@ -273,21 +194,30 @@ mod tests {
 
     #[test]
     fn what_no_plugin_may_say_of_itself_is_refused() {
-        assert_eq!(plugin("", ""), Err(InvalidPlugin::EmptyName));
+        assert_eq!(plugin("", ""), Err(Reason::new("plugin name is empty")));
         assert_eq!(
             plugin("a\nb", ""),
-            Err(InvalidPlugin::ControlCharacterInName)
+            Err(Reason::new("plugin name contains a control character"))
         );
         assert_eq!(
             plugin("a\u{9b}b", ""),
-            Err(InvalidPlugin::ControlCharacterInName)
+            Err(Reason::new("plugin name contains a control character"))
         );
-        assert_eq!(plugin("a", "/p\0q"), Err(InvalidPlugin::EndpointWithNul));
+        assert_eq!(
+            plugin("a", "/p\0q"),
+            Err(Reason::new("plugin endpoint contains a NUL character"))
+        );
         let long = "x".repeat(MAX_PLUGIN_NAME + 1);
-        assert_eq!(plugin(&long, ""), Err(InvalidPlugin::NameTooLong));
+        assert_eq!(
+            plugin(&long, ""),
+            Err(Reason::new("plugin name is too long"))
+        );
         assert!(plugin(&long[1..], "").is_ok());
         let far = "/".repeat(MAX_ENDPOINT + 1);
-        assert_eq!(plugin("a", &far), Err(InvalidPlugin::EndpointTooLong));
+        assert_eq!(
+            plugin("a", &far),
+            Err(Reason::new("plugin endpoint is too long"))
+        );
     }
 
     #[test]
@@ -302,8 +232,14 @@ mod tests {
         let most = vec!["v".repeat(MAX_VERSION); MAX_VERSIONS];
         assert_eq!(with(most.clone()), Ok(()));
         let one_more = [most.clone(), vec!["v".into()]].concat();
-        assert_eq!(with(one_more), Err(InvalidPlugin::TooManyVersions));
+        assert_eq!(
+            with(one_more),
+            Err(Reason::new("plugin reports more than 256 versions"))
+        );
         let longer = vec!["v".repeat(MAX_VERSION + 1)];
-        assert_eq!(with(longer), Err(InvalidPlugin::VersionTooLong));
+        assert_eq!(
+            with(longer),
+            Err(Reason::new("plugin version is longer than 128 octets"))
+        );
     }
 }

@@ -4,10 +4,10 @@
 //! of one name coexist, distinguished by their registration sockets: the newest is current, and the
 //! others are its fallback.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::plugin::{self, Plugin};
+use super::plugin::Plugin;
 
 /// The entries of plugins: a `T` for each, which names its plugin. Clones share the same entries.
 ///
@@ -15,119 +15,95 @@ use super::plugin::{self, Plugin};
 /// of an entry. A reader receives an entry as it is at that moment.
 #[derive(Debug)]
 pub struct Store<T> {
-    /// Sorted by name; entries of one name are ordered from the oldest to the current one.
-    plugins: Arc<Mutex<Vec<Arc<T>>>>,
+    /// The entries of each name, from the oldest to the current one.
+    by_name: Arc<Mutex<ByName<T>>>,
 }
+
+type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        let plugins = self.plugins.clone();
-        Self { plugins }
+        let by_name = self.by_name.clone();
+        Self { by_name }
     }
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        let plugins = Arc::default();
-        Self { plugins }
+        let by_name = Arc::default();
+        Self { by_name }
     }
 }
 
 impl<T: AsRef<Plugin>> Store<T> {
     /// Returns the entry of the current plugin of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        let plugins = self.lock();
-        plugins[range_of_name(&plugins, name)].last().cloned()
+        self.lock().get(name)?.last().cloned()
     }
 
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
-        let plugins = self.lock();
-        plugins[range_of_name(&plugins, name)].to_vec()
+        self.lock().get(name).cloned().unwrap_or_default()
     }
 
     /// Returns the names of all entries, sorted.
     pub fn names(&self) -> Vec<String> {
-        let plugins = self.lock();
-        let mut names: Vec<_> = plugins.iter().map(name_of).collect();
-        names.dedup();
-        names.into_iter().map(String::from).collect()
+        self.lock().keys().cloned().collect()
     }
 
     /// Sets the entry of its plugin. A new plugin becomes the current one of its name.
     pub fn set(&self, known: impl Into<Arc<T>>) {
         let known = known.into();
         let plugin = T::as_ref(&known);
-        let mut plugins = self.lock();
-        let range_of_name = range_of_name(&plugins, &plugin.name);
-        if let Some(index) = index_in(range_of_name.clone(), &plugins, plugin) {
-            plugins[index] = known;
-        } else {
-            plugins.insert(range_of_name.end, known);
+        let mut by_name = self.lock();
+        let entries = by_name.entry(plugin.name.clone()).or_default();
+        match place(entries, plugin) {
+            Some(place) => entries[place] = known,
+            None => entries.push(known),
         }
     }
 
-    /// Calls `look` with the entry of the plugin, which it may change. Returns its result, or
-    /// `None` if the plugin has none.
+    /// Calls `look` with the entry of the plugin, which it may change: copies that readers hold
+    /// stay as they are. Returns its result, or `None` if the plugin has none.
     pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R>
     where
         T: Clone,
     {
-        let mut plugins = self.lock();
-        let known = known_mut(&mut plugins, plugin)?;
-        Some(look(known))
+        let mut by_name = self.lock();
+        let entries = by_name.get_mut(&plugin.name)?;
+        let place = place(entries, plugin)?;
+        Some(look(Arc::make_mut(&mut entries[place])))
     }
 
     /// Removes the entry of the plugin, and returns it.
     pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
-        let mut plugins = self.lock();
-        let index = index(&plugins, plugin)?;
-        Some(plugins.remove(index))
+        let mut by_name = self.lock();
+        let entries = by_name.get_mut(&plugin.name)?;
+        let removed = entries.remove(place(entries, plugin)?);
+        if entries.is_empty() {
+            by_name.remove(&plugin.name);
+        }
+        Some(removed)
     }
 
     /// Makes the plugin the current one of its name.
     pub fn promote(&self, plugin: &Plugin) {
-        let mut plugins = self.lock();
-        let range_of_name = range_of_name(&plugins, &plugin.name);
-        if let Some(index) = index_in(range_of_name.clone(), &plugins, plugin) {
-            plugins[index..range_of_name.end].rotate_left(1);
+        if let Some(entries) = self.lock().get_mut(&plugin.name) {
+            if let Some(place) = place(entries, plugin) {
+                entries[place..].rotate_left(1);
+            }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ByName<T>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the entry of the plugin, to be changed: copies that readers hold stay as they are.
-fn known_mut<'a, T>(plugins: &'a mut [Arc<T>], plugin: &Plugin) -> Option<&'a mut T>
-where
-    T: AsRef<Plugin> + Clone,
-{
-    let index = index(plugins, plugin)?;
-    Some(Arc::make_mut(&mut plugins[index]))
-}
-
-/// Returns the index of the plugin's entry.
-fn index<T: AsRef<Plugin>>(plugins: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
-    index_in(range_of_name(plugins, &plugin.name), plugins, plugin)
-}
-
-fn index_in<T: AsRef<Plugin>>(
-    mut range_of_name: Range<usize>,
-    plugins: &[Arc<T>],
-    plugin: &Plugin,
-) -> Option<usize> {
-    range_of_name.find(|&index| T::as_ref(&plugins[index]).has_socket_of(plugin))
-}
-
-/// Returns the range in which the entries of that name are or would be inserted.
-fn range_of_name<T: AsRef<Plugin>>(plugins: &[Arc<T>], name: &str) -> Range<usize> {
-    plugin::range_of_name(plugins, |it| name_of(it).cmp(name))
-}
-
-fn name_of<T: AsRef<Plugin>>(known: &Arc<T>) -> &str {
-    &T::as_ref(known).name
+/// Returns the place of the plugin's entry.
+fn place<T: AsRef<Plugin>>(entries: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
+    let is_its = |it: &Arc<T>| T::as_ref(it).has_socket_of(plugin);
+    entries.iter().position(is_its)
 }
 
 #[cfg(test)]

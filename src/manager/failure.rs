@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::config::FIRST_MINUTE;
 use crate::escape;
 use crate::grpc::{CallError, Code};
-use crate::handler::{CallFailure, DialError, HandlerTable, InvalidPlugin, Reason};
+use crate::handler::{CallFailure, DialError, HandlerTable, Reason};
 
 /// The reason why a plugin is not registered, or why a check of a registered plugin failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,12 +144,6 @@ impl Refusal {
     /// Returns whether the plugin is notified of the refusal.
     pub fn is_notified(&self) -> bool {
         !matches!(self, Self::Ignored(_))
-    }
-}
-
-impl From<InvalidPlugin> for Refusal {
-    fn from(invalid: InvalidPlugin) -> Self {
-        Self::Validation(Reason::new(invalid.to_string()))
     }
 }
 

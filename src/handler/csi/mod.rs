@@ -19,7 +19,7 @@ use std::sync::Arc;
 use prost::Message as _;
 
 pub use self::driver::Driver;
-pub use self::version::{Unsupported, Version};
+pub use self::version::Version;
 
 use self::version::highest_supported;
 use super::{
@@ -51,20 +51,34 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// Returns the CSI version to use with the plugin, or why the plugin is not acceptable. "A CSI
-    /// driver whose name is registered with an equal or higher version is refused"
-    /// ([R24](crate::guide::kubelet)).
-    fn check(&self, plugin: &Plugin) -> Result<Version, Unacceptable> {
-        let version =
-            highest_supported(&plugin.versions).map_err(|unsupported| Unacceptable::Version {
-                unsupported,
-                listed: plugin.versions.clone(),
-            })?;
-        let registered = self.drivers.all(&plugin.name);
-        match registered.iter().rfind(|it| it.version >= version) {
-            Some(driver) => Err(Unacceptable::Superseded(driver.version.clone())),
-            None => Ok(version),
-        }
+    /// Returns the CSI version to use with the plugin, or the message of kubelet, in which its
+    /// function of that name refuses the plugin. "A CSI driver whose name is registered with an
+    /// equal or higher version is refused" ([R24](crate::guide::kubelet)).
+    fn check(&self, plugin: &Plugin, function: &str) -> Result<Version, String> {
+        let (name, listed) = (&plugin.name, &plugin.versions);
+        let why = match highest_supported(listed) {
+            _ if listed.is_empty() => {
+                "Plugin returned an empty list for supported versions".to_owned()
+            }
+            Err(why) => {
+                let listed = wording::quoted_list(listed);
+                format!("None of the versions specified {listed} are supported. err={why}")
+            }
+            Ok(version) => {
+                let registered = self.drivers.all(name);
+                let Some(driver) = registered.iter().rfind(|it| it.version >= version) else {
+                    return Ok(version);
+                };
+                format!(
+                    "Another driver with the same name is already registered with a higher \
+                     supported version: \"{}\"",
+                    driver.version
+                )
+            }
+        };
+        Err(format!(
+            "kubernetes.io/csi: {function} for CSI driver {name:?} failed. {why}"
+        ))
     }
 
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
@@ -82,9 +96,9 @@ impl CsiHandler {
         let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let driver = node.and_then(|node| Driver::new(&plugin, version, node));
         // Another driver of that name may have been registered since the validation.
-        let driver = driver.and_then(|driver| match self.check(&plugin) {
+        let driver = driver.and_then(|driver| match self.check(&plugin, "RegisterPlugin") {
             Ok(_) => Ok(driver),
-            Err(taken) => Err(Reason::new(taken.words("RegisterPlugin", &plugin.name))),
+            Err(taken) => Err(Reason::new(taken)),
         });
         let result = driver.map(|driver| {
             let message = format!("received node information {driver}");
@@ -99,11 +113,10 @@ impl CsiHandler {
 
 impl PluginHandler for CsiHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        match self.check(plugin) {
+        match self.check(plugin, "ValidatePlugin") {
             Ok(_) => Answer::YES,
-            Err(unacceptable) => {
+            Err(why) => {
                 let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-                let why = unacceptable.words("ValidatePlugin", name);
                 Answer::no(format!(
                     "validation failed for CSI Driver {name} at endpoint {endpoint}: {why}"
                 ))
@@ -112,11 +125,9 @@ impl PluginHandler for CsiHandler {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let version = match self.check(plugin) {
+        let version = match self.check(plugin, "RegisterPlugin") {
             Ok(version) => version,
-            Err(unacceptable) => {
-                return Answer::no(unacceptable.words("RegisterPlugin", &plugin.name));
-            }
+            Err(why) => return Answer::no(why),
         };
         context.call(Call {
             endpoint: plugin.endpoint.clone(),
@@ -162,42 +173,6 @@ impl PluginHandler for CsiHandler {
 
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.registrations.retain(|it| it.ticket != Some(ticket));
-    }
-}
-
-/// The reason why a driver is not acceptable.
-#[derive(Debug)]
-enum Unacceptable {
-    /// It lists none of the supported versions.
-    Version {
-        unsupported: Unsupported,
-        listed: Vec<String>,
-    },
-    /// Another driver of its name is registered with this version, which is not lower.
-    Superseded(Version),
-}
-
-impl Unacceptable {
-    /// Returns the message of kubelet, in which its function of that name refuses the driver.
-    fn words(&self, function: &str, name: &str) -> String {
-        let why = match self {
-            Self::Version {
-                unsupported: Unsupported::NothingListed,
-                ..
-            } => "Plugin returned an empty list for supported versions".to_owned(),
-            Self::Version {
-                unsupported,
-                listed,
-            } => {
-                let listed = wording::quoted_list(listed);
-                format!("None of the versions specified {listed} are supported. err={unsupported}")
-            }
-            Self::Superseded(version) => format!(
-                "Another driver with the same name is already registered with a higher supported \
-                 version: \"{version}\""
-            ),
-        };
-        format!("kubernetes.io/csi: {function} for CSI driver {name:?} failed. {why}")
     }
 }
 

@@ -79,14 +79,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// Returns the CSI version to use with a driver that lists these versions.
+/// Returns the CSI version to use with a driver that lists these versions, or kubelet's words for
+/// why there is none.
 ///
 /// Of the listed versions, "what does not parse and what is above major version 1 is ignored; the
 /// highest of the rest must have major version 1" ([R23](crate::guide::kubelet)).
-pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupported> {
-    if listed.is_empty() {
-        return Err(Unsupported::NothingListed);
-    }
+pub(super) fn highest_supported(listed: &[String]) -> Result<Version, String> {
     let highest = listed
         .iter()
         .filter_map(|text| Version::parse(text))
@@ -94,11 +92,18 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, Unsupporte
         .max();
     match highest {
         Some(version) if version.major() == MAJOR => Ok(version),
-        Some(version) => Err(Unsupported::TooOld(version)),
-        None => Err(Unsupported::NothingKnown {
-            listed: wording::list(listed),
-            unreadable: listed.iter().find_map(|text| why_unreadable(text)),
-        }),
+        Some(version) => Err(format!(
+            "highest supported version reported by driver is {version}, must be v{MAJOR}.x"
+        )),
+        None => {
+            let unreadable = listed.iter().find_map(|text| why_unreadable(text));
+            Err(format!(
+                "could not find a highest supported version from versions ({}) reported by this \
+                 driver: {}",
+                wording::list(listed),
+                unreadable.as_deref().unwrap_or("<nil>")
+            ))
+        }
     }
 }
 
@@ -109,14 +114,13 @@ fn why_unreadable(text: &str) -> Option<String> {
     }
     let trimmed = text.trim_start();
     let numbers = trimmed.strip_prefix('v').unwrap_or(trimmed);
-    let end = numbers.find(|c: char| !c.is_ascii_digit());
+    let is_digit = |c: char| c.is_ascii_digit();
+    let end = numbers.find(|c| !is_digit(c));
     let (first, rest) = numbers.split_at(end.unwrap_or(numbers.len()));
-    let has_second = rest
-        .strip_prefix('.')
-        .is_some_and(|it| it.starts_with(DIGITS));
+    let second = rest.strip_prefix('.');
     Some(if first.is_empty() {
         format!("could not parse {text:?} as version")
-    } else if !has_second {
+    } else if !second.is_some_and(|it| it.starts_with(is_digit)) {
         format!("illegal version string {text:?}")
     } else if first.starts_with('0') && first != "0" {
         format!("illegal zero-prefixed version component {first:?} in {text:?}")
@@ -125,48 +129,6 @@ fn why_unreadable(text: &str) -> Option<String> {
     })
 }
 
-/// The reason why none of the listed versions can be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unsupported {
-    /// The driver lists no versions.
-    NothingListed,
-    /// Every listed version is too new or does not parse.
-    NothingKnown {
-        /// The listed versions.
-        listed: String,
-        /// The error of the first version that does not parse; `None`: all are too new.
-        unreadable: Option<String>,
-    },
-    /// The highest version that is not too new is this one, which is not supported any more.
-    TooOld(Version),
-}
-
-/// Shows kubelet's words.
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NothingListed => {
-                f.write_str("CSI driver reporting empty array for supported versions")
-            }
-            Self::NothingKnown { listed, unreadable } => write!(
-                f,
-                "could not find a highest supported version from versions ({listed}) \
-                 reported by this driver: {}",
-                unreadable.as_deref().unwrap_or("<nil>")
-            ),
-            Self::TooOld(version) => write!(
-                f,
-                "highest supported version reported by driver is {version}, must be v{MAJOR}.x"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Unsupported {}
-
-/// The digits of a number.
-const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
-
 /// The major version that is supported (kubelet: the same).
 const MAJOR: u64 = 1;
 
@@ -174,7 +136,7 @@ const MAJOR: u64 = 1;
 mod tests {
     use super::*;
 
-    fn highest(listed: &[&str]) -> Result<String, Unsupported> {
+    fn highest(listed: &[&str]) -> Result<String, String> {
         let listed: Vec<String> = listed.iter().map(|&text| text.to_owned()).collect();
         highest_supported(&listed).map(|version| version.to_string())
     }
@@ -190,7 +152,7 @@ mod tests {
             (&["v1.2.3", "4.9.12", "v0.3.0", "2.0.1"], "1.2.3"),
             (&["v1.2.3", "boo", "v0.3.0", "2.0.1"], "1.2.3"),
         ] {
-            assert_eq!(highest(listed).as_deref(), Ok(expected), "{listed:?}");
+            assert_eq!(highest(listed), Ok(expected.to_owned()), "{listed:?}");
         }
     }
 
@@ -206,7 +168,6 @@ mod tests {
         ] {
             assert!(highest(listed).is_err(), "{listed:?}");
         }
-        assert_eq!(highest(&[]), Err(Unsupported::NothingListed));
     }
 
     #[test]
@@ -237,11 +198,11 @@ mod tests {
             ),
         ] {
             let unsupported = highest(listed).expect_err("it is refused");
-            assert_eq!(unsupported.to_string(), format!("{none} {why}"));
+            assert_eq!(unsupported, format!("{none} {why}"));
         }
         let too_old = highest(&["0.2.0", "v0.3.0"]).expect_err("it is refused");
         let words = "highest supported version reported by driver is 0.3.0, must be v1.x";
-        assert_eq!(too_old.to_string(), words);
+        assert_eq!(too_old, words);
     }
 
     #[test]

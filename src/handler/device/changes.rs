@@ -8,54 +8,41 @@ use super::devices::Device;
 use crate::escape;
 
 /// The changes from one list to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Changes<'a> {
     total: usize,
     healthy: usize,
-    now_unhealthy: Ids<'a>,
-    now_healthy: Ids<'a>,
-    come: Ids<'a>,
-    gone: Ids<'a>,
+    /// The IDs of the devices that have changed, by the kind of the change ([`KINDS`]).
+    changed: [Vec<&'a str>; KINDS.len()],
 }
-
-/// The IDs of changed devices.
-#[derive(Debug, Default)]
-struct Ids<'a>(Vec<&'a str>);
 
 impl<'a> Changes<'a> {
     /// Compares two lists that are sorted by ID.
     pub(super) fn between(before: &'a [Device], after: &'a [Device]) -> Self {
-        let mut changes = Self {
-            total: after.len(),
-            healthy: after.iter().filter(|device| device.is_healthy).count(),
-            ..Self::default()
-        };
+        let [mut now_unhealthy, mut now_healthy, mut new, mut gone] = [const { Vec::new() }; 4];
         let mut before = before.iter().peekable();
         for device in after {
-            while let Some(gone) = before.next_if(|old| old.id < device.id) {
-                changes.gone.0.push(&gone.id);
+            while let Some(old) = before.next_if(|old| old.id < device.id) {
+                gone.push(&*old.id);
             }
-            let ids = match before.next_if(|old| old.id == device.id) {
-                None => &mut changes.come,
-                Some(old) if old.is_healthy == device.is_healthy => continue,
-                Some(_) if device.is_healthy => &mut changes.now_healthy,
-                Some(_) => &mut changes.now_unhealthy,
-            };
-            ids.0.push(&device.id);
+            match before.next_if(|old| old.id == device.id) {
+                None => new.push(&*device.id),
+                Some(old) if old.is_healthy == device.is_healthy => {}
+                Some(_) if device.is_healthy => now_healthy.push(&device.id),
+                Some(_) => now_unhealthy.push(&device.id),
+            }
         }
-        changes.gone.0.extend(before.map(|gone| &*gone.id));
-        changes
+        gone.extend(before.map(|old| &*old.id));
+        Self {
+            total: after.len(),
+            healthy: after.iter().filter(|device| device.is_healthy).count(),
+            changed: [now_unhealthy, now_healthy, new, gone],
+        }
     }
 
     /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        let lists = [
-            &self.now_unhealthy,
-            &self.now_healthy,
-            &self.come,
-            &self.gone,
-        ];
-        lists.iter().all(|ids| ids.0.is_empty())
+        self.changed.iter().all(Vec::is_empty)
     }
 }
 
@@ -63,28 +50,24 @@ impl<'a> Changes<'a> {
 impl fmt::Display for Changes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "devices={} healthy={}", self.total, self.healthy)?;
-        self.now_unhealthy.show("now_unhealthy", f)?;
-        self.now_healthy.show("now_healthy", f)?;
-        self.come.show("new", f)?;
-        self.gone.show("gone", f)
+        for (kind, ids) in KINDS.iter().zip(&self.changed) {
+            for (at, id) in ids.iter().take(SHOWN_IDS).enumerate() {
+                let id = escape::text(id).at_most(SHOWN_ID);
+                match at {
+                    0 => write!(f, " {kind}={id}")?,
+                    _ => write!(f, ",{id}")?,
+                }
+            }
+            if let Some(more @ 1..) = ids.len().checked_sub(SHOWN_IDS) {
+                write!(f, ",...({more} more)")?;
+            }
+        }
+        Ok(())
     }
 }
 
-impl Ids<'_> {
-    fn show(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, id) in self.0.iter().take(SHOWN_IDS).enumerate() {
-            let id = escape::text(id).at_most(SHOWN_ID);
-            match at {
-                0 => write!(f, " {key}={id}")?,
-                _ => write!(f, ",{id}")?,
-            }
-        }
-        match self.0.len().saturating_sub(SHOWN_IDS) {
-            0 => Ok(()),
-            more => write!(f, ",...({more} more)"),
-        }
-    }
-}
+/// The kinds of changes.
+const KINDS: [&str; 4] = ["now_unhealthy", "now_healthy", "new", "gone"];
 
 /// The number of device IDs of one kind that are shown in a line.
 const SHOWN_IDS: usize = 8;

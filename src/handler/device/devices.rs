@@ -2,15 +2,11 @@
 //!
 //! Pure.
 
-use prost::Message as _;
-
 use super::changes::Changes;
-use super::unlistable::Unlistable;
-use crate::config::MAX_DEVICES;
-use crate::handler::fields::count_fields;
+use crate::handler::{Unlistable, list};
 use crate::proto::v1beta1::{self, ListAndWatchResponse};
 
-/// The devices that a plugin lists, at most [`MAX_DEVICES`], sorted by ID. No two have the same.
+/// The devices that a plugin lists, sorted by ID. No two have the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices(Box<[Device]>);
 
@@ -28,20 +24,9 @@ pub struct Device {
 impl Devices {
     /// Returns the devices of a `ListAndWatchResponse`. Of several with one ID, the last counts.
     pub fn from_message(message: &[u8]) -> Result<Self, Unlistable> {
-        let listed = count_fields(message).map_err(|_| Unlistable::Undecodable)?;
-        if listed > MAX_DEVICES {
-            return Err(Unlistable::TooMany { listed });
-        }
-        let list = ListAndWatchResponse::decode(message).map_err(|_| Unlistable::Undecodable)?;
+        let list: ListAndWatchResponse = list::decode(message)?;
         let mut devices: Vec<Device> = list.devices.into_iter().map(Device::from).collect();
-        devices.sort_by(|one, other| one.id.cmp(&other.id));
-        devices.dedup_by(|next, kept| {
-            let is_same = next.id == kept.id;
-            if is_same {
-                std::mem::swap(next, kept);
-            }
-            is_same
-        });
+        list::sort(&mut devices, |device| &device.id);
         Ok(Self(devices.into()))
     }
 

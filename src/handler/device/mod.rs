@@ -17,8 +17,9 @@
 //! The stream is opened on the connection of the call, as with kubelet.
 //!
 //! A list is applied at once, unless another one was within [`LIST_INTERVAL`]: then the newest is
-//! applied at its end. A list that exceeds a limit is rejected, and the one before stays in force;
-//! the stream is opened again after a pause, because the next list may be shorter.
+//! applied at its end. A list that exceeds a limit is rejected, and the one before stays in force,
+//! because the next one may be shorter. Only a message that is too large to be read ends the
+//! stream, which is then opened again after a pause.
 //!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
@@ -28,7 +29,6 @@ mod changes;
 mod devices;
 mod inventory;
 mod resource;
-mod unlistable;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,14 +39,12 @@ use prost::Message as _;
 
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
-pub use self::resource::{NotAResource, Unacceptable};
 pub(crate) use self::resource::{VERSION, is_resource_name};
-pub use self::unlistable::Unlistable;
 
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
-    Store, Stream, Ticket, reply, wording,
+    Store, Stream, Ticket, Unlistable, reply, wording,
 };
 use crate::budget::Reserved;
 use crate::config::{
@@ -65,27 +63,26 @@ pub struct DeviceHandler {
     clients: BTreeMap<Arc<Path>, Client>,
 }
 
-/// The handler's side of one plugin.
+/// The handler's side of one plugin, named after what it waits for.
 #[derive(Debug)]
-struct Client {
-    plugin: Arc<Plugin>,
-    /// Whether it announces itself again after the end of the stream.
-    is_announced: bool,
-    state: State,
-}
-
-/// The state of a client, named after what the client waits for.
-#[derive(Debug)]
-enum State {
-    /// Waits for the plugin's options, to answer this question.
-    AskingOptions(Option<Ticket>),
+enum Client {
+    /// Waits for the plugin's options.
+    AskingOptions {
+        /// The question to answer then.
+        ticket: Option<Ticket>,
+        is_announced: bool,
+    },
     /// Waits for the next list of devices.
     Listing(Box<Listing>),
 }
 
-/// What is known about a client whose devices are listed.
+/// What is known about a plugin whose devices are listed.
 #[derive(Debug)]
 struct Listing {
+    plugin: Arc<Plugin>,
+    store: Store<DevicePlugin>,
+    /// Whether it announces itself again after the end of the stream.
+    is_announced: bool,
     options: DevicePluginOptions,
     /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
     stream: Option<Reconnect>,
@@ -117,36 +114,37 @@ impl DeviceHandler {
         self.plugins.clone()
     }
 
-    /// Forgets the plugin with that socket.
-    fn drop_client(&mut self, socket: &Path) {
-        if let Some(client) = self.clients.remove(socket) {
-            self.plugins.remove(&client.plugin);
-        }
+    fn forget(&mut self, plugin: &Plugin) {
+        self.clients.remove(&plugin.socket);
+        self.plugins.remove(plugin);
     }
 
     /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
     fn called(
         &mut self,
-        socket: &Path,
+        plugin: &Arc<Plugin>,
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Some(client) = self.clients.get_mut(socket) else {
+        let Some(client) = self.clients.get_mut(&plugin.socket) else {
             return;
         };
-        let State::AskingOptions(ticket) = client.state else {
+        let Client::AskingOptions {
+            ticket,
+            is_announced,
+        } = *client
+        else {
             return;
         };
-        let answer = match options(&client.plugin, result) {
-            Ok(options) => {
-                client.list(options, &self.plugins, context);
-                Ok(())
-            }
-            Err(reason) => {
-                self.drop_client(socket);
-                Err(reason)
-            }
-        };
+        let answer = options(plugin, result);
+        let answer = answer.map(|options| {
+            let mut listing = Listing::open(plugin, options, &self.plugins, context);
+            listing.is_announced = is_announced;
+            *client = Client::Listing(Box::new(listing));
+        });
+        if answer.is_err() {
+            self.forget(plugin);
+        }
         if let Some(ticket) = ticket {
             context.answer(ticket, answer);
         }
@@ -155,13 +153,7 @@ impl DeviceHandler {
 
 impl PluginHandler for DeviceHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        match resource::check(&plugin.name, &plugin.versions) {
-            Ok(()) => Answer::YES,
-            Err(unacceptable) => {
-                log::debug!("{plugin}: {unacceptable}");
-                Answer::no(unacceptable.words(plugin))
-            }
-        }
+        Answer::Done(resource::check(plugin))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
@@ -172,10 +164,9 @@ impl PluginHandler for DeviceHandler {
             timeout: DEVICE_OPTIONS_TIMEOUT,
             wait_for_ready: true,
         });
-        let client = Client {
-            plugin: plugin.clone(),
+        let client = Client::AskingOptions {
+            ticket: context.ticket(),
             is_announced: context.is_announced(),
-            state: State::AskingOptions(context.ticket()),
         };
         self.clients.insert(plugin.socket.clone(), client);
         Answer::Pending
@@ -186,7 +177,7 @@ impl PluginHandler for DeviceHandler {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        self.drop_client(&plugin.socket);
+        self.forget(plugin);
         Answer::YES
     }
 
@@ -199,68 +190,39 @@ impl PluginHandler for DeviceHandler {
             return;
         };
         if let Event::Called { result, .. } = event {
-            self.called(&plugin.socket, result, context);
-        } else if let Some(client) = self.clients.get_mut(&plugin.socket) {
-            client.handle_event(event, &self.plugins, context);
+            self.called(plugin, result, context);
+        } else if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
+            listing.handle_event(event, context);
         }
     }
 
     /// Forgets a plugin whose registration is abandoned.
     fn abandon(&mut self, _: Ticket, context: &mut Context<'_>) {
         if let Some(plugin) = context.plugin() {
-            self.drop_client(&plugin.socket);
+            self.forget(plugin);
         }
     }
 }
 
-impl Client {
-    fn handle_event(
-        &mut self,
-        event: Event,
-        store: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) {
-        match event {
-            Event::StreamMessage { message, .. } => self.listed(message, store, context),
-            Event::StreamEnded { result: Ok(()), .. } => {
-                self.lost("the plugin ended the stream", store, context);
-            }
-            Event::StreamEnded {
-                result: Err(CallFailure::Call(CallError::TooLarge { announced, .. })),
-                ..
-            } => self.rejected(&Unlistable::TooLarge { octets: announced }, store, context),
-            Event::StreamEnded {
-                result: Err(CallFailure::Call(CallError::OverBudget)),
-                ..
-            } => self.rejected(&Unlistable::OverBudget, store, context),
-            Event::StreamEnded {
-                result: Err(CallFailure::Call(error)),
-                ..
-            } if error.code() == Code::Unimplemented => self.unimplemented(&error, store, context),
-            Event::StreamEnded {
-                result: Err(failure),
-                ..
-            } => self.lost(&failure.to_string(), store, context),
-            Event::TimerFired { id } => self.timer_fired(id, store, context),
-            _ => {} // Other effects are never asked for.
-        }
-    }
-
-    /// Starts using the plugin: adds it to the store and opens the stream that lists its devices.
-    fn list(
-        &mut self,
+impl Listing {
+    /// Starts using a plugin: adds it to the store and opens the stream that lists its devices.
+    fn open(
+        plugin: &Arc<Plugin>,
         options: DevicePluginOptions,
         store: &Store<DevicePlugin>,
         context: &mut Context<'_>,
-    ) {
-        store.set(DevicePlugin::new(&self.plugin, options));
+    ) -> Self {
+        store.set(DevicePlugin::new(plugin, options));
         let stream = Stream {
-            endpoint: self.plugin.endpoint.clone(),
+            endpoint: plugin.endpoint.clone(),
             method: device_plugin::LIST_AND_WATCH,
             request: Empty {}.encode_to_vec(),
             dial_timeout: DIAL_TIMEOUT,
         };
-        self.state = State::Listing(Box::new(Listing {
+        Self {
+            plugin: plugin.clone(),
+            store: store.clone(),
+            is_announced: false,
             options,
             stream: Some(Reconnect::open(Target::Stream(stream), context)),
             grace: None,
@@ -268,28 +230,55 @@ impl Client {
             next: None,
             reserved: context.reserve(),
             is_warned: false,
-        }));
+        }
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        match event {
+            Event::StreamMessage { message, .. } => self.listed(message, context),
+            Event::StreamEnded { result, .. } => self.ended(result, context),
+            Event::TimerFired { id } => self.timer_fired(id, context),
+            _ => {} // Other effects are never asked for.
+        }
+    }
+
+    /// Handles the end of the stream, which may be because of a message that exceeds a limit.
+    fn ended(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
+        let error = match result {
+            Ok(()) => return self.lost("the plugin ended the stream", context),
+            Err(CallFailure::Call(error)) => error,
+            Err(failure) => return self.lost(&failure.to_string(), context),
+        };
+        let why = match error {
+            CallError::TooLarge { announced, .. } => Unlistable::TooLarge { octets: announced },
+            CallError::OverBudget => Unlistable::OverBudget,
+            error if error.code() == Code::Unimplemented => {
+                return self.unimplemented(&error, context);
+            }
+            error => return self.lost(&error.to_string(), context),
+        };
+        self.rejected(why, context);
+        if let Some(stream) = &mut self.stream {
+            stream.interrupted(context);
+        }
     }
 
     /// Handles a list of devices: applies it, or has it wait because another one was just applied.
-    fn listed(&mut self, list: Vec<u8>, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let State::Listing(listing) = &mut self.state else {
-            return;
-        };
-        let due = listing.listed_at.map(|at| at + LIST_INTERVAL);
+    fn listed(&mut self, list: Vec<u8>, context: &mut Context<'_>) {
+        let due = self.listed_at.map(|at| at + LIST_INTERVAL);
         let wait = due.map_or(Duration::ZERO, |due| due.saturating_since(context.now()));
-        if listing.next.is_none() && wait.is_zero() {
-            return self.apply(&list, store, context);
+        if self.next.is_none() && wait.is_zero() {
+            return self.apply(&list, context);
         }
         let mut reserved = context.reserve();
         if reserved.resize(list.len()).is_err() {
-            return self.rejected(&Unlistable::OverBudget, store, context);
+            return self.rejected(Unlistable::OverBudget, context);
         }
-        let timer = match &listing.next {
+        let timer = match &self.next {
             Some(next) => next.timer,
             None => context.set_timer(wait),
         };
-        listing.next = Some(WaitingList {
+        self.next = Some(WaitingList {
             list,
             _reserved: reserved,
             timer,
@@ -297,98 +286,75 @@ impl Client {
     }
 
     /// Replaces the devices by those of a list, unless that exceeds a limit.
-    fn apply(&mut self, list: &[u8], store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let Self { plugin, state, .. } = self;
-        let State::Listing(listing) = state else {
-            return;
-        };
-        listing.listed_at = Some(context.now());
+    fn apply(&mut self, list: &[u8], context: &mut Context<'_>) {
+        self.listed_at = Some(context.now());
         let devices = Devices::from_message(list).and_then(|devices| {
-            let is_granted = listing.reserved.resize(devices.mem_used());
+            let is_granted = self.reserved.resize(devices.mem_used());
             is_granted.map_or(Err(Unlistable::OverBudget), |()| Ok(devices))
         });
         let devices = match devices {
             Ok(devices) => devices,
-            Err(unlistable) => return self.rejected(&unlistable, store, context),
+            Err(why) => return self.rejected(why, context),
         };
-        listing.is_warned = false;
-        if let Some(grace) = listing.grace.take() {
+        let plugin = &self.plugin;
+        self.is_warned = false;
+        if let Some(grace) = self.grace.take() {
             context.cancel(grace);
         }
-        if store.with(plugin, |_| ()).is_none() {
-            store.set(DevicePlugin::new(plugin, listing.options));
+        if self.store.with(plugin, |_| ()).is_none() {
+            self.store.set(DevicePlugin::new(plugin, self.options));
         }
-        if let Some(Some(changes)) = store.with(plugin, |known| known.replace(devices)) {
+        if let Some(Some(changes)) = self.store.with(plugin, |known| known.replace(devices)) {
             let message = format!("received a device list {changes}");
             context.emit(plugin, EventType::Normal, "DevicesChanged", message);
         }
     }
 
     /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
-    /// list: the stream is opened again, and the next list is likely to be the same.
-    fn rejected(
-        &mut self,
-        why: &Unlistable,
-        store: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) {
-        let Self { plugin, state, .. } = self;
-        let State::Listing(listing) = state else {
-            return;
-        };
-        if !std::mem::replace(&mut listing.is_warned, true) {
+    /// list: the next one is likely to be the same. The list before stays in force, unless it is
+    /// not certain that the plugin lists devices at all.
+    fn rejected(&mut self, why: Unlistable, context: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.is_warned, true) {
             let advice = why.advice();
             let message = format!("rejected its device list; {advice}: {why}");
-            context.emit(plugin, EventType::Warning, "DevicesRejected", message);
+            context.emit(&self.plugin, EventType::Warning, "DevicesRejected", message);
         }
-        if *why == Unlistable::Undecodable {
-            self.lost(&why.to_string(), store, context);
-        } else if let Some(stream) = &mut listing.stream {
-            stream.interrupted(context);
+        if why == Unlistable::Undecodable {
+            self.lost(&why.to_string(), context);
         }
     }
 
     /// Gives up the stream: a plugin that does not implement it now will not do so later.
-    fn unimplemented(
-        &mut self,
-        error: &CallError,
-        store: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) {
-        let Self { plugin, state, .. } = self;
-        if let State::Listing(listing) = state {
-            listing.stream = None;
-            let message = format!(
-                "does not implement ListAndWatch, so none of its devices can be used; it is not \
-                 called again until the plugin registers again: {error}"
-            );
-            context.emit(plugin, EventType::Warning, "DevicesUnavailable", message);
-        }
-        self.lost(&error.to_string(), store, context);
+    fn unimplemented(&mut self, error: &CallError, context: &mut Context<'_>) {
+        self.stream = None;
+        let message = format!(
+            "does not implement ListAndWatch, so none of its devices can be used; it is not called \
+             again until the plugin registers again: {error}"
+        );
+        context.emit(
+            &self.plugin,
+            EventType::Warning,
+            "DevicesUnavailable",
+            message,
+        );
+        self.lost(&error.to_string(), context);
     }
 
     /// Handles the loss of the stream: the devices may be in any state.
-    fn lost(&mut self, why: &str, store: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let Self {
-            plugin,
-            is_announced,
-            state,
-        } = self;
-        let State::Listing(listing) = state else {
-            return;
-        };
-        listing.listed_at = None;
-        if let Some(next) = listing.next.take() {
+    fn lost(&mut self, why: &str, context: &mut Context<'_>) {
+        let plugin = &self.plugin;
+        self.listed_at = None;
+        if let Some(next) = self.next.take() {
             context.cancel(next.timer);
         }
-        if *is_announced {
-            if let Some(ended) = listing.stream.take() {
+        if self.is_announced {
+            if let Some(ended) = self.stream.take() {
                 context.cancel(ended.effect());
             }
-        } else if let Some(stream) = &mut listing.stream {
+        } else if let Some(stream) = &mut self.stream {
             stream.interrupted(context);
         }
-        let is_kept = store.with(plugin, DevicePlugin::disconnect);
+        let is_kept = self.store.with(plugin, DevicePlugin::disconnect);
         let why = escape::text(why);
         if is_kept == Some(true) {
             let message = format!("all devices are unhealthy: {why}");
@@ -396,30 +362,22 @@ impl Client {
         } else {
             log::debug!("{plugin}: still no list of devices: {why}");
         }
-        if is_kept.is_some() && listing.grace.is_none() {
-            listing.grace = Some(context.set_timer(DEVICE_GRACE));
+        if is_kept.is_some() && self.grace.is_none() {
+            self.grace = Some(context.set_timer(DEVICE_GRACE));
         }
     }
 
     /// Applies the list that waits, forgets the devices or opens the stream again, depending on the
     /// timer.
-    fn timer_fired(
-        &mut self,
-        timer: EffectId,
-        store: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) {
-        let State::Listing(listing) = &mut self.state else {
-            return;
-        };
-        if let Some(next) = listing.next.take_if(|next| next.timer == timer) {
-            self.apply(&next.list, store, context);
-        } else if listing.grace.take_if(|end| *end == timer).is_none() {
-            if let Some(stream) = &mut listing.stream {
+    fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
+        if let Some(next) = self.next.take_if(|next| next.timer == timer) {
+            self.apply(&next.list, context);
+        } else if self.grace.take_if(|end| *end == timer).is_none() {
+            if let Some(stream) = &mut self.stream {
                 stream.resume(context);
             }
-        } else if store.remove(&self.plugin).is_some() {
-            listing.reserved = context.reserve();
+        } else if self.store.remove(&self.plugin).is_some() {
+            self.reserved = context.reserve();
             let message = format!(
                 "removed its devices: it has sent no device list in time grace={DEVICE_GRACE:?}"
             );

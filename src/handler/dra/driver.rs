@@ -3,16 +3,14 @@
 //! Pure.
 
 use std::sync::Arc;
-use std::{fmt, mem};
-
-use prost::Message as _;
+use std::time::Duration;
 
 use super::service::Service;
 use crate::budget::{OverBudget, Reserved};
-use crate::config::MAX_DEVICES;
-use crate::handler::fields::count_fields;
-use crate::handler::{Plugin, Store};
-use crate::proto::v1alpha1::NodeWatchResourcesResponse;
+use crate::config::{DRA_HEALTH_TIMEOUT, MAX_DEVICES};
+use crate::handler::{Plugin, Store, Unlistable, list};
+use crate::proto::v1alpha1::{self, NodeWatchResourcesResponse};
+use crate::time::Time;
 
 /// The health of a device.
 pub use crate::proto::v1alpha1::HealthStatus as Health;
@@ -26,27 +24,24 @@ pub struct Driver {
     pub service: Service,
     /// Whether the driver is connected and answers at the moment.
     pub is_connected: bool,
-    /// The health of its devices, sorted by pool and name; empty if the driver does not report it.
-    /// No two devices have the same name.
-    pub devices: Vec<(DeviceName, DeviceHealth)>,
+    /// The health of its devices, sorted by ID; empty if the driver does not report it. No two
+    /// devices have the same ID.
+    pub devices: Vec<Device>,
 }
 
-/// The full name of a device: its pool, and its name in the pool.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeviceName {
-    /// The pool.
-    pub pool: String,
-    /// The name, which is unique in the pool.
-    pub device: String,
-}
-
-/// The health of a device, as its driver reports it.
+/// A device of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceHealth {
-    /// The health.
+pub struct Device {
+    /// The pool, and the name in the pool: `pool/device`.
+    pub id: String,
+    /// The health, as the driver reports it, or unknown.
     pub health: Health,
     /// Further details; often empty.
     pub message: String,
+    /// When the driver has reported its health.
+    reported: Time,
+    /// The time after which the health is unknown unless the driver reports it again.
+    timeout: Duration,
 }
 
 impl Driver {
@@ -60,57 +55,109 @@ impl Driver {
         }
     }
 
-    /// Replaces the health of all devices: a message lists all of them. Returns whether it changed.
+    /// Sets the health of the devices in a message. Others keep theirs until it expires (kubelet:
+    /// the same). Returns whether anything changed.
     pub(super) fn set_health(
         &mut self,
         message: &[u8],
         reserved: &mut Reserved,
-    ) -> Result<bool, NoHealth> {
-        let count = count_fields(message).map_err(|_| NoHealth::Undecodable)?;
-        if count > MAX_DEVICES {
-            return Err(NoHealth::TooMany);
+        now: Time,
+    ) -> Result<bool, Unlistable> {
+        let response: NodeWatchResourcesResponse = list::decode(message)?;
+        let reported = response.devices.into_iter();
+        let mut reported: Vec<_> = reported.map(|it| Device::reported(it, now)).collect();
+        list::sort(&mut reported, |device| &device.id);
+        let mut devices = self.devices.clone();
+        devices.extend(reported);
+        list::sort(&mut devices, |device| &device.id);
+        if devices.len() > MAX_DEVICES {
+            let listed = devices.len();
+            return Err(Unlistable::TooMany { listed });
         }
-        let octets = message.len() + count * size_of::<(DeviceName, DeviceHealth)>();
-        reserved
-            .resize(octets)
-            .map_err(|OverBudget| NoHealth::OverBudget)?;
-        let response = NodeWatchResourcesResponse::decode(message);
-        let response = response.map_err(|_| NoHealth::Undecodable)?;
-        let devices = response.devices.into_iter().map(|entry| {
-            let health = entry.health();
-            let name = entry.device.unwrap_or_default();
-            let name = DeviceName {
-                pool: name.pool_name,
-                device: name.device_name,
-            };
-            let message = entry.message;
-            (name, DeviceHealth { health, message })
-        });
-        let mut devices: Vec<_> = devices.collect();
-        devices.sort_by(|(one, _), (other, _)| one.cmp(other));
-        // Of several with one name, the last counts.
-        devices.dedup_by(|next, kept| {
-            let is_same = next.0 == kept.0;
-            if is_same {
-                mem::swap(next, kept);
+        let texts = devices.iter().map(|it| it.id.len() + it.message.len());
+        let octets = size_of_val(&*devices) + texts.sum::<usize>();
+        let granted = reserved.resize(octets);
+        granted.map_err(|OverBudget| Unlistable::OverBudget)?;
+        let is_changed = !self
+            .devices
+            .iter()
+            .map(Device::shown)
+            .eq(devices.iter().map(Device::shown));
+        self.devices = devices;
+        Ok(is_changed)
+    }
+
+    /// Sets the health of the devices to unknown that were not reported in time, and forgets those
+    /// that stay so for as long again. Returns whether anything changed.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let before = self.devices.len();
+        self.devices.retain(|it| now < it.reported + it.timeout * 2);
+        let mut is_changed = self.devices.len() < before;
+        for device in &mut self.devices {
+            if device.reported + device.timeout <= now && device.health != Health::Unknown {
+                device.health = Health::Unknown;
+                is_changed = true;
             }
-            is_same
+        }
+        is_changed
+    }
+
+    /// Returns when the health of a device expires next.
+    pub(super) fn next_expiry(&self, now: Time) -> Option<Time> {
+        let expiries = self.devices.iter().map(|it| {
+            let unknown = it.reported + it.timeout;
+            if now < unknown {
+                unknown
+            } else {
+                unknown + it.timeout
+            }
         });
-        let before = mem::replace(&mut self.devices, devices);
-        Ok(before != self.devices)
+        expiries.min()
     }
 
     /// Sets the health of all devices to unknown because the driver does not report it any more.
     pub(super) fn forget_health(&mut self) {
-        for (_, device) in &mut self.devices {
+        for device in &mut self.devices {
             device.health = Health::Unknown;
         }
     }
 
-    /// Returns the number of devices that were reported as healthy.
-    pub fn healthy(&self) -> usize {
-        let healthy = |(_, device): &&(DeviceName, DeviceHealth)| device.health == Health::Healthy;
-        self.devices.iter().filter(healthy).count()
+    /// Returns the number of devices with this health.
+    pub fn count(&self, health: Health) -> usize {
+        self.devices.iter().filter(|it| it.health == health).count()
+    }
+}
+
+impl Health {
+    /// Returns the name that an operator sees.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "Healthy",
+            Self::Unhealthy => "Unhealthy",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl Device {
+    fn reported(entry: v1alpha1::DeviceHealth, now: Time) -> Self {
+        let health = entry.health();
+        let name = entry.device.unwrap_or_default();
+        let timeout = u64::try_from(entry.health_check_timeout_seconds).unwrap_or(0);
+        Self {
+            id: format!("{}/{}", name.pool_name, name.device_name),
+            health,
+            message: entry.message,
+            reported: now,
+            timeout: match timeout {
+                0 => DRA_HEALTH_TIMEOUT,
+                seconds => Duration::from_secs(seconds),
+            },
+        }
+    }
+
+    fn shown(&self) -> (&str, Health, &str) {
+        (&self.id, self.health, &self.message)
     }
 }
 
@@ -119,32 +166,6 @@ impl AsRef<Plugin> for Driver {
         &self.plugin
     }
 }
-
-/// The reason why a message does not state the health of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoHealth {
-    /// It is not a `NodeWatchResourcesResponse`.
-    Undecodable,
-    /// It lists more than [`MAX_DEVICES`] devices.
-    TooMany,
-    /// With it, more would be held of all plugins than the memory budget allows.
-    OverBudget,
-}
-
-impl fmt::Display for NoHealth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Undecodable => f.write_str("cannot decode the NodeWatchResources message"),
-            Self::TooMany => write!(
-                f,
-                "too many devices in the NodeWatchResources message limit={MAX_DEVICES}"
-            ),
-            Self::OverBudget => OverBudget.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NoHealth {}
 
 /// The registered drivers. Clones share the same data.
 #[derive(Clone, Debug, Default)]
@@ -177,6 +198,8 @@ impl Drivers {
 mod tests {
     use std::path::Path;
 
+    use prost::Message as _;
+
     use super::*;
     use crate::budget::Budget;
     use crate::proto::pluginregistration::PluginInfo;
@@ -203,36 +226,91 @@ mod tests {
         NodeWatchResourcesResponse { devices }.encode_to_vec()
     }
 
-    fn set_health(driver: &mut Driver, message: &[u8]) -> Result<bool, NoHealth> {
-        driver.set_health(message, &mut Budget::default().reserve())
+    fn set_health(driver: &mut Driver, message: &[u8], now: Time) -> Result<bool, Unlistable> {
+        driver.set_health(message, &mut Budget::default().reserve(), now)
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::from_millis(1000 * seconds)
     }
 
     #[test]
-    fn a_message_is_news_only_when_it_changes_something() {
+    fn a_report_replaces_what_it_names() {
         let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        let mut set = |devices: &[(&str, i32)], now| {
+            let is_news = set_health(&mut driver, &message(devices), now);
+            (is_news, driver.count(Health::Healthy), driver.devices.len())
+        };
         let devices = [("one", 1), ("two", 2), ("odd", 9)];
-        assert_eq!(set_health(&mut driver, &message(&devices)), Ok(true));
-        assert_eq!((driver.healthy(), driver.devices.len()), (1, 3));
-        assert_eq!(set_health(&mut driver, &message(&devices)), Ok(false));
-        assert_eq!(set_health(&mut driver, &message(&[("two", 1)])), Ok(true));
-        assert_eq!((driver.healthy(), driver.devices.len()), (1, 1));
+        assert_eq!(set(&devices, at(0)), (Ok(true), 1, 3));
+        assert_eq!(set(&devices, at(1)), (Ok(false), 1, 3));
+        assert_eq!(set(&[("two", 1)], at(2)), (Ok(true), 2, 3));
+        assert_eq!(set(&[("one", 1), ("one", 2)], at(2)), (Ok(true), 1, 3));
+        let ids = driver.devices.iter().map(|it| &*it.id);
+        assert_eq!(
+            ids.collect::<Vec<_>>(),
+            ["pool/odd", "pool/one", "pool/two"]
+        );
         driver.forget_health();
-        assert_eq!(driver.healthy(), 0);
-        let repeated = [("two", 1), ("one", 1), ("two", 2)];
-        assert_eq!(set_health(&mut driver, &message(&repeated)), Ok(true));
-        let names = driver.devices.iter().map(|(name, _)| &*name.device);
-        assert_eq!(names.collect::<Vec<_>>(), ["one", "two"]);
-        assert_eq!(driver.devices[1].1.health, Health::Unhealthy);
+        assert_eq!(driver.count(Health::Unknown), 3);
     }
 
     #[test]
-    fn what_is_no_message_or_names_too_many_devices_changes_nothing() {
+    fn health_that_is_not_reported_in_time_expires() {
         let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
-        assert_eq!(set_health(&mut driver, &message(&[("one", 1)])), Ok(true));
+        let mut two = message(&[("two", 1)]);
+        let slow = NodeWatchResourcesResponse::decode(&*two).map(|mut it| {
+            it.devices[0].health_check_timeout_seconds = 40;
+            it.encode_to_vec()
+        });
+        two = slow.expect("a message");
+        assert_eq!(
+            set_health(&mut driver, &message(&[("one", 1)]), at(0)),
+            Ok(true)
+        );
+        assert_eq!(set_health(&mut driver, &two, at(0)), Ok(true));
+        let mut seen = Vec::new();
+        while let Some(next) =
+            driver.next_expiry(seen.last().map_or(Time::ZERO, |it: &(Time, _)| it.0))
+        {
+            assert!(driver.expire(next));
+            let health: Vec<_> = driver.devices.iter().map(|it| it.health).collect();
+            seen.push((next, health));
+        }
+        let (healthy, unknown) = (Health::Healthy, Health::Unknown);
+        assert_eq!(
+            seen,
+            [
+                (at(30), vec![unknown, healthy]),
+                (at(40), vec![unknown, unknown]),
+                (at(60), vec![unknown]),
+                (at(80), vec![]),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_or_too_long_changes_nothing() {
+        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        assert_eq!(
+            set_health(&mut driver, &message(&[("one", 1)]), at(0)),
+            Ok(true)
+        );
         let before = driver.clone();
-        let too_many = [0x0a, 0].repeat(MAX_DEVICES + 1);
-        assert_eq!(set_health(&mut driver, &too_many), Err(NoHealth::TooMany));
-        assert_eq!(set_health(&mut driver, &[0xff]), Err(NoHealth::Undecodable));
+        let listed = MAX_DEVICES + 1;
+        let too_many = [0x0a, 0].repeat(listed);
+        let refused = set_health(&mut driver, &too_many, at(0));
+        assert_eq!(refused, Err(Unlistable::TooMany { listed }));
+        let names: Vec<_> = (0..MAX_DEVICES).map(|it| it.to_string()).collect();
+        let names: Vec<_> = names.iter().map(|it| (it.as_str(), 1)).collect();
+        let refused = set_health(&mut driver, &message(&names), at(0));
+        assert_eq!(
+            refused,
+            Err(Unlistable::TooMany { listed }),
+            "with the one before"
+        );
+        let refused = set_health(&mut driver, &[0xff], at(0));
+        assert_eq!(refused, Err(Unlistable::Undecodable));
         assert_eq!(driver, before);
     }
 

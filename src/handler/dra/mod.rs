@@ -10,6 +10,9 @@
 //!                  v                       | then a pause   |  +-----------------+
 //!              connected -- broken --------+                +-- UNIMPLEMENTED --> never again
 //! ```
+//!
+//! The health of a device is unknown if it was not reported in time, and the device is forgotten
+//! after as long again.
 
 mod driver;
 mod service;
@@ -20,18 +23,20 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-pub use self::driver::{DeviceHealth, DeviceName, Driver, Drivers, Health, NoHealth};
-pub use self::service::{HealthService, NoService, Service};
+pub use self::driver::{Device, Driver, Drivers, Health};
+pub use self::service::{HealthService, Service};
 
 use super::reconnect::{Reconnect, Target};
 use super::{
-    Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason, Stream,
+    Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
+    Stream, Unlistable,
 };
 use crate::budget::Reserved;
 use crate::config::DIAL_TIMEOUT;
 use crate::escape;
 use crate::grpc::Code;
 use crate::proto::v1alpha1::NodeWatchResourcesRequest;
+use crate::time::Time;
 
 /// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
@@ -45,10 +50,13 @@ pub struct DraHandler {
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
+    drivers: Drivers,
     connection: Reconnect,
     /// The stream of health reports; `None` if the driver does not report the health of its
     /// devices.
     health: Option<Reconnect>,
+    /// The timer until the health of a device expires.
+    expiry: Option<(EffectId, Time)>,
     /// The memory that the health of its devices takes.
     reserved: Reserved,
 }
@@ -62,18 +70,15 @@ impl DraHandler {
 
 impl PluginHandler for DraHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        match Service::choose(&plugin.versions) {
-            Ok(_) => Answer::YES,
-            Err(none) => Answer::no(none.words(plugin)),
-        }
+        Answer::Done(Service::choose(plugin).map(drop).map_err(Reason::new))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let service = match Service::choose(&plugin.versions) {
+        let service = match Service::choose(plugin) {
             Ok(service) => service,
-            Err(none) => return Answer::no(none.words(plugin)),
+            Err(why) => return Answer::no(why),
         };
-        let client = Client::open(plugin, context);
+        let client = Client::open(plugin, &self.drivers, context);
         self.clients.insert(plugin.socket.clone(), client);
         self.drivers.0.set(Driver::new(plugin, service));
         let message = format!("selected the DRA service to call service={service}");
@@ -105,13 +110,13 @@ impl PluginHandler for DraHandler {
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let client = context.plugin().map(|plugin| &plugin.socket);
         if let Some(client) = client.and_then(|socket| self.clients.get_mut(socket)) {
-            client.handle_event(event, &self.drivers, context);
+            client.handle_event(event, context);
         }
     }
 }
 
 impl Client {
-    fn open(plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Self {
+    fn open(plugin: &Arc<Plugin>, drivers: &Drivers, context: &mut Context<'_>) -> Self {
         let endpoint = plugin.endpoint.clone();
         let connection = Reconnect::open(Target::Connection(endpoint.clone()), context);
         let health = HealthService::choose(&plugin.versions).map(|service| {
@@ -125,99 +130,122 @@ impl Client {
         });
         Self {
             plugin: plugin.clone(),
+            drivers: drivers.clone(),
             connection,
             health,
+            expiry: None,
             reserved: context.reserve(),
         }
     }
 
-    fn handle_event(&mut self, event: Event, drivers: &Drivers, context: &mut Context<'_>) {
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
-            Event::Connected { .. } => self.connected(drivers, context),
-            Event::Disconnected { .. } => self.disconnected(drivers, context),
-            Event::StreamMessage { message, .. } => self.health_sent(&message, drivers, context),
-            Event::StreamEnded { result, .. } => self.health_ended(result, drivers, context),
-            Event::TimerFired { id } => self.pause_over(id, context),
+            Event::Connected { .. } => self.connected(context),
+            Event::Disconnected { .. } => self.disconnected(context),
+            Event::StreamMessage { message, .. } => self.health_sent(&message, context),
+            Event::StreamEnded { result, .. } => self.health_ended(result, context),
+            Event::TimerFired { id } => self.timer_fired(id, context),
             _ => {} // Other effects are never asked for.
         }
     }
 
-    fn connected(&mut self, drivers: &Drivers, context: &mut Context<'_>) {
+    fn connected(&mut self, context: &mut Context<'_>) {
         self.connection.connected(context);
-        let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, true);
-        if drivers.0.with(&self.plugin, set) == Some(false) {
+        if self.set_connected(true) {
             let message = "connected".to_owned();
             context.emit(&self.plugin, EventType::Normal, "Connected", message);
         }
     }
 
-    fn disconnected(&mut self, drivers: &Drivers, context: &mut Context<'_>) {
+    fn disconnected(&mut self, context: &mut Context<'_>) {
         self.connection.interrupted(context);
-        let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, false);
-        if drivers.0.with(&self.plugin, set) == Some(true) {
+        if self.set_connected(false) {
             let message = "disconnected".to_owned();
             context.emit(&self.plugin, EventType::Normal, "Disconnected", message);
         }
     }
 
+    /// Returns whether that has changed.
+    fn set_connected(&self, is_connected: bool) -> bool {
+        let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, is_connected);
+        self.drivers.0.with(&self.plugin, set) == Some(!is_connected)
+    }
+
     /// Handles a health report of the driver.
-    fn health_sent(&mut self, message: &[u8], drivers: &Drivers, context: &mut Context<'_>) {
-        let plugin = &self.plugin;
-        let changed = drivers.0.with(plugin, |driver| {
-            let is_news = driver.set_health(message, &mut self.reserved)?;
-            Ok::<_, NoHealth>(is_news.then(|| (driver.devices.len(), driver.healthy())))
-        });
-        match changed {
-            Some(Ok(Some((total, healthy)))) => {
-                let message = format!("received device health devices={total} healthy={healthy}");
-                context.emit(plugin, EventType::Normal, "DeviceHealthChanged", message);
+    fn health_sent(&mut self, message: &[u8], context: &mut Context<'_>) {
+        let (reserved, now) = (&mut self.reserved, context.now());
+        let set = |driver: &mut Driver| driver.set_health(message, reserved, now);
+        match self.drivers.0.with(&self.plugin, set) {
+            Some(Ok(is_changed)) => self.health_changed(is_changed, context),
+            Some(Err(Unlistable::Undecodable)) => {
+                self.health_lost(&Unlistable::Undecodable.to_string(), context);
             }
-            Some(Err(none)) => self.health_lost(&none.to_string(), drivers, context),
-            Some(Ok(None)) | None => {}
+            // What was reported before stays until it expires, and the next report may be shorter.
+            Some(Err(why)) => log::debug!("{}: rejected a health report: {why}", self.plugin),
+            None => {}
+        }
+    }
+
+    /// Emits an event if the health of a device has changed, and sets the timer of the next expiry.
+    fn health_changed(&mut self, is_changed: bool, context: &mut Context<'_>) {
+        let plugin = &self.plugin;
+        let facts = self.drivers.0.with(plugin, |driver| {
+            let next = driver.next_expiry(context.now());
+            (driver.devices.len(), driver.count(Health::Healthy), next)
+        });
+        let Some((total, healthy, next)) = facts else {
+            return;
+        };
+        if is_changed {
+            let message = format!("received device health devices={total} healthy={healthy}");
+            context.emit(plugin, EventType::Normal, "DeviceHealthChanged", message);
+        }
+        self.await_expiry(next, context);
+    }
+
+    /// Sets the timer of the next expiry, unless one fires before: most reports only put it off.
+    fn await_expiry(&mut self, next: Option<Time>, context: &mut Context<'_>) {
+        let is_early = |(_, at): (EffectId, Time)| next.is_none_or(|next| at <= next);
+        if let (Some(next), false) = (next, self.expiry.is_some_and(is_early)) {
+            if let Some((late, _)) = self.expiry.take() {
+                context.cancel(late);
+            }
+            let wait = next.saturating_since(context.now());
+            self.expiry = Some((context.set_timer(wait), next));
         }
     }
 
     /// Opens the health stream again after a pause, unless the driver does not implement it:
     /// "UNIMPLEMENTED is final" ([R34](crate::guide::kubelet)).
-    fn health_ended(
-        &mut self,
-        result: Result<(), CallFailure>,
-        drivers: &Drivers,
-        context: &mut Context<'_>,
-    ) {
+    fn health_ended(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
         match result {
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
                 let plugin = &self.plugin;
                 let message = "device health is not available: the driver lists the health \
                                service, but does not implement it";
-                let message = message.to_owned();
-                context.emit(
-                    plugin,
-                    EventType::Normal,
-                    "DeviceHealthUnavailable",
-                    message,
-                );
-                drivers.0.with(plugin, Driver::forget_health);
+                let text = message.to_owned();
+                context.emit(plugin, EventType::Normal, "DeviceHealthUnavailable", text);
+                self.drivers.0.with(plugin, Driver::forget_health);
                 self.health = None;
             }
-            Err(failure) => self.health_lost(&failure.to_string(), drivers, context),
-            Ok(()) => self.health_lost("the driver ended the stream", drivers, context),
+            Err(failure) => self.health_lost(&failure.to_string(), context),
+            Ok(()) => self.health_lost("the driver ended the stream", context),
         }
     }
 
-    fn health_lost(&mut self, why: &str, drivers: &Drivers, context: &mut Context<'_>) {
+    fn health_lost(&mut self, why: &str, context: &mut Context<'_>) {
         let Some(stream) = &mut self.health else {
             return;
         };
         stream.interrupted(context);
         let plugin = &self.plugin;
         let forget = |driver: &mut Driver| {
-            let was_known = driver.healthy() > 0;
+            let was_known = driver.count(Health::Healthy) > 0;
             driver.forget_health();
             was_known
         };
         let why = escape::text(why);
-        if drivers.0.with(plugin, forget) == Some(true) {
+        if self.drivers.0.with(plugin, forget) == Some(true) {
             let message = format!("device health is unknown: {why}");
             context.emit(plugin, EventType::Normal, "DeviceHealthUnknown", message);
         } else {
@@ -225,8 +253,26 @@ impl Client {
         }
     }
 
-    fn pause_over(&mut self, timer: EffectId, context: &mut Context<'_>) {
-        if self.connection.effect() == timer {
+    fn health_expired(&mut self, context: &mut Context<'_>) {
+        let (plugin, now) = (&self.plugin, context.now());
+        let expired = self.drivers.0.with(plugin, |driver| {
+            let is_changed = driver.expire(now);
+            (is_changed, driver.devices.len(), driver.next_expiry(now))
+        });
+        let Some((is_changed, total, next)) = expired else {
+            return;
+        };
+        if is_changed {
+            let message = format!("device health was not reported in time devices={total}");
+            context.emit(plugin, EventType::Warning, "DeviceHealthExpired", message);
+        }
+        self.await_expiry(next, context);
+    }
+
+    fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
+        if self.expiry.take_if(|(id, _)| *id == timer).is_some() {
+            self.health_expired(context);
+        } else if self.connection.effect() == timer {
             self.connection.resume(context);
         } else if let Some(health) = &mut self.health {
             health.resume(context);

@@ -1,7 +1,8 @@
 //! The choice of the services of a DRA driver to call.
 //!
 //! Pure. A DRA driver lists its services where other plugins list versions. The order is the
-//! driver's preference: the first known service is called.
+//! driver's preference: the first known service is called. Only of the services for health, the
+//! newest is.
 
 use std::fmt;
 
@@ -35,13 +36,29 @@ impl Service {
         }
     }
 
-    /// Returns the service to call. "The first service of a DRA driver's list that is known is the
-    /// one to call; a list without one is refused" ([R31](crate::guide::kubelet)).
-    pub(super) fn choose(listed: &[String]) -> Result<Self, NoService> {
-        if listed.is_empty() {
-            return Err(NoService::NothingListed);
+    /// Returns the service to call, or the message of kubelet for a refusal. "The first service of
+    /// a DRA driver's list that is known is the one to call; a list without one is refused"
+    /// ([R31](crate::guide::kubelet)).
+    pub(super) fn choose(plugin: &Plugin) -> Result<Self, String> {
+        let (listed, known) = (&plugin.versions, [Self::V1, Self::V1Beta1]);
+        let find = |text: &String| known.into_iter().find(|it| it.as_str() == text);
+        if let Some(service) = listed.iter().find_map(find) {
+            return Ok(service);
         }
-        first_known(listed, &[Self::V1, Self::V1Beta1], Self::as_str).ok_or(NoService::NothingKnown)
+        let why = if listed.is_empty() {
+            "empty list of supported gRPC services (aka supported versions)".to_owned()
+        } else {
+            format!(
+                "none of services supported by the plugin ({}) are supported by the kubelet ({})",
+                wording::quoted_list(listed),
+                wording::quoted_list(&known.map(Self::as_str))
+            )
+        };
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        Err(format!(
+            "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: \
+             {why}"
+        ))
     }
 }
 
@@ -54,9 +71,11 @@ impl HealthService {
         }
     }
 
-    /// Returns the first known health service in the list, or `None` if there is none.
+    /// Returns the health service to call, the newest first (kubelet: the same), or `None` if none
+    /// is listed.
     pub(super) fn choose(listed: &[String]) -> Option<Self> {
-        first_known(listed, &[Self::V1, Self::V1Alpha1], Self::as_str)
+        let is_listed = |it: &Self| listed.iter().any(|text| text == it.as_str());
+        [Self::V1, Self::V1Alpha1].into_iter().find(is_listed)
     }
 
     /// Returns the path of the method that streams the health of all devices.
@@ -67,15 +86,6 @@ impl HealthService {
             Self::V1Alpha1 => dra_resource_health::NODE_WATCH_RESOURCES,
         }
     }
-}
-
-fn first_known<T: Copy>(
-    listed: &[String],
-    known: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Option<T> {
-    let find = |text: &String| known.iter().copied().find(|it| name(*it) == text);
-    listed.iter().find_map(find)
 }
 
 impl fmt::Display for Service {
@@ -90,63 +100,26 @@ impl fmt::Display for HealthService {
     }
 }
 
-/// The reason why none of the services can be called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoService {
-    /// The driver lists no services.
-    NothingListed,
-    /// None of the listed services is known.
-    NothingKnown,
-}
-
-impl NoService {
-    /// Returns the message of kubelet.
-    pub(super) fn words(self, plugin: &Plugin) -> String {
-        let why = match self {
-            Self::NothingListed => {
-                "empty list of supported gRPC services (aka supported versions)".to_owned()
-            }
-            Self::NothingKnown => format!(
-                "none of services supported by the plugin ({}) are supported by the kubelet ({})",
-                wording::quoted_list(&plugin.versions),
-                wording::quoted_list(&[Service::V1.as_str(), Service::V1Beta1.as_str()])
-            ),
-        };
-        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-        format!(
-            "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: \
-             {why}"
-        )
-    }
-}
-
-impl fmt::Display for NoService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NothingListed => f.write_str("the driver lists no services"),
-            Self::NothingKnown => write!(
-                f,
-                "the driver lists neither {} nor {}",
-                Service::V1,
-                Service::V1Beta1
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NoService {}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    fn listed(services: &[&str]) -> Vec<String> {
-        services.iter().map(|&text| text.to_owned()).collect()
+    fn choose(services: &[&str]) -> Result<Service, String> {
+        Service::choose(&Plugin {
+            kind: "DRAPlugin".into(),
+            name: "a".into(),
+            endpoint: Path::new("/p/a.sock").into(),
+            versions: services.iter().map(|&text| text.to_owned()).collect(),
+            socket: Path::new("/r/a.sock").into(),
+        })
     }
 
     #[test]
     fn dra1_no_services_are_refused() {
-        assert_eq!(Service::choose(&[]), Err(NoService::NothingListed));
+        let why = choose(&[]).expect_err("it is refused");
+        assert!(why.ends_with(": empty list of supported gRPC services (aka supported versions)"));
     }
 
     #[test]
@@ -156,33 +129,39 @@ mod tests {
             &["v1beta1.DRAPlugin", "v1alpha1.NodeHealth"],
             &["v1alpha1.NodeHealth", "v1beta1.DRAPlugin"],
         ] {
-            assert_eq!(Service::choose(&listed(services)), Ok(Service::V1Beta1));
+            assert_eq!(choose(services), Ok(Service::V1Beta1));
         }
     }
 
     #[test]
     fn dra3_plain_version_numbers_are_refused() {
         for services in [&["1.0.0"][..], &["v1alpha1.NodeHealth"], &[""], &["v1"]] {
-            let chosen = Service::choose(&listed(services));
-            assert_eq!(chosen, Err(NoService::NothingKnown), "{services:?}");
+            let why = choose(services).expect_err("it is refused");
+            assert!(
+                why.contains("none of services supported by the plugin"),
+                "{why}"
+            );
         }
     }
 
     #[test]
     fn the_driver_s_order_decides() {
         let (v1, beta) = ("v1.DRAPlugin", "v1beta1.DRAPlugin");
-        assert_eq!(Service::choose(&listed(&[v1, beta])), Ok(Service::V1));
-        assert_eq!(Service::choose(&listed(&[beta, v1])), Ok(Service::V1Beta1));
+        assert_eq!(choose(&[v1, beta]), Ok(Service::V1));
+        assert_eq!(choose(&[beta, v1]), Ok(Service::V1Beta1));
     }
 
     #[test]
     fn health_is_watched_only_when_it_is_listed() {
-        let choose = |services: &[&str]| HealthService::choose(&listed(services));
+        let choose = |services: &[&str]| {
+            let listed: Vec<_> = services.iter().map(|&text| text.to_owned()).collect();
+            HealthService::choose(&listed)
+        };
         assert_eq!(choose(&["v1.DRAPlugin"]), None);
         let alpha = choose(&["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]);
         assert_eq!(alpha, Some(HealthService::V1Alpha1));
-        let first = choose(&["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"]);
-        assert_eq!(first, Some(HealthService::V1));
+        let newest = choose(&["v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"]);
+        assert_eq!(newest, Some(HealthService::V1));
         for service in [HealthService::V1, HealthService::V1Alpha1] {
             let path = format!("/{service}/NodeWatchResources");
             assert_eq!(service.method(), path);

@@ -509,13 +509,3 @@ fn what_was_owed_outside_the_grammar_is_not_run() {
     assert!(bench.handler.resume_deregistration(&plugin, &mut context));
     assert!(matches!(effects[..], [Effect::Emit { .. }]), "{effects:?}");
 }
-
-#[test]
-fn a_program_that_failed_is_logged_with_its_first_words() {
-    let outcome = |errors: &str| ProgramOutcome {
-        end: ProgramEnd::Exited(3),
-        errors: errors.into(),
-    };
-    assert_eq!(why(&outcome("\n first\nsecond")), "first");
-    assert_eq!(why(&outcome("")), "exited with status 3");
-}

@@ -201,14 +201,14 @@ impl HandlerHost {
         // kubelet, but only if it is short enough to be kept.
         let is_new = question == Question::Validate;
         if is_new {
-            plugin.check_type()?;
+            plugin.check_type().map_err(Refusal::Validation)?;
         }
         let found = pinned.filter(|_| !is_new);
         let found = found.or_else(|| self.handlers.find(&plugin.kind));
         let found =
             found.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))?;
         if is_new {
-            plugin.check()?;
+            plugin.check().map_err(Refusal::Validation)?;
         }
         Ok(found)
     }

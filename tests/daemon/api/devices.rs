@@ -80,3 +80,23 @@ fn devices_are_shown_as_listed_and_unhealthy_at_the_end() {
     until_health(&node, ["Unhealthy", "Unhealthy"]);
     assert_eq!(counted(&node), [Some(0), Some(2)]);
 }
+
+#[test]
+fn the_devices_of_a_dra_driver_are_shown() {
+    let node = Node::start();
+    let plugin = Simulated::start(&node.registry(""), "DRAPlugin", "nic.example", &[]);
+    let list = until_health(&node, ["Healthy", "Healthy"]);
+    let first = &list["items"][0];
+    let id = first["id"].as_str().unwrap();
+    assert!(id.ends_with("/device-0"), "{id}");
+    assert_eq!(first["resource"], "nic.example");
+    let (code, shown) = devices(&node, &["nic.example"]);
+    assert!(code == Some(0) && shown.contains(id), "{shown}");
+    let metrics = node.ask("GET", "/metrics").body;
+    let healthy = "plugind_devices{type=\"DRAPlugin\",name=\"nic.example\",health=\"healthy\"} 2";
+    assert!(metrics.contains(healthy), "{metrics}");
+    let details = &node.get("/v1/plugins/DRAPlugin/nic.example")["items"][0]["details"];
+    assert_eq!(details["dra"]["healthy"], 2);
+    plugin.hit();
+    until_health(&node, ["Healthy", "Unhealthy"]);
+}

@@ -79,7 +79,7 @@ fn a_message_of_four_mebibytes_is_accepted() {
         &mut node,
         long,
         &format!(
-            "rejected its device list; what it listed before stays in force; make it list fewer devices: the ListAndWatch message is too large \
+            "rejected its device list; what it listed before stays in force; make it list fewer devices: the list is too large \
                   octets={octets} limit={MAX_REPLY}"
         ),
     );

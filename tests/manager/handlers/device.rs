@@ -391,42 +391,55 @@ fn warning(why: &str) -> String {
 }
 
 #[test]
-fn a_device_list_that_is_too_long_is_warned_about_once() {
+fn a_list_that_fits_follows_one_that_is_too_long() {
     let too_long = [0x0a, 0].repeat(MAX_DEVICES + 1);
-    let too_large = vec![0; MAX_REPLY + 1];
-    let rejected = [
-        (
-            too_long,
-            "too many devices in the ListAndWatch message devices=16385 limit=16384",
-        ),
-        (
-            too_large,
-            "the ListAndWatch message is too large octets=4194305 limit=4194304",
-        ),
-    ];
-    for (message, why) in rejected {
-        log::collect();
-        let mut node = with_plugin(lists(Answer::Stream(vec![message.clone()])));
-        node.world.advance(Duration::from_micros(1));
-        assert_eq!(log::take(), [warning(why)]);
-        for _ in 0..10 {
-            node.world.advance(BACKOFF.cap);
-        }
-        assert!(
-            node.world.dials[Path::new(GPU)] > 5,
-            "the plugin is called again"
-        );
-        assert!(log::take().is_empty());
-
-        node.world
-            .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
-        node.world.advance(BACKOFF.cap);
-        assert_devices(&node, "a");
-        assert!(log::take().is_empty());
+    let why = "too many devices devices=16385 limit=16384";
+    log::collect();
+    let mut node = with_plugin(lists(Answer::Stream(vec![too_long.clone()])));
+    node.world.advance(LIST_INTERVAL);
+    assert_eq!(log::take(), [warning(why)]);
+    let mut push = |message: &[u8]| {
+        node.world.push(GPU, message);
         node.world.advance(LIST_INTERVAL);
-        node.world.push(GPU, &message);
-        node.world.advance(Duration::from_micros(1));
-        assert_devices(&node, "a");
-        assert_eq!(log::take(), [warning(why)]);
+        let logged = log::take();
+        let warnings = logged.into_iter().filter(|it| it.contains("rejected"));
+        (devices(&node), warnings.collect::<Vec<_>>())
+    };
+    assert_eq!(push(&too_long), (Some(String::new()), Vec::new()));
+    let a = Some("a".to_owned());
+    assert_eq!(push(&list(&["a"])), (a.clone(), Vec::new()));
+    assert_eq!(push(&too_long), (a.clone(), vec![warning(why)]));
+    assert_eq!(push(&list(&["b"])), (Some("b".to_owned()), Vec::new()));
+    let called = &node.world.plugin(GPU).called;
+    let streams = called.iter().filter(|it| it.ends_with("/ListAndWatch"));
+    assert_eq!(streams.count(), 1, "on one stream");
+}
+
+#[test]
+fn a_device_list_that_is_too_large_is_warned_about_once() {
+    let too_large = vec![0; MAX_REPLY + 1];
+    let why = "the list is too large octets=4194305 limit=4194304";
+    log::collect();
+    let mut node = with_plugin(lists(Answer::Stream(vec![too_large.clone()])));
+    node.world.advance(Duration::from_micros(1));
+    assert_eq!(log::take(), [warning(why)]);
+    for _ in 0..10 {
+        node.world.advance(BACKOFF.cap);
     }
+    assert!(
+        node.world.dials[Path::new(GPU)] > 5,
+        "the plugin is called again"
+    );
+    assert!(log::take().is_empty());
+
+    node.world
+        .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+    node.world.advance(BACKOFF.cap);
+    assert_devices(&node, "a");
+    assert!(log::take().is_empty());
+    node.world.advance(LIST_INTERVAL);
+    node.world.push(GPU, &too_large);
+    node.world.advance(Duration::from_micros(1));
+    assert_devices(&node, "a");
+    assert_eq!(log::take(), [warning(why)]);
 }

@@ -56,7 +56,7 @@ fn watch(answer: Answer) -> Script {
 fn known_health(node: &Node) -> Option<Health> {
     let driver = node.knows.dra_drivers.get(DRIVER)?;
     let device = driver.devices.first();
-    device.map(|(_, device)| device.health)
+    device.map(|device| device.health)
 }
 
 /// Returns the endpoint of the driver to use.
@@ -256,6 +256,23 @@ fn health_is_listened_to_and_not_known_while_nobody_tells_it() {
     assert_eq!(known_health(&node), Some(Health::Healthy));
     node.world.push(NIC, &[0xff]);
     assert_eq!(known_health(&node), Some(Health::Unknown));
+}
+
+#[test]
+fn health_that_is_not_reported_again_in_time_expires() {
+    let mut node = with_driver(ALPHA, watch(Answer::Stream(vec![health(Health::Healthy)])));
+    node.world.advance(seconds(20));
+    node.world.push(NIC, &health(Health::Healthy));
+    node.world.advance(seconds(29));
+    assert_eq!(known_health(&node), Some(Health::Healthy));
+    node.world.advance(seconds(1));
+    assert_eq!(known_health(&node), Some(Health::Unknown));
+    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
+    assert!(driver.is_connected);
+    node.world.advance(seconds(30));
+    assert_eq!(known_health(&node), None);
+    node.world.push(NIC, &health(Health::Unhealthy));
+    assert_eq!(known_health(&node), Some(Health::Unhealthy));
 }
 
 #[test]

@@ -242,8 +242,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a list of devices is kept for the newest plugin of its name",
         file: "src/handler/store.rs",
-        right: "let index = index(plugins, plugin)?;",
-        wrong: "let index = range_of_name(plugins, &plugin.name).next_back()?;",
+        right: "let place = place(entries, plugin)?;\n        Some(look",
+        wrong: "let place = place(entries, plugin)?.max(entries.len() - 1);\n        Some(look",
         finder: Finder::Simulation { seed: 34 },
     },
     Mistake {
