@@ -145,6 +145,7 @@ impl CommandLine {
             }
         }
         let count = problems.len();
+        // planted: all problems of a configuration are listed
         if count > MAX_CONFIG_PROBLEMS {
             problems.truncate(MAX_CONFIG_PROBLEMS);
             problems.push(format!("further problems: {}", count - MAX_CONFIG_PROBLEMS));

@@ -30,7 +30,7 @@
 //!
 //! What takes long, or needs more than a compiler, is a part of `make full`, which `make` lists;
 //! its tests are ignored otherwise, with the part as the reason. `make full ONLY=sim` runs one
-//! part. `ONLY=mistakes` plants 54 mistakes, which the simulation or a fuzz target must find;
+//! part. `ONLY=mistakes` plants 52 mistakes, which the simulation or a fuzz target must find;
 //! `ONLY=static TARGET=armv7` tests another processor's binary with qemu-user. With an emulator,
 //! the suites of older kernels are not run, which filter system calls; what else is not run there
 //! is a list with reasons in `tests/static/test.sh`.
@@ -54,9 +54,8 @@
 //!   and `src/dist/completions/` again. What is not generated stands in the templates (`*.in`).
 //! - **A line of the log at info and above, or an event**: an entry in [`log`](super::log), and
 //!   `make generate`. A failure of `tests/tidy` names the line that lacks one.
-//! - **A mistake that went unnoticed**: a test that notices it, and an entry in
-//!   `tests/tools/mistakes/list.rs` with the text that is right and the text that is wrong. The
-//!   right text must occur once in its file: `tests/tidy` fails if an entry does not fit.
+//! - **A mistake that went unnoticed**: a test that notices it, the comment `// planted: WHAT`
+//!   above the statement, and an entry with the wrong one in `tests/tools/mistakes/list.rs`.
 //! - **A fuzz target**: a function in `tests/fuzz_replay/targets/`, a line in its `TARGETS`, a
 //!   program in `fuzz/fuzz_targets/`, an entry in `fuzz/Cargo.toml`, and a first input in
 //!   `fuzz/corpus/`.

@@ -158,6 +158,7 @@ impl ExecHandler {
     fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
         let (action, program) = (job.verb.word(), self.run_of(job));
         let mut detached = context.detached();
+        // planted: a `del` that is yet to be started is not owed any more
         Phase::Running(detached.spawn_for(&job.plugin, action, program))
     }
 
@@ -247,6 +248,7 @@ impl ExecHandler {
         }
         let was_killed = matches!(
             outcome.end,
+            // planted: a program that was killed is not undone
             ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime
         );
         if was_killed && verb != Verb::Del && ticket.is_some() {
@@ -261,6 +263,7 @@ impl ExecHandler {
     fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
         let is_del = self.queues[queue].jobs[0].verb == Verb::Del;
         let end = &outcome.end;
+        // planted: a `del` that was not started in time counts as run
         is_del && matches!(end, ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)
     }
 

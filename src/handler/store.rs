@@ -71,6 +71,7 @@ impl<T: AsRef<Plugin>> Store<T> {
     {
         let mut by_name = self.lock();
         let entries = by_name.get_mut(&plugin.name)?;
+        // planted: a list of devices is kept for the newest plugin of its name
         let place = place(entries, plugin)?;
         Some(look(Arc::make_mut(&mut entries[place])))
     }

@@ -167,6 +167,7 @@ impl Actions for Execution<'_> {
         if question == Question::Deregister {
             if let Some(desired) = &mut self.socket.desired {
                 // What was registered before a restart is undone as well.
+                // planted: a restored plugin is deregistered twice
                 desired.restored.take_if(|known| known == plugin);
             }
             self.manager.context.revision += 1;
@@ -220,6 +221,7 @@ impl Actions for Execution<'_> {
             return;
         };
         if let Some(liveness) = &mut left.health.liveness {
+            // planted: the source of liveness of a plugin that has gone is kept
             liveness.give_up(context);
         }
         if let Some(desired) = &mut self.socket.desired {
@@ -228,6 +230,7 @@ impl Actions for Execution<'_> {
                 desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
             }
         }
+        // planted: a plugin that is deregistered stays the one to use of its name
         let removed = names.remove(&left.plugin, self.socket.id);
         for id in removed.unblocked {
             sockets.retry_now(id, context);

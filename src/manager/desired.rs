@@ -139,6 +139,7 @@ impl Desired {
         } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_by(REDIAL, now);
         } else {
+            // planted: a failed registration is tried again at once
             self.backoff.fail(now);
         }
         if let (Failure::Refused(refusal), Some(plugin)) = (failure, plugin) {

@@ -80,6 +80,7 @@ impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
         let queue = &mut self.name(plugin).waiters().queue;
+        // planted: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Queued };
         queue.push((socket, lock));
@@ -93,6 +94,7 @@ impl Names {
         let waiters = self.names[at].1.waiters.as_mut()?;
         let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = waiters.queue.remove(place);
+        // planted: a name that is released is given to no other operation
         let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
         self.tidy(at);
         next

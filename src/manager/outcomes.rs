@@ -83,6 +83,7 @@ impl Turn<'_> {
             self.manager.sockets.touch_instance(replaced, context);
         }
         if self.socket.announced().is_some() {
+            // planted: an older endpoint of a name that is announced again stays
             self.supersede(plugin);
         }
         let handler = self.manager.host.handlers().find(&plugin.kind);
@@ -156,6 +157,7 @@ impl Turn<'_> {
         self.emit_of(active, Some(plugin), EventKind::PluginChanged);
         self.manager.names.set_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
+        // planted: a restored plugin is forgotten when another plugin answers on its socket
         if let Some(restored) = desired.and_then(|it| it.restored.take()) {
             let context = &mut self.manager.context;
             self.socket
@@ -188,6 +190,7 @@ impl Turn<'_> {
         self.emit_of(active, active.plugin.as_ref(), kind);
         if is_announced {
             let context = &mut self.manager.context;
+            // planted: a plugin that announced itself and was refused is tried again
             self.socket.withdraw(context);
         }
     }
@@ -258,6 +261,7 @@ impl Turn<'_> {
             failure: Box::new(failure.clone()),
             grace,
         };
+        // planted: a plugin that is down is not reported
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
         let names = &mut self.manager.names;
         for id in names.down(&registered.plugin, self.socket.id) {

@@ -199,6 +199,7 @@ impl Health {
             self.checks.succeed();
         }
         self.checks.fail(now);
+        // planted: a plugin that is down is not asked again
         self.check_at = self.checks.until();
         let is_first = self.checks.delay() == Some(BACKOFF.first);
         if self.down.is_some() || (is_first && is_overtaken) {

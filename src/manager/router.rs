@@ -78,6 +78,7 @@ impl Manager {
     /// then the dirty ones. Returns whether there were any.
     fn reconcile(&mut self, mut dirty: Vec<SocketId>) -> bool {
         let room = self.context.connections.room_for_operations();
+        // planted: a socket that waits for a descriptor never gets one
         let mut ids = self.limiter.dequeue_ready(room);
         let is_any_ready = !ids.is_empty();
         for id in &ids {
@@ -166,6 +167,7 @@ impl Manager {
             }
             (Permit::Held, false) => {
                 self.limiter.release(id);
+                // planted: the release of a permit is applied twice
                 socket.applied.permit = Permit::None;
             }
             _ => {}
@@ -179,6 +181,7 @@ impl Manager {
         self.host.set_handler(socket, handler, &mut self.context);
         if socket.claims_name().is_none() {
             if let Some(before) = socket.applied.name.take() {
+                // planted: a name is not released when the operation ends
                 let next = self.names.release(&before, id);
                 self.sockets.lock_acquired(next, &mut self.context);
             }

@@ -142,6 +142,7 @@ impl SavedPlugin {
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
+            // planted: a plugin that announced itself is awaited like a socket after a restart
             announced,
         })
     }
@@ -200,6 +201,7 @@ impl Manager {
     /// Returns whether a program that is to be started registers a plugin that the program does not
     /// know: the plugin has to be saved before.
     pub fn is_add(&self, id: EffectId) -> bool {
+        // planted: a program is started although its plugin is not saved
         self.host.run(id).is_some_and(|run| run.action == "add")
     }
 
@@ -215,6 +217,7 @@ impl Manager {
         for owed in state.owed {
             let (plugin, ..) = owed.into_plugin();
             let handler = self.host.handlers().find(&plugin.kind);
+            // planted: a program that is owed is forgotten in a restart
             self.context.work.push_back(Work::Resume(handler, plugin));
         }
         for saved in state.plugins {

@@ -247,6 +247,7 @@ impl Turn<'_> {
         let (plugin, by) = (registered.plugin.clone(), registered.by);
         self.begin((Target::Gone, registered.identity, 0), |execution| {
             if let By::Handler(handler) = by {
+                // planted: deregister is asked of a handler that has not validated the plugin
                 execution.active.handler = Some(handler);
             }
             Operation::deregister(plugin, execution)
@@ -325,6 +326,7 @@ impl Turn<'_> {
         let has_descriptors = context.connections.room_for_operations() > 0;
         // A socket in the queue waits for its turn, even if it is examined for another reason.
         let is_queued = self.socket.applied.permit == Permit::Queued;
+        // planted: a socket in the queue is started out of turn
         if !is_queued && has_descriptors && limiter.is_any_free(now) {
             return true;
         }

@@ -152,6 +152,7 @@ impl Watch {
                 self.on_examined(&path, kind, now);
             }
             Input::Doubted { path } => self.examine_again(path, now),
+            // planted: a file system that answers again is not scanned
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
         }
         self.check_invariants();
@@ -239,6 +240,7 @@ impl Watch {
                     self.rescan(dir, now);
                 }
             }
+            // planted: an overflow of the queue is ignored
             Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),
         }
     }
@@ -394,6 +396,7 @@ impl Watch {
     /// Removes a path, and everything below it if it is a directory.
     fn leave(&mut self, path: &Path, now: Time) {
         let removed = self.tree.remove(path);
+        // planted: a directory that is moved leaves its sockets behind
         self.announce(removed, now);
         self.lose_expected(path);
     }
@@ -507,5 +510,6 @@ const LAST_EXAMINATIONS: usize = 16;
 
 /// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
+    // planted: a socket whose name starts with a dot counts
     name.as_bytes().starts_with(b".")
 }

@@ -61,16 +61,19 @@ fn a_layer_names_only_layers_below_it() {
 }
 
 #[test]
-fn every_mistake_that_is_planted_fits_the_source_once() {
+fn every_mistake_has_its_mark_and_every_mark_its_mistake() {
+    let sources = Source::all_in("src");
     let mut found = Vec::new();
     for mistake in &mistakes::MISTAKES {
-        let source = std::fs::read_to_string(mistake.file).unwrap();
-        let count = source.matches(mistake.right).count();
-        if count != 1 {
-            found.push(format!("{}: {count} times: {}", mistake.file, mistake.what));
+        let places = sources.iter().filter_map(|it| mistake.planted_in(&it.text));
+        if places.count() != 1 {
+            found.push(mistake.what.to_owned());
         }
     }
-    assert_none("the text of a planted mistake does not fit", &found);
+    let lines = sources.iter().flat_map(|it| it.text.lines());
+    let marks = lines.filter(|line| line.trim_start().starts_with("// planted: "));
+    assert_eq!(marks.count(), mistakes::MISTAKES.len(), "marks");
+    assert_none("a mistake has no place of its own", &found);
 }
 
 #[test]

@@ -7,10 +7,10 @@
 mod list;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use list::{Finder, MISTAKES};
+use list::{Finder, MISTAKES, Mistake};
 
 /// The folder in which the copy is made and built.
 const COPY: &str = "target/mistakes/tree";
@@ -24,16 +24,8 @@ fn main() -> ExitCode {
     }
     let mut missed = 0;
     for mistake in &MISTAKES {
-        let copy = Path::new(COPY).join(mistake.file);
-        let source = fs::read_to_string(&copy).expect("the file can be read");
-        let places = source.matches(mistake.right).count();
-        assert_eq!(
-            places, 1,
-            "{}: {:?} is not there once",
-            mistake.file, mistake.right
-        );
-        fs::write(&copy, source.replace(mistake.right, mistake.wrong))
-            .expect("the file can be written");
+        let (copy, source, wrong) = planted(mistake);
+        fs::write(&copy, wrong).expect("the file can be written");
         let found = match mistake.finder {
             Finder::Simulation { seed } => simulation(Some(seed)).or_else(|| simulation(None)),
             Finder::FuzzTargets => fuzz_targets(),
@@ -52,6 +44,32 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Returns the file of the copy that has the mark of a mistake: its path, its content, and that
+/// with the mistake.
+fn planted(mistake: &Mistake) -> (PathBuf, String, String) {
+    let files = sources(&Path::new(COPY).join("src")).expect("the copy can be read");
+    let mut planted = files.into_iter().filter_map(|path| {
+        let source = fs::read_to_string(&path).expect("the file can be read");
+        let wrong = mistake.planted_in(&source)?;
+        Some((path, source, wrong))
+    });
+    planted.next().expect("a place for the mistake")
+}
+
+/// Returns the source files in a folder.
+fn sources(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(sources(&path)?);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
 /// Copies what the simulation is built from.

@@ -162,6 +162,7 @@ impl HandlerHost {
     ) {
         let applied = &mut socket.applied.handler;
         if *applied != handler && std::mem::replace(applied, handler).is_some() {
+            // planted: an effect is left open after deregistration
             self.cancel_all_of(socket.id.owner(), context);
         }
     }
@@ -237,6 +238,7 @@ impl HandlerHost {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         let owner = asker.socket.owner();
+        // planted: an effect is open while its plugin is deregistered
         if question == Question::Deregister {
             self.cancel_all_of(owner, context);
         }

@@ -1,13 +1,15 @@
-//! The mistakes that `make full ONLY=mistakes` plants. `tests/tidy` checks that each fits the
-//! source.
+//! The mistakes that `make full ONLY=mistakes` plants.
+//!
+//! The comment `// planted: WHAT` marks the statement that a mistake replaces. `tests/tidy` checks
+//! that every mistake has its mark.
 
-#![allow(dead_code, reason = "each user needs a part of it")]
+#![allow(dead_code, reason = "a check of the marks plants nothing")]
 
-/// A replacement in one file, which must match exactly once.
+/// A mistake.
 pub(crate) struct Mistake {
+    /// What it makes wrong, as in its mark.
     pub(crate) what: &'static str,
-    pub(crate) file: &'static str,
-    pub(crate) right: &'static str,
+    /// What replaces the statement.
     pub(crate) wrong: &'static str,
     pub(crate) finder: Finder,
 }
@@ -21,371 +23,286 @@ pub(crate) enum Finder {
     FuzzTargets,
 }
 
+impl Mistake {
+    /// Returns a file with the mistake, or `None` if it does not have the mark once.
+    pub(crate) fn planted_in(&self, source: &str) -> Option<String> {
+        let mark = format!("// planted: {}\n", self.what);
+        let (before, after) = source.split_once(&mark)?;
+        let mut end = 0;
+        for line in after.split_inclusive('\n') {
+            // The end of a block ends its last expression.
+            if end > 0 && line.trim_start().starts_with([')', '}']) {
+                break;
+            }
+            end += line.len();
+            if line.trim_end().ends_with([';', ',', '{', '}']) {
+                break;
+            }
+        }
+        let is_once = !after.contains(&mark);
+        is_once.then(|| format!("{before}{}\n{}", self.wrong, &after[end..]))
+    }
+}
+
 pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "two operations speak to a handler about one name",
-        file: "src/manager/names.rs",
-        right: "queue.iter().all(|(_, lock)| *lock == Lock::Stalled)",
-        wrong: "queue.iter().all(|_| true)",
+        wrong: "let is_free = queue.iter().all(|_| true);",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
         what: "a name that is released is given to no other operation",
-        file: "src/manager/names.rs",
-        right: "(lock == Lock::Held).then(|| waiters.next()).flatten();",
-        wrong: "(lock != Lock::Held).then(|| waiters.next()).flatten();",
+        wrong: "let next = (lock != Lock::Held).then(|| waiters.next()).flatten();",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
         what: "a plugin that is down is not reported",
-        file: "src/manager/outcomes.rs",
-        right: "context.emit(PluginEvent::of_plugin(&registered.plugin, down));",
         wrong: "let _ = down;",
         finder: Finder::Simulation { seed: 21 },
     },
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
-        file: "src/manager/actions.rs",
-        right: "let removed = names.remove(&left.plugin, self.socket.id);",
         wrong: "let removed = super::names::Removed::default();",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "a plugin enters the actual state too late for a removal in between",
-        file: "src/manager/operation/steps.rs",
-        right: "        self.0.enter_actual(&plugin);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "a handler is not told that its question is abandoned",
-        file: "src/manager/operation/steps.rs",
-        right: "                self.0.abandon(&asked.plugin);\n                return self.undo_cancelled(asked.plugin);",
-        wrong: "                return self.undo_cancelled(asked.plugin);",
+        wrong: "",
         finder: Finder::Simulation { seed: 39 },
     },
     Mistake {
         what: "a plugin that could not be registered stays in the actual state",
-        file: "src/manager/operation/steps.rs",
-        right: "                self.0.leave_actual();\n                self.refuse(refusal)",
-        wrong: "                self.refuse(refusal)",
+        wrong: "",
         finder: Finder::Simulation { seed: 82 },
     },
     Mistake {
         what: "a failed registration is tried again at once",
-        file: "src/manager/desired.rs",
-        right: "self.backoff.fail(now);\n        }\n        if let (Failure::Refused(refusal)",
-        wrong: "self.backoff.succeed();\n        }\n        if let (Failure::Refused(refusal)",
+        wrong: "self.backoff.succeed();",
         finder: Finder::Simulation { seed: 8 },
     },
     Mistake {
         what: "a socket in the place of another one is taken for the same",
-        file: "src/manager/sockets.rs",
-        right: ".take_if(|before| before.identity != identity);",
-        wrong: ".take_if(|before| before.identity.device != identity.device);",
+        wrong: "let before = socket.desired.take_if(|before| before.identity.device != identity.device);",
         finder: Finder::Simulation { seed: 3 },
     },
     Mistake {
         what: "the end of a backoff is forgotten",
-        file: "src/manager/socket.rs",
-        right: "let at = desired.redial_at.or_else(|| desired.backoff.until());",
         wrong: "let at = desired.redial_at;",
         finder: Finder::Simulation { seed: 8 },
     },
     Mistake {
         what: "a socket whose name starts with a dot counts",
-        file: "src/watch/mod.rs",
-        right: "    name.as_bytes().starts_with(b\".\")",
-        wrong: "    name.as_bytes().starts_with(b\"..\")",
+        wrong: "name.as_bytes().starts_with(b\"..\")",
         finder: Finder::Simulation { seed: 3 },
     },
     Mistake {
         what: "the source of liveness of a plugin that has gone is kept",
-        file: "src/manager/actions.rs",
-        right: "            liveness.give_up(context);",
-        wrong: "            let _ = liveness;",
+        wrong: "let _ = liveness;",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
         what: "a plugin that is down is not asked again",
-        file: "src/manager/registered.rs",
-        right: "self.check_at = self.checks.until();",
         wrong: "",
         finder: Finder::Simulation { seed: 1721 },
     },
     Mistake {
         what: "an overflow of the queue is ignored",
-        file: "src/watch/mod.rs",
-        right: "Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),",
         wrong: "Event::Overflowed => {}",
         finder: Finder::Simulation { seed: 96 },
     },
     Mistake {
         what: "a call that is overtaken by another one is not answered",
-        file: "src/manager/announced.rs",
-        right: "            before.answer_announcement(Err(AnnouncementError::Superseded), context);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
         what: "an older endpoint of a name that is announced again stays",
-        file: "src/manager/outcomes.rs",
-        right: "            self.supersede(plugin);\n",
         wrong: "",
         finder: Finder::Simulation { seed: 7 },
     },
     Mistake {
         what: "a plugin that is announced again counts as the same one",
-        file: "src/manager/announced.rs",
-        right: "Identity::of_announcement(id.0)",
-        wrong: "Identity::of_announcement(0)",
+        wrong: "let identity = Identity::of_announcement(0);",
         finder: Finder::Simulation { seed: 2 },
     },
     Mistake {
         what: "a plugin that announced itself and was refused is tried again",
-        file: "src/manager/outcomes.rs",
-        right: "            self.socket.withdraw(context);\n",
-        wrong: "            let _ = context;\n",
+        wrong: "let _ = context;",
         finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
         what: "a directory that is moved leaves its sockets behind",
-        file: "src/watch/mod.rs",
-        right: "let removed = self.tree.remove(path);\n        self.announce(removed, now);",
-        wrong: "drop(self.tree.remove(path));",
+        wrong: "drop(removed);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "deregister is asked of a handler that has not validated the plugin",
-        file: "src/manager/turn.rs",
-        right: "                execution.active.handler = Some(handler);\n",
-        wrong: "                let _ = (handler, &execution.active);\n",
+        wrong: "let _ = (handler, &execution.active);",
         finder: Finder::Simulation { seed: 21 },
     },
     Mistake {
         what: "an effect is left open after deregistration",
-        file: "src/manager/host/mod.rs",
-        right: "            self.cancel_all_of(socket.id.owner(), context);\n",
-        wrong: "            let _ = context;\n",
+        wrong: "let _ = context;",
         finder: Finder::Simulation { seed: 5 },
     },
     Mistake {
         what: "an effect is open while its plugin is deregistered",
-        file: "src/manager/host/mod.rs",
-        right: "if question == Question::Deregister {\n            self.cancel_all_of",
-        wrong: "if false {\n            self.cancel_all_of",
+        wrong: "if false {",
         finder: Finder::Simulation { seed: 1310 },
     },
     Mistake {
         what: "a name is not released when the operation ends",
-        file: "src/manager/router.rs",
-        right: "let next = self.names.release(&before, id);",
         wrong: "let next = self.names.stall(&before, id);",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "the release of a permit is applied twice",
-        file: "src/manager/router.rs",
-        right: "self.limiter.release(id);\n                socket.applied.permit = Permit::None;",
-        wrong: "self.limiter.release(id);",
+        wrong: "",
         finder: Finder::Simulation { seed: 1 },
     },
     Mistake {
         what: "the deadline of a call is left out of the deadline of its socket",
-        file: "src/manager/socket.rs",
-        right: "deadlines[2] = active.connection_deadline();",
         wrong: "deadlines[2] = None;",
         finder: Finder::Simulation { seed: 93 },
     },
     Mistake {
         what: "a restored socket acted on before its directory was scanned",
-        file: "src/manager/socket.rs",
-        right: "if registered.is_some_and(Registered::is_restored) {",
         wrong: "if registered.is_some_and(|it| it.is_restored() && false) {",
         finder: Finder::Simulation { seed: 662 },
     },
     Mistake {
         what: "a restored plugin is forgotten when another plugin answers on its socket",
-        file: "src/manager/outcomes.rs",
-        right: "desired.and_then(|it| it.restored.take()) {",
-        wrong: "desired.and_then(|it| it.restored.take()).filter(|_| false) {",
+        wrong: "if let Some(restored) = desired.and_then(|it| it.restored.take()).filter(|_| false) {",
         finder: Finder::Simulation { seed: 150 },
     },
     Mistake {
         what: "a restored plugin is deregistered twice",
-        file: "src/manager/actions.rs",
-        right: "desired.restored.take_if(|known| known == plugin);",
         wrong: "let _ = desired;",
         finder: Finder::Simulation { seed: 971 },
     },
     Mistake {
         what: "a plugin that waits to be deregistered is not saved",
-        file: "src/manager/operation/mod.rs",
-        right: "Self::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),\n            _",
-        wrong: "Self::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),\n            _",
+        wrong: "Self::AwaitingLock(plugin, Purpose::Observe) => Some(plugin),",
         finder: Finder::Simulation { seed: 3399 },
     },
     Mistake {
         what: "a socket that waits for a descriptor never gets one",
-        file: "src/manager/router.rs",
-        right: "self.limiter.dequeue_ready(room);",
-        wrong: "self.limiter.dequeue_ready(room.min(0));",
+        wrong: "let mut ids = self.limiter.dequeue_ready(room.min(0));",
         finder: Finder::Simulation { seed: 20 },
     },
     Mistake {
         what: "a permit that was held for long sets a deadline in the past",
-        file: "src/manager/limiter.rs",
-        right: "        if !self.queue.is_empty() {\n            self.release_slow(now);",
-        wrong: "        if false {\n            self.release_slow(now);",
+        wrong: "if false {",
         finder: Finder::Simulation { seed: 20 },
     },
     Mistake {
         what: "a list of devices is kept for the newest plugin of its name",
-        file: "src/handler/store.rs",
-        right: "let place = place(entries, plugin)?;\n        Some(look",
-        wrong: "let place = place(entries, plugin)?.max(entries.len() - 1);\n        Some(look",
+        wrong: "let place = place(entries, plugin)?.max(entries.len() - 1);",
         finder: Finder::Simulation { seed: 34 },
     },
     Mistake {
         what: "a plugin stays with a handler that was replaced",
-        file: "src/manager/sockets.rs",
-        right: "registered.health.must_deregister = true;\n",
         wrong: "",
         finder: Finder::Simulation { seed: 51 },
     },
     Mistake {
         what: "the state file is not written after a plugin has left the actual state",
-        file: "src/manager/socket.rs",
-        right: "context.revision += 1;\n        context.plugins -= 1;",
-        wrong: "context.plugins -= 1;",
+        wrong: "",
         finder: Finder::Simulation { seed: 42 },
     },
     Mistake {
         what: "a plugin that announced itself is awaited like a socket after a restart",
-        file: "src/manager/saved_state.rs",
-        right: "            announced,\n        })",
-        wrong: "            announced: false,\n        })",
+        wrong: "announced: false,",
         finder: Finder::Simulation { seed: 1244 },
     },
     Mistake {
         what: "a file system that answers again is not scanned",
-        file: "src/watch/mod.rs",
-        right: "Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),",
         wrong: "Input::Remounted { .. } => {}",
         finder: Finder::Simulation { seed: 109 },
     },
     Mistake {
         what: "a program that was killed is not undone",
-        file: "src/handler/exec.rs",
-        right: "ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime",
         wrong: "ProgramEnd::TimedOut",
         finder: Finder::Simulation { seed: 169 },
     },
     Mistake {
         what: "a program that is owed is forgotten in a restart",
-        file: "src/manager/saved_state.rs",
-        right: "self.context.work.push_back(Work::Resume(handler, plugin));",
         wrong: "drop(Work::Resume(handler, plugin));",
         finder: Finder::Simulation { seed: 250 },
     },
     Mistake {
         what: "a `del` that was not started in time counts as run",
-        file: "src/handler/exec.rs",
-        right: "ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)",
-        wrong: "ProgramEnd::NotStarted(_))",
+        wrong: "is_del && matches!(end, ProgramEnd::NotStarted(_))",
         finder: Finder::Simulation { seed: 11441 },
     },
     Mistake {
         what: "a socket in the queue is started out of turn",
-        file: "src/manager/turn.rs",
-        right: "if !is_queued && has_descriptors",
-        wrong: "if has_descriptors",
+        wrong: "if has_descriptors && limiter.is_any_free(now) {",
         finder: Finder::Simulation { seed: 11121 },
     },
     Mistake {
         what: "a program is started although its plugin is not saved",
-        file: "src/manager/saved_state.rs",
-        right: "run.action == \"add\"",
-        wrong: "run.action != \"add\"",
+        wrong: "self.host.run(id).is_some_and(|run| run.action != \"add\")",
         finder: Finder::Simulation { seed: 28 },
     },
     Mistake {
         what: "a `del` that is yet to be started is not owed any more",
-        file: "src/handler/exec.rs",
-        right: "Phase::Running(detached.spawn_for(&job.plugin, action, program))",
-        wrong: "let id = detached.spawn_for(&job.plugin, action, program);
-        settle(job, context);
-        Phase::Running(id)",
+        wrong: "let id = detached.spawn_for(&job.plugin, action, program);\nsettle(job, context);\nPhase::Running(id)",
         finder: Finder::Simulation { seed: 25 },
     },
     Mistake {
         what: "a stream takes more content than its window allows",
-        file: "src/http2/stream.rs",
-        right: "self.receive.receive(cost).map_err(StreamError::Window)?;",
         wrong: "self.receive.receive(cost).unwrap_or_default();",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "a header block may have one frame too many",
-        file: "src/http2/block.rs",
-        right: "if self.continuations > config::MAX_CONTINUATIONS {",
         wrong: "if self.continuations > config::MAX_CONTINUATIONS + 1 {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "a header block may be longer than its limit",
-        file: "src/http2/block.rs",
-        right: "if size > config::MAX_HEADER_BLOCK {",
         wrong: "if size > 2 * config::MAX_HEADER_BLOCK {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "a header block may decode to anything",
-        file: "src/http2/fields.rs",
-        right: "self.size > config::MAX_DECODED_HEADERS",
         wrong: "self.size == usize::MAX",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "calls wait for streams that a GOAWAY has refused",
-        file: "src/grpc/client.rs",
-        right: "http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),",
         wrong: "http2::Event::GoAway { .. } => {}",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "an entry of the dynamic table is evicted too early",
-        file: "src/hpack/table.rs",
-        right: "while self.size > size {",
         wrong: "while self.size >= size {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "the response to HEAD has a body",
-        file: "src/api/response.rs",
-        right: "        if !is_head {",
-        wrong: "        if true {",
+        wrong: "if true {",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "a response that follows changes has a length",
-        file: "src/api/response.rs",
-        right: "head(Status::OK, ContentType::JSON, \"\")",
         wrong: "head(Status::OK, ContentType::JSON, \"Content-Length: 0\\r\\n\")",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "a value that begins with = is printed behind a blank",
-        file: "src/cli/config_file.rs",
-        right: "[b'=' | b'#', ..] => \" =\",",
         wrong: "[b'#', ..] => \" =\",",
         finder: Finder::FuzzTargets,
     },
     Mistake {
         what: "all problems of a configuration are listed",
-        file: "src/cli/command_line.rs",
-        right: "        if count > MAX_CONFIG_PROBLEMS {",
-        wrong: "        if count == usize::MAX {",
+        wrong: "if count == usize::MAX {",
         finder: Finder::FuzzTargets,
     },
 ];
