@@ -7,11 +7,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{self, PathBuf};
-use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 
+use super::values::{Read, invalid};
 use super::{Command, Help, VERSION};
 use crate::escape;
 
@@ -41,8 +40,6 @@ pub(super) struct Arguments {
     help: Help,
     /// The last option, as typed.
     option: String,
-    /// Its value, if it has one and that was read.
-    value: OsString,
 }
 
 /// One argument.
@@ -54,13 +51,6 @@ pub(super) enum Argument {
     Value(OsString),
 }
 
-impl UsageError {
-    /// Returns the problem without the command whose help explains more.
-    pub(super) fn into_problem(self) -> String {
-        self.problem
-    }
-}
-
 impl Arguments {
     /// Creates the arguments of the program itself.
     pub(super) fn new(parser: Parser, help: Help) -> Self {
@@ -69,22 +59,7 @@ impl Arguments {
             command: "",
             help,
             option: String::new(),
-            value: OsString::new(),
         }
-    }
-
-    /// Creates the arguments that a setting of a file or of the environment stands for. Its option
-    /// has been read; errors name it without dashes.
-    pub(super) fn of_setting(key: &str, value: Option<&OsStr>) -> Self {
-        let mut argument = OsString::from(format!("--{key}"));
-        if let Some(value) = value {
-            argument.push("=");
-            argument.push(value);
-        }
-        let mut created = Self::new(Parser::from_args([argument]), ["", ""]);
-        key.clone_into(&mut created.option);
-        let _ = created.parser.next();
-        created
     }
 
     /// Treats the remaining arguments as those of a command, whose help text lists its options.
@@ -109,83 +84,22 @@ impl Arguments {
         match known.find(|(short, long)| *short == option || *long == option) {
             Some((_, long)) => {
                 self.option = option;
-                self.value.clear();
                 Ok(Some(Argument::Option(long)))
             }
             None => Err(self.unknown_option(&option)),
         }
     }
 
-    /// Returns the last option, as typed.
-    pub(super) fn option(&self) -> &str {
-        &self.option
-    }
-
-    /// Returns the value of the last option that was read, or an empty one.
-    pub(super) fn last_value(&self) -> OsString {
-        self.value.clone()
-    }
-
-    /// Returns the value of the last option.
-    fn value(&mut self, expected: &str) -> Result<OsString, UsageError> {
-        let missing = format!("missing value for {}, expected {expected}", self.option);
-        let value = self.parser.value().map_err(|_| self.error(missing))?;
-        self.value.clone_from(&value);
-        Ok(value)
-    }
-
-    /// Returns the value of the last option, parsed by `parse`.
-    pub(super) fn parsed<T>(
+    /// Returns the value of the last option, as `read` reads it.
+    pub(super) fn value<T>(
         &mut self,
-        expected: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
+        read: impl FnOnce(&OsStr) -> Read<T>,
     ) -> Result<T, UsageError> {
-        let value = self.value(expected)?;
-        let parsed = value.to_str().and_then(parse);
-        parsed.ok_or_else(|| self.invalid(&value, expected))
-    }
-
-    /// Returns the value of the last option, which must be one of these words.
-    pub(super) fn choice<T: Copy>(&mut self, words: &[(&str, T)]) -> Result<T, UsageError> {
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        self.parsed(&any_of(&names), |value| {
-            let found = words.iter().find(|(name, _)| *name == value);
-            found.map(|(_, meaning)| *meaning)
-        })
-    }
-
-    /// Returns the value of the last option, which must be text.
-    pub(super) fn text(&mut self, expected: &str) -> Result<String, UsageError> {
-        self.parsed(expected, |text| Some(text.to_owned()))
-    }
-
-    /// Returns the value of the last option, as an absolute path.
-    pub(super) fn path(&mut self) -> Result<PathBuf, UsageError> {
-        let value = self.value("a path")?;
-        absolute(&value).ok_or_else(|| self.invalid(&value, "a path"))
-    }
-
-    /// Returns the value of the last option, as an absolute path unless it is `none`.
-    pub(super) fn path_or_none(&mut self) -> Result<PathBuf, UsageError> {
-        let expected = "a path, or none";
-        let value = self.value(expected)?;
-        if value == NONE {
-            return Ok(value.into());
-        }
-        absolute(&value).ok_or_else(|| self.invalid(&value, expected))
-    }
-
-    /// Returns the value of the last option, as a duration.
-    pub(super) fn duration(&mut self) -> Result<Duration, UsageError> {
-        self.parsed(DURATION, duration)
-    }
-
-    /// Returns the error about a value that the last option does not accept.
-    fn invalid(&self, value: &OsStr, expected: &str) -> UsageError {
-        let (value, option) = (escape::bytes(value.as_bytes()), &self.option);
-        self.error(format!(
-            "invalid value {value:?} for {option}, expected {expected}"
-        ))
+        let option = &self.option;
+        let Ok(value) = self.parser.value() else {
+            return Err(self.error(format!("missing value for {option}")));
+        };
+        read(&value).map_err(|expected| self.error(invalid(&value, option, &expected)))
     }
 
     /// Returns the error about an argument that is not one of those that are expected here.
@@ -244,14 +158,6 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
     })
 }
 
-/// Returns names as a sentence lists them: `a, b or c`.
-pub(super) fn any_of(names: &[&str]) -> String {
-    match names {
-        [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
-        names => names.concat(),
-    }
-}
-
 /// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an
 /// empty text if none is close.
 pub(super) fn did_you_mean(typed: &str, known: impl Iterator<Item = &'static str>) -> String {
@@ -282,47 +188,6 @@ fn distance(one: &str, other: &str) -> usize {
     }
     row.last().copied().unwrap_or_default()
 }
-
-/// Returns the absolute form of a path, which is valid in logs and for handlers in any directory,
-/// or `None` for the empty path.
-pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
-    path::absolute(path).ok()
-}
-
-/// Parses a duration: whole numbers with units, such as `500ms`, `30s`, `1m30s` or `1h`. The
-/// longest one is a year, so that sums with it stay within the range of a clock.
-pub(super) fn duration(words: &str) -> Option<Duration> {
-    let mut sum = 0_u64;
-    let mut rest = words;
-    loop {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let end = behind.find(|c: char| c.is_ascii_digit());
-        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
-        let millis = match unit {
-            "ms" => 1,
-            "s" => 1000,
-            "m" => 60 * 1000,
-            "h" => 60 * 60 * 1000,
-            _ => return None,
-        };
-        let millis = number.parse::<u64>().ok()?.checked_mul(millis)?;
-        (sum, rest) = (sum.checked_add(millis)?, behind);
-        if rest.is_empty() {
-            break;
-        }
-    }
-    let duration = Duration::from_millis(sum);
-    (duration <= LONGEST).then_some(duration)
-}
-
-/// The word for no file and no socket.
-pub(super) const NONE: &str = "none";
-
-/// The description of a duration.
-const DURATION: &str = "a duration such as 500ms, 30s, 5m or 1h";
-
-/// The longest duration that is accepted.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The number of characters of a name that have to be typed for the rest to be suggested.
 const BEGUN: usize = 4;
@@ -362,27 +227,6 @@ mod tests {
         ] {
             assert_eq!(distance(a, b), expected);
             assert_eq!(distance(b, a), expected);
-        }
-    }
-
-    #[test]
-    fn a_duration_is_whole_numbers_with_units() {
-        assert_eq!(duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(duration("0s"), Some(Duration::ZERO));
-        assert_eq!(duration("1h"), Some(Duration::from_secs(3600)));
-        assert_eq!(duration("1m30s"), Some(Duration::from_secs(90)));
-        for nonsense in [
-            "",
-            "30",
-            "s",
-            "-1s",
-            "1.5s",
-            "1m30",
-            "1m s",
-            "9999999h",
-            "99999999999999999999s",
-        ] {
-            assert_eq!(duration(nonsense), None, "{nonsense}");
         }
     }
 }

@@ -101,10 +101,10 @@ root-dir /a  # /etc/a.conf:1
 plugins-dir /b  # /etc/a.conf:2
 device-plugins-dir /a/device-plugins  # /etc/a.conf:3
 on-down deregister  # /etc/a.conf:4
-type X  # /etc/a.conf:5
 exec Y=/lib/hook  # /etc/a.conf:6
 verbose  # /etc/a.conf:8
 observe  # /etc/a.conf:9
+type Z  # environment
 state-file /s  # environment
 #map-path  # default
 unknown-types reject  # default

@@ -9,9 +9,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Command;
-use super::arguments::{Arguments, NONE, UsageError, absolute, did_you_mean};
+use super::arguments::{Arguments, UsageError, did_you_mean};
 use super::config_file::{self, Line};
 use super::settings::{Chosen, Setting, find, keys};
+use super::values::{NONE, absolute};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
 use crate::escape;
@@ -83,12 +84,16 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         let Some(setting) = find(&argument) else {
             return arguments.standard(&argument);
         };
-        (setting.read)(&mut chosen, arguments)?;
-        given.push(Given::new(
-            setting,
-            arguments.last_value(),
-            Origin::CommandLine,
-        ));
+        let mut value = OsString::new();
+        if setting.is_flag() {
+            let _ = (setting.read)(&mut chosen, &value); // No flag refuses anything.
+        } else {
+            arguments.value(|it| {
+                it.clone_into(&mut value);
+                (setting.read)(&mut chosen, it)
+            })?;
+        }
+        given.push(Given::new(setting, value, Origin::CommandLine));
     }
     let file = chosen.file;
     Ok(Command::Run(CommandLine { given, file }))
@@ -135,9 +140,7 @@ impl CommandLine {
             }
         }
         for setting in keys() {
-            let Some(name) = setting.variable() else {
-                continue;
-            };
+            let name = setting.variable();
             if let Some(value) = set(environment, &name) {
                 let read = setting.apply(&mut Chosen::default(), Some(&value));
                 problems.extend(read.err().map(|problem| format!("{name}: {problem}")));
@@ -177,7 +180,7 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     let mut chosen = Chosen::default();
     chosen.manager.api_socket = ApiSocket::Default;
     for Given { setting, value, .. } in given {
-        let value = (!setting.is_flag()).then_some(&**value);
+        let value = (!value.is_empty()).then_some(&**value);
         setting.apply(&mut chosen, value)?;
     }
     let verbosity = chosen.verbosity;
@@ -345,39 +348,42 @@ mod tests {
     }
 
     #[test]
-    fn an_option_has_a_variable_unless_programs_are_given_that_one() {
+    fn an_option_has_a_variable_and_the_socket_that_of_the_api() {
         let environment = [
             ("PLUGIND_STATE_FILE", "/a"),
             ("PLUGIND_API_SOCKET", "none"),
             ("PLUGIND_UNKNOWN_TYPES", "ignore"),
             ("PLUGIND_TYPE", "X"),
             ("PLUGIND_SOCKET", "/b"),
-            ("PLUGIND_OBSERVE", "1"),
+            ("PLUGIND_OBSERVE", "true"),
+            ("PLUGIND_DEVICE_PLUGINS", "no"),
         ];
-        let config = combine(b"", &environment, &[]).unwrap().config;
+        let file = b"device-plugins-dir /d\nobserve 0";
+        let config = combine(file, &environment, &[]).unwrap().config;
         assert_eq!(config.manager.state_file, Some("/a".into()));
         assert_eq!(config.manager.api_socket, ApiSocket::None);
-        assert_eq!(config.manager.mode, Mode::Register);
+        assert_eq!(config.manager.mode, Mode::Observe);
+        assert_eq!(config.manager.device_plugins_dir, None);
         assert_eq!(config.handlers.unknown_types, UnknownTypes::Ignore);
-        assert_eq!(config.handlers.types.len(), 3);
+        assert_eq!(config.handlers.types, ["X"]);
     }
 
     #[test]
     fn every_problem_is_named_with_its_place() {
-        let file = b"on-dwon keep\nstate-file\ntype\r\nobserve yes\nconfig /b\n--observe\n\
+        let file = b"on-dwon keep\nstate-file\ntype\r\nobserve maybe\nconfig /b\n--observe\n\
             exec X\nexec X=/a\nexec X=/b\nstate-file /a\nstate-file /b\nhelp\na\x00\nv\n\
             socket /a\nmemory-budget = 1\n\x1b = 1\nroot-dir =\n";
         let environment = [("PLUGIND_ON_DOWN", "x"), ("PLUGIND_RUN_DIR", "/r")];
         let problems = combine(file, &environment, &[]).unwrap_err();
         let expected = [
             "/etc/a.conf:1: unknown key on-dwon (did you mean on-down?)",
-            "/etc/a.conf:2: missing value for state-file, expected a path",
-            "/etc/a.conf:3: missing value for type, expected the name of a plugin type",
-            "/etc/a.conf:4: unexpected value \"yes\" for observe",
+            "/etc/a.conf:2: missing value for state-file",
+            "/etc/a.conf:3: missing value for type",
+            "/etc/a.conf:4: invalid value \"maybe\" for observe, expected 1, true, yes, 0, false or no",
             "/etc/a.conf:5: a configuration file cannot name another one",
             "/etc/a.conf:6: unknown key --observe (did you mean observe?)",
             "/etc/a.conf:7: invalid value \"X\" for exec, expected TYPE=PROGRAM",
-            "/etc/a.conf:9: exec names two programs for type \"X\"",
+            "/etc/a.conf:9: invalid value \"X=/b\" for exec, expected one program for each type",
             "/etc/a.conf:10: state-file is given a second time, first in line 2",
             "/etc/a.conf:11: state-file is given a second time, first in line 2",
             "/etc/a.conf:12: unknown key help",

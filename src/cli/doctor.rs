@@ -15,6 +15,7 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::ask::named_socket;
 use super::json::line;
 use super::options::{Format, TEXT};
+use super::values::{choice, path};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::escape;
@@ -38,12 +39,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.choice(TEXT)?,
-            Argument::Option("--run-dir") => examined.run_dir = Some(arguments.path()?),
-            Argument::Option("--socket") => examined.socket = Some(arguments.path()?),
-            Argument::Option("--plugins-dir") => examined.dirs.push(arguments.path()?),
+            Argument::Option("--output") => format = arguments.value(|it| choice(it, TEXT))?,
+            Argument::Option("--run-dir") => examined.run_dir = Some(arguments.value(path)?),
+            Argument::Option("--socket") => examined.socket = Some(arguments.value(path)?),
+            Argument::Option("--plugins-dir") => examined.dirs.push(arguments.value(path)?),
             Argument::Option("--root-dir") => {
-                examined.dirs.push(arguments.path()?.join(PLUGINS_DIR));
+                examined.dirs.push(arguments.value(path)?.join(PLUGINS_DIR));
             }
             other => return arguments.standard(&other),
         }

@@ -29,6 +29,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod testing;
+mod values;
 mod version;
 mod wait;
 mod watch;

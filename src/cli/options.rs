@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Command;
-use super::arguments::{Argument, Arguments, UsageError, absolute, any_of};
+use super::arguments::{Argument, Arguments, UsageError};
 use super::json::Keys;
+use super::values::{absolute, any_of, choice, duration, parsed, path};
 use crate::escape;
 use crate::manager::State;
 
@@ -165,20 +166,26 @@ pub(super) fn parse(
     };
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--socket") => options.socket = Some(arguments.path()?),
-            Argument::Option("--output") => options.format = arguments.choice(formats)?,
+            Argument::Option("--socket") => options.socket = Some(arguments.value(path)?),
+            Argument::Option("--output") => {
+                options.format = arguments.value(|it| choice(it, formats))?
+            }
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
-                options.state = Some(arguments.parsed(&any_of(&names), State::parse)?);
+                options.state =
+                    Some(arguments.value(|it| parsed(it, &any_of(&names), State::parse))?);
             }
             Argument::Option("--no-headers") => options.has_headers = false,
             Argument::Option("--watch") => options.follows = true,
             Argument::Option("--timeout") => {
-                options.timeout = arguments.duration()?;
-                options.patience = arguments.last_value().to_string_lossy().into_owned();
+                options.timeout = arguments.value(|it| {
+                    options.patience = it.to_string_lossy().into_owned();
+                    duration(it)
+                })?;
             }
             Argument::Option("--for") => {
-                options.condition = arguments.choice(&CONDITIONS.map(|name| (name, name)))?;
+                let conditions = CONDITIONS.map(|name| (name, name));
+                options.condition = arguments.value(|it| choice(it, &conditions))?;
             }
             Argument::Value(value) if options.target == Target::All && !expected.is_empty() => {
                 options.target = Target::parse(&value, expected)

@@ -11,10 +11,11 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::Command;
-use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::arguments::{Argument, Arguments, UsageError};
 use super::json::document;
 use super::options::{Format, TEXT};
 use super::settings::{Chosen, find};
+use super::values::{absolute, choice, duration};
 use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
 use crate::time;
@@ -25,12 +26,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.choice(TEXT)?,
-            Argument::Option("--timeout") => timeout = Some(arguments.duration()?),
+            Argument::Option("--output") => format = arguments.value(|it| choice(it, TEXT))?,
+            Argument::Option("--timeout") => timeout = Some(arguments.value(duration)?),
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
             other => match find(&other) {
                 // One that decides about plugins: the help text lists no other.
-                Some(setting) => (setting.read)(&mut chosen, arguments)?,
+                Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
                 None => return arguments.standard(&other),
             },
         }

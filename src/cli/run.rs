@@ -222,7 +222,7 @@ mod tests {
             assert!(error.contains("--exec"), "{bad:?}: {error}");
         }
         let twice = parse(&["--exec", "X=/a", "--exec", "X=/b"]);
-        assert!(twice.unwrap_err().contains("two programs for type \"X\""));
+        assert!(twice.unwrap_err().contains("one program for each type"));
     }
 
     #[test]
@@ -237,10 +237,7 @@ mod tests {
                 "invalid value \"x\" for --on-down, \
                  expected keep, deregister or deregister=DURATION such as deregister=30s",
             ),
-            (
-                &["--type"],
-                "missing value for --type, expected the name of a plugin type",
-            ),
+            (&["--type"], "missing value for --type"),
             (
                 &["--type="],
                 "invalid value \"\" for --type, expected the name of a plugin type",

@@ -7,13 +7,15 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use super::arguments::{Argument, Arguments, NONE, UsageError, absolute, duration};
+use super::arguments::Argument;
+use super::values::{
+    NONE, Read, absolute, choice, duration, invalid, name, parsed, path, path_or_none,
+};
 use crate::config::{
     ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
     DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_MEMORY_BUDGET, LogFormat, Mode, OnDown,
     PLUGINS_DIR, UnknownTypes,
 };
-use crate::escape;
 
 /// An option of `run`.
 #[derive(Debug)]
@@ -25,7 +27,7 @@ pub(super) struct Setting {
     value: &'static str,
     help: &'static str,
     /// Reads the value and applies it.
-    pub(super) read: fn(&mut Chosen, &mut Arguments) -> Result<(), UsageError>,
+    pub(super) read: fn(&mut Chosen, &OsStr) -> Read<()>,
     /// The values that are in force if none is given, if they are words.
     pub(super) default: &'static [&'static str],
     /// Whether it can be given several times.
@@ -64,7 +66,7 @@ const SETTINGS: &[Setting] = &[
                environment, such as PLUGIND_STATE_FILE for --state-file, and these over FILE; \
                plugind reload and SIGHUP read it again (default: /etc/plugind/plugind.conf if it \
                exists)",
-        read: |it, args| set(&mut it.file, args.path_or_none().map(Some)),
+        read: |it, value| set(&mut it.file, path_or_none(value).map(Some)),
         ..SETTING
     },
     Setting {
@@ -72,7 +74,7 @@ const SETTINGS: &[Setting] = &[
         value: "DIR",
         help: "watch DIR and its subdirectories for plugin sockets; DIR is created if it does not \
                exist; can be given several times (default: /var/lib/kubelet/plugins_registry)",
-        read: |it, args| push(&mut it.dirs, args.path()),
+        read: |it, value| push(&mut it.dirs, path(value)),
         default: &[DEFAULT_PLUGINS_DIR],
         is_list: true,
         ..SETTING
@@ -82,7 +84,7 @@ const SETTINGS: &[Setting] = &[
         value: "DIR",
         help: "watch DIR/plugins_registry, DIR being the --root-dir of kubelet; can be given \
                several times, also with --plugins-dir",
-        read: |it, args| push(&mut it.dirs, args.path().map(|root| root.join(PLUGINS_DIR))),
+        read: |it, value| push(&mut it.dirs, path(value).map(|root| root.join(PLUGINS_DIR))),
         is_list: true,
         ..SETTING
     },
@@ -92,7 +94,7 @@ const SETTINGS: &[Setting] = &[
         help: "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
                the sockets in DIR are removed at the start, so that plugins register again; not in \
                a dry run (default: they cannot)",
-        read: |it, args| set(&mut it.manager.device_plugins_dir, args.path().map(Some)),
+        read: |it, value| set(&mut it.manager.device_plugins_dir, path(value).map(Some)),
         restart: |one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir,
         ..SETTING
     },
@@ -117,9 +119,8 @@ const SETTINGS: &[Setting] = &[
         help: "connect to endpoints below FROM at paths below TO: a plugin reports its endpoint as \
                a path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
-        read: |it, args| {
-            args.parsed(FROM_TO, from_to)
-                .map(|(from, to)| it.manager.path_map.add(from, to))
+        read: |it, value| {
+            parsed(value, FROM_TO, from_to).map(|(from, to)| it.manager.path_map.add(from, to))
         },
         is_list: true,
         ..SETTING
@@ -129,7 +130,7 @@ const SETTINGS: &[Setting] = &[
         value: "NAME",
         help: "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        read: |it, args| push(&mut it.types, args.parsed(TYPE, not_empty)),
+        read: |it, value| push(&mut it.types, name(value, TYPE)),
         default: &DEFAULT_TYPES,
         is_list: true,
         ..SETTING
@@ -139,7 +140,7 @@ const SETTINGS: &[Setting] = &[
         value: "ACTION",
         help: "what to do with plugins of other types: reject and notify them as kubelet does, \
                accept them, or ignore them without a notification (default: reject)",
-        read: |it, args| set(&mut it.handlers.unknown_types, args.choice(UNKNOWN_TYPES)),
+        read: |it, value| set(&mut it.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
         default: &["reject"],
         ..SETTING
     },
@@ -151,7 +152,7 @@ const SETTINGS: &[Setting] = &[
                input; exit status 0 registers the plugin; one whose name, endpoint, socket or \
                versions are not plain words and absolute paths is refused; can be given several \
                times (default: none)",
-        read: |it, args| it.add_program(args),
+        read: |it, value| it.add_program(value),
         is_list: true,
         ..SETTING
     },
@@ -161,7 +162,7 @@ const SETTINGS: &[Setting] = &[
         help: "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered, or deregister[=DURATION] it once it has been down for that time \
                (default: keep; DURATION: 30s)",
-        read: |it, args| set(&mut it.manager.on_down, args.parsed(ON_DOWN, on_down)),
+        read: |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
         default: &["keep"],
         ..SETTING
     },
@@ -174,7 +175,7 @@ const SETTINGS: &[Setting] = &[
                deregistered; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        read: |it, args| set(&mut it.manager.memory_budget, args.parsed(SIZE, size)),
+        read: |it, value| set(&mut it.manager.memory_budget, parsed(value, SIZE, size)),
         default: &["16Mi"],
         ..SETTING
     },
@@ -183,7 +184,7 @@ const SETTINGS: &[Setting] = &[
         value: "FILE",
         help: "store the registered plugins in FILE, so that plugins that disappear while plugind \
                is not running are deregistered at its next start (default: no file)",
-        read: |it, args| set(&mut it.manager.state_file, args.path().map(Some)),
+        read: |it, value| set(&mut it.manager.state_file, path(value).map(Some)),
         restart: |one, other| one.manager.state_file != other.manager.state_file,
         ..SETTING
     },
@@ -195,7 +196,7 @@ const SETTINGS: &[Setting] = &[
                must belong to the user and be writable by no other (default: /run/plugind; for \
                users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
                /tmp/plugind-UID)",
-        read: |it, args| set(&mut it.manager.run_dir, args.path().map(Some)),
+        read: |it, value| set(&mut it.manager.run_dir, path(value).map(Some)),
         restart: |one, other| one.manager.run_dir != other.manager.run_dir,
         ..SETTING
     },
@@ -206,10 +207,10 @@ const SETTINGS: &[Setting] = &[
                behind by a killed plugind is replaced; the environment variable PLUGIND_API_SOCKET \
                is used without this option (default: plugind.sock in the run directory; with \
                --observe: none)",
-        read: |it, args| {
+        read: |it, value| {
             set(
                 &mut it.manager.api_socket,
-                args.path_or_none().map(api_socket),
+                path_or_none(value).map(api_socket),
             )
         },
         restart: |one, other| one.manager.api_socket != other.manager.api_socket,
@@ -219,12 +220,7 @@ const SETTINGS: &[Setting] = &[
         long: "socket-group",
         value: "GROUP",
         help: "let this group connect to that socket (default: the group of the process)",
-        read: |it, args| {
-            set(
-                &mut it.manager.socket_group,
-                args.parsed(GROUP, not_empty).map(Some),
-            )
-        },
+        read: |it, value| set(&mut it.manager.socket_group, name(value, GROUP).map(Some)),
         restart: |one, other| one.manager.socket_group != other.manager.socket_group,
         ..SETTING
     },
@@ -246,7 +242,7 @@ const SETTINGS: &[Setting] = &[
         help: "text; json: one object a line, with time, level, target and message; or journald: \
                the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
                names standard error, else text)",
-        read: |it, args| set(&mut it.log_format, args.choice(LOG_FORMATS).map(Some)),
+        read: |it, value| set(&mut it.log_format, choice(value, LOG_FORMATS).map(Some)),
         restart: |one, other| one.log_format != other.log_format,
         ..SETTING
     },
@@ -272,12 +268,11 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// Adds a plugin type with its program. A type can have only one.
-    fn add_program(&mut self, arguments: &mut Arguments) -> Result<(), UsageError> {
-        let new = arguments.parsed("TYPE=PROGRAM", exec)?;
+    fn add_program(&mut self, value: &OsStr) -> Read<()> {
+        let new = parsed(value, "TYPE=PROGRAM", exec)?;
         let programs = &mut self.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
-            let (option, kind) = (arguments.option(), escape::text(&new.kind));
-            return Err(arguments.error(format!("{option} names two programs for type {kind:?}")));
+            return Err("one program for each type".to_owned());
         }
         programs.push(new);
         Ok(())
@@ -308,13 +303,20 @@ impl Chosen {
 }
 
 impl Setting {
-    /// Applies a setting of a file or of the environment. Returns the problem with its value.
+    /// Applies a setting of a file or of the environment. Returns the problem with its value, which
+    /// a flag need not have.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
-        let mut arguments = Arguments::of_setting(self.long, value);
-        let read = (self.read)(chosen, &mut arguments);
-        // A value that a flag cannot have is left.
-        let read = read.and_then(|()| arguments.next());
-        read.map(drop).map_err(UsageError::into_problem)
+        let (option, is_flag) = (self.long, self.is_flag());
+        let Some(value) = value.or(is_flag.then_some("yes".as_ref())) else {
+            return Err(format!("missing value for {option}"));
+        };
+        let read = match value.to_str() {
+            _ if !is_flag => (self.read)(chosen, value),
+            Some("1" | "true" | "yes") => (self.read)(chosen, value),
+            Some("0" | "false" | "no") => Ok(()),
+            _ => Err("1, true, yes, 0, false or no".to_owned()),
+        };
+        read.map_err(|expected| invalid(value, option, &expected))
     }
 
     pub(super) fn is_flag(&self) -> bool {
@@ -330,18 +332,15 @@ impl Setting {
         }
     }
 
-    /// Returns the variable of the environment for the option, or `None` if it has none:
-    /// `PLUGIND_TYPE` and `PLUGIND_SOCKET` are about one plugin, in the environment of programs of
-    /// `--exec`.
-    pub(super) fn variable(&self) -> Option<String> {
+    /// Returns the variable of the environment for the option. `PLUGIND_SOCKET` is about one
+    /// plugin, in the environment of programs of `--exec`.
+    pub(super) fn variable(&self) -> String {
         let name = match self.long {
-            "type" => return None,
-            _ if self.is_flag() => return None,
             "socket" => "api-socket",
             other => other,
         };
         let name = name.replace('-', "_").to_ascii_uppercase();
-        Some(format!("PLUGIND_{name}"))
+        format!("PLUGIND_{name}")
     }
 
     /// Returns the lines of the help text.
@@ -392,7 +391,7 @@ fn on_down(words: &str) -> Option<OnDown> {
     match words.split_once('=') {
         None if words == "keep" => Some(OnDown::Keep),
         None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
-        Some(("deregister", grace)) => duration(grace).map(OnDown::Deregister),
+        Some(("deregister", grace)) => duration(grace.as_ref()).ok().map(OnDown::Deregister),
         _ => None,
     }
 }
@@ -423,10 +422,6 @@ fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
     from.starts_with('/').then(|| (from.into(), to))
 }
 
-fn not_empty(name: &str) -> Option<String> {
-    (!name.is_empty()).then(|| name.to_owned())
-}
-
 fn api_socket(path: PathBuf) -> ApiSocket {
     if path.as_os_str() == NONE {
         return ApiSocket::None;
@@ -435,13 +430,13 @@ fn api_socket(path: PathBuf) -> ApiSocket {
 }
 
 /// Sets an option to a value that was read.
-fn set<T>(option: &mut T, value: Result<T, UsageError>) -> Result<(), UsageError> {
+fn set<T>(option: &mut T, value: Read<T>) -> Read<()> {
     *option = value?;
     Ok(())
 }
 
 /// Adds a value that was read to the list of an option.
-fn push<T>(list: &mut Vec<T>, value: Result<T, UsageError>) -> Result<(), UsageError> {
+fn push<T>(list: &mut Vec<T>, value: Read<T>) -> Read<()> {
     list.push(value?);
     Ok(())
 }

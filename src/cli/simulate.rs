@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::Command;
-use super::arguments::{Argument, Arguments, UsageError, absolute};
+use super::arguments::{Argument, Arguments, UsageError};
+use super::values::{absolute, duration, parsed, path, text};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{Faults, PluginKind, Profile};
@@ -25,21 +26,22 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             return Err(arguments.unexpected(&argument));
         };
         match option {
-            "--type" => chosen.kind = Some(arguments.text("the name of a plugin type")?),
-            "--name" => chosen.name = Some(arguments.text("the name of a plugin")?),
-            "--versions" => chosen.versions = Some(arguments.text("versions, as in 1.0.0,1.1.0")?),
-            "--dir" => chosen.dir = Some(arguments.path()?),
+            "--type" => chosen.kind = Some(arguments.value(text)?),
+            "--name" => chosen.name = Some(arguments.value(text)?),
+            "--versions" => chosen.versions = Some(arguments.value(text)?),
+            "--dir" => chosen.dir = Some(arguments.value(path)?),
             "--endpoint" => {
                 // An empty path cannot become absolute: the service has no socket of its own then.
-                let path = absolute(arguments.text("a path")?.as_ref());
+                let path = absolute(arguments.value(text)?.as_ref());
                 chosen.endpoint = path.map(|path| path.to_string_lossy().into_owned());
             }
-            "--toggle-health" => chosen.toggle_health = Some(arguments.duration()?),
+            "--toggle-health" => chosen.toggle_health = Some(arguments.value(duration)?),
             "--fail-getinfo" => {
-                faults.fail_get_info = arguments.parsed("a number", |n| n.parse().ok())?;
+                faults.fail_get_info =
+                    arguments.value(|it| parsed(it, "a number", |n| n.parse().ok()))?;
             }
-            "--delay" => faults.delay = arguments.duration()?,
-            "--crash-after" => faults.crash_after = Some(arguments.duration()?),
+            "--delay" => faults.delay = arguments.value(duration)?,
+            "--crash-after" => faults.crash_after = Some(arguments.value(duration)?),
             "--legacy" => chosen.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,

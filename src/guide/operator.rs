@@ -260,11 +260,12 @@
 //! ```
 //!
 //! The command line has priority over the environment, and that over the file. The variable of an
-//! option with a value is `PLUGIND_` and its name, such as `PLUGIND_STATE_FILE`, with two
-//! exceptions: `--socket` has `PLUGIND_API_SOCKET`, and `--type` none, because `PLUGIND_SOCKET` and
-//! `PLUGIND_TYPE` are about one plugin in programs of `--exec`. An empty variable counts as unset,
-//! and one of an option that can be given several times has one value. What can be given several
-//! times replaces the whole list of a lower source; `plugins-dir` and `root-dir` are one list.
+//! option is `PLUGIND_` and its name, such as `PLUGIND_STATE_FILE`; `--socket` has
+//! `PLUGIND_API_SOCKET`, because `PLUGIND_SOCKET` is about one plugin in programs of `--exec`. An
+//! option without a value, such as `observe`, may have `1`, `true` or `yes`, and `0`, `false` or
+//! `no`. An empty variable counts as unset, and one of an option that can be given several times
+//! has one value. What can be given several times replaces the whole list of a lower source;
+//! `plugins-dir` and `root-dir` are one list.
 //!
 //! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
 //! the daemon's user, and no other may write it, because it names programs. All problems are

@@ -92,8 +92,7 @@ fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem() {
     let file = file.display();
     let expected = format!(
         "plugind: {file}:1: unknown key observ (did you mean observe?)\n\
-         plugind: {file}:2: missing value for on-down, \
-         expected keep, deregister or deregister=DURATION such as deregister=30s\n"
+         plugind: {file}:2: missing value for on-down\n"
     );
     for command in [
         &["run"][..],

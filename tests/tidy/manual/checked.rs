@@ -91,7 +91,7 @@ pub(crate) const MISTAKES: &str = "\
 plugin-dir /var/lib/kubelet/plugins_registry
 on-down remove
 memory-budget 512Ki
-observe yes
+observe maybe
 state-file
 ";
 

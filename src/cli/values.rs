@@ -1,0 +1,143 @@
+//! The values of options, wherever they come from.
+//!
+//! Pure. Each function reads a value, or returns what is expected in its place.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{self, PathBuf};
+use std::time::Duration;
+
+use crate::escape;
+
+/// A value, or what is expected in its place.
+pub(super) type Read<T> = Result<T, String>;
+
+/// Returns the problem with a value that an option does not accept.
+pub(super) fn invalid(value: &OsStr, option: &str, expected: &str) -> String {
+    let value = escape::bytes(value.as_bytes());
+    format!("invalid value {value:?} for {option}, expected {expected}")
+}
+
+/// Reads what `parse` makes of a text.
+pub(super) fn parsed<T>(
+    value: &OsStr,
+    expected: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Read<T> {
+    let parsed = value.to_str().and_then(parse);
+    parsed.ok_or_else(|| expected.to_owned())
+}
+
+/// Reads one of these words.
+pub(super) fn choice<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Read<T> {
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    parsed(value, &any_of(&names), |value| {
+        let found = words.iter().find(|(name, _)| *name == value);
+        found.map(|(_, meaning)| *meaning)
+    })
+}
+
+/// Reads any text.
+pub(super) fn text(value: &OsStr) -> Read<String> {
+    parsed(value, "text in UTF-8", |text| Some(text.to_owned()))
+}
+
+/// Reads a text that is not empty.
+pub(super) fn name(value: &OsStr, expected: &str) -> Read<String> {
+    let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    parsed(value, expected, not_empty)
+}
+
+/// Reads a path, which becomes absolute.
+pub(super) fn path(value: &OsStr) -> Read<PathBuf> {
+    absolute(value).ok_or_else(|| "a path".to_owned())
+}
+
+/// Reads a path, which becomes absolute unless it is `none`.
+pub(super) fn path_or_none(value: &OsStr) -> Read<PathBuf> {
+    if value == NONE {
+        return Ok(value.into());
+    }
+    absolute(value).ok_or_else(|| "a path, or none".to_owned())
+}
+
+/// Reads a duration.
+pub(super) fn duration(value: &OsStr) -> Read<Duration> {
+    parsed(value, "a duration such as 500ms, 30s, 5m or 1h", sum_of)
+}
+
+/// Returns names as a sentence lists them: `a, b or c`.
+pub(super) fn any_of(names: &[&str]) -> String {
+    match names {
+        [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
+        names => names.concat(),
+    }
+}
+
+/// Returns the absolute form of a path, which is valid in logs and for handlers in any directory,
+/// or `None` for the empty path.
+pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
+    path::absolute(path).ok()
+}
+
+/// Parses a duration: whole numbers with units, such as `500ms`, `30s`, `1m30s` or `1h`. The
+/// longest one is a year, so that sums with it stay within the range of a clock.
+fn sum_of(words: &str) -> Option<Duration> {
+    let mut sum = 0_u64;
+    let mut rest = words;
+    loop {
+        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let end = behind.find(|c: char| c.is_ascii_digit());
+        let (unit, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60 * 1000,
+            "h" => 60 * 60 * 1000,
+            _ => return None,
+        };
+        let millis = number.parse::<u64>().ok()?.checked_mul(millis)?;
+        (sum, rest) = (sum.checked_add(millis)?, behind);
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let duration = Duration::from_millis(sum);
+    (duration <= LONGEST).then_some(duration)
+}
+
+/// The word for no file and no socket.
+pub(super) const NONE: &str = "none";
+
+/// The longest duration that is accepted.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Read<Duration> {
+        duration(words.as_ref())
+    }
+
+    #[test]
+    fn a_duration_is_whole_numbers_with_units() {
+        assert_eq!(read("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(read("0s"), Ok(Duration::ZERO));
+        assert_eq!(read("1h"), Ok(Duration::from_secs(3600)));
+        assert_eq!(read("1m30s"), Ok(Duration::from_secs(90)));
+        for nonsense in [
+            "",
+            "30",
+            "s",
+            "-1s",
+            "1.5s",
+            "1m30",
+            "1m s",
+            "9999999h",
+            "99999999999999999999s",
+        ] {
+            assert!(read(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}
