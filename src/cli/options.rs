@@ -168,7 +168,7 @@ pub(super) fn parse(
         match argument {
             Argument::Option("--socket") => options.socket = Some(arguments.value(path)?),
             Argument::Option("--output") => {
-                options.format = arguments.value(|it| choice(it, formats))?
+                options.format = arguments.value(|it| choice(it, formats))?;
             }
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);

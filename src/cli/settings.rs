@@ -307,7 +307,7 @@ impl Setting {
     /// a flag need not have.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
         let (option, is_flag) = (self.long, self.is_flag());
-        let Some(value) = value.or(is_flag.then_some("yes".as_ref())) else {
+        let Some(value) = value.or_else(|| is_flag.then_some("yes".as_ref())) else {
             return Err(format!("missing value for {option}"));
         };
         let read = match value.to_str() {
