@@ -282,6 +282,15 @@ impl Manager {
         self.sockets().filter_map(Socket::registered)
     }
 
+    /// Returns the plugins that were restored and have not answered since, in unspecified order.
+    pub fn awaiting(&self) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.sockets().filter_map(|socket| {
+            let registered = socket.registered().filter(|it| it.is_restored());
+            let found = socket.desired().and_then(|it| it.restored.as_ref());
+            registered.map(|it| &it.plugin).or(found)
+        })
+    }
+
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to
     /// use.
     pub fn instances(&self, kind: &str, name: &str) -> impl Iterator<Item = &Arc<Plugin>> {

@@ -52,6 +52,9 @@ pub(crate) struct ByName {
     /// Whether everything is compared after the first scan.
     awaits_scan: bool,
     compare_at: Option<Time>,
+    /// Whether a plugin from before a restart may wait for its socket or its answer: once none
+    /// does, none will.
+    has_restored: bool,
     is_failing: bool,
 }
 
@@ -73,6 +76,7 @@ impl ByName {
             changed: BTreeSet::new(),
             set_at: Time::ZERO,
             compare_at: None,
+            has_restored: true,
             is_failing: false,
         })
     }
@@ -149,6 +153,7 @@ impl ByName {
             self.compare_at = None;
             self.compare(manager)?;
         }
+        self.has_restored = self.has_restored && manager.awaiting().next().is_some();
         for _ in 0..most {
             let Some((kind, name)) = self.changed.pop_first() else {
                 break;
@@ -188,7 +193,7 @@ impl ByName {
             return Ok(()); // The name is too long for a file name.
         };
         let path = self.dir.join(link);
-        let current = current(manager, kind, name);
+        let current = self.current(manager, kind, name);
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
         let target = target.filter(|target| target.is_absolute());
         let changed = self.change(&path, target.as_deref());
@@ -212,19 +217,34 @@ impl ByName {
             found => Some(found?),
         };
         let dir = path.parent().unwrap_or(path);
-        if found.as_deref() == target {
-            return Ok(());
+        match (found, target) {
+            (found, target) if found.as_deref() == target => Ok(()),
+            (_, None) => {
+                fs::remove_file(path)?;
+                let _ = fs::remove_dir(dir); // Fails if it holds other links.
+                Ok(())
+            }
+            (None, Some(target)) => symlink(target, path).or_else(|_| {
+                create_dir(dir)?;
+                symlink(target, path)
+            }),
+            (Some(_), Some(target)) => {
+                let new = self.dir.join(NEW);
+                let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
+                symlink(target, &new)?;
+                fs::rename(&new, path)
+            }
         }
-        let Some(target) = target else {
-            fs::remove_file(path)?;
-            let _ = fs::remove_dir(dir); // Fails if it holds other links.
-            return Ok(());
+    }
+
+    /// Returns the plugin to use for a name: the newest, or one that was registered before a
+    /// restart. That one stays registered until it has answered again or its socket has gone.
+    fn current<'a>(&self, manager: &'a Manager, kind: &str, name: &str) -> Option<&'a Arc<Plugin>> {
+        let restored = || {
+            let awaiting = self.has_restored.then(|| manager.awaiting());
+            awaiting?.find(|it| it.name == name && it.kind == kind)
         };
-        let new = self.dir.join(NEW);
-        let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
-        create_dir(dir)?;
-        symlink(target, &new)?;
-        fs::rename(&new, path)
+        manager.instances(kind, name).last().or_else(restored)
     }
 }
 
@@ -249,19 +269,6 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
         log::info!("another plugind maintains the links by name lock={lock}{holder}");
     }
     Ok(lock.map(|lock| (run_dir.join(DIR), lock)))
-}
-
-/// Returns the plugin to use for a name: the newest, or one that was registered before a restart.
-/// That one stays registered until it has answered again or its socket has gone.
-fn current<'a>(manager: &'a Manager, kind: &str, name: &str) -> Option<&'a Arc<Plugin>> {
-    let restored = || {
-        let waiting = manager.registered().map(|it| &it.plugin);
-        let found = manager.desired();
-        let found = found.filter_map(|(_, desired)| desired.restored.as_ref());
-        let mut restored = waiting.chain(found);
-        restored.find(|it| it.name == name && it.kind == kind)
-    };
-    manager.instances(kind, name).last().or_else(restored)
 }
 
 /// Returns the paths and names of the files in a directory, as far as it can be read.
