@@ -1,7 +1,7 @@
 //! Writing to standard error without ever waiting for its reader.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -26,7 +26,9 @@ enum Way {
     Reopened(File),
     /// A socket: send(2) has a flag for not waiting.
     Socket,
-    /// Another descriptor, such as a file: poll(2) reports when there is room for [`PIPE_BUF`]
+    /// A file or a device without a reader, such as `/dev/null`, which never waits for one.
+    Direct,
+    /// A terminal, or a pipe of another user: poll(2) reports when there is room for [`PIPE_BUF`]
     /// bytes.
     Polled,
 }
@@ -47,6 +49,7 @@ impl<F: AsFd> Sink<F> {
                     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                     send(self.fd.as_fd().as_raw_fd(), bytes, flags)
                 }
+                Way::Direct => write(&self.fd, bytes),
                 Way::Polled => self.write_polled(bytes),
             };
             if written != Err(Errno::EINTR) {
@@ -64,8 +67,8 @@ impl<F: AsFd> Sink<F> {
     }
 }
 
-/// Returns the way to write to a descriptor. A descriptor of another kind, or a pipe that cannot be
-/// opened again (no `/proc`, another user's pipe), is polled.
+/// Returns the way to write to a descriptor. A terminal, or a pipe that cannot be opened again (no
+/// `/proc`, another user's pipe), is polled.
 fn way(fd: &impl AsFd) -> Way {
     let Ok(stat) = fstat(fd) else {
         return Way::Polled;
@@ -73,7 +76,8 @@ fn way(fd: &impl AsFd) -> Way {
     match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
         SFlag::S_IFIFO => reopen(fd).map_or(Way::Polled, Way::Reopened),
         SFlag::S_IFSOCK => Way::Socket,
-        _ => Way::Polled,
+        _ if fd.as_fd().is_terminal() => Way::Polled,
+        _ => Way::Direct,
     }
 }
 
