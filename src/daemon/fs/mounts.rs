@@ -7,7 +7,7 @@
 //! read from is polled directly whenever the table is used, so the table is never older than the
 //! last mount.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
 
 use crate::config;
 use crate::daemon::source::Source;
@@ -32,6 +34,8 @@ pub(crate) struct Mounts {
     mapped: Vec<PathBuf>,
     /// `None` until it is read, and without `/proc`.
     table: RefCell<Option<Table>>,
+    /// The directory that paths were last opened below.
+    start: RefCell<Option<(PathBuf, File)>>,
     /// The registry of the loop; `None` if no mounts are to be known.
     registry: Option<Registry>,
     /// The file that wakes the loop; `None` after a change, and without `/proc`.
@@ -45,6 +49,8 @@ pub(crate) struct Mounts {
 #[derive(Debug)]
 pub(crate) struct Table {
     by_id: BTreeMap<u32, Mount>,
+    /// Whether all file systems answer.
+    pub(crate) all_answer: bool,
     /// The file that the table was read from.
     file: File,
 }
@@ -160,6 +166,23 @@ impl Mounts {
         Ok(table)
     }
 
+    /// Opens a directory, once for many paths below it that are opened in one turn.
+    pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
+        if self.start.borrow().as_ref().is_none_or(|(it, _)| it != dir) {
+            let opened = open_dir(dir)?;
+            *self.start.borrow_mut() = Some((dir.to_owned(), opened));
+        }
+        let start = Ref::filter_map(self.start.borrow(), |it| it.as_ref().map(|(_, file)| file));
+        Ok(start.expect("it is open"))
+    }
+
+    /// Closes the directory that paths were last opened below: at the end of a turn, because an
+    /// open directory keeps its mount busy, and when the directory itself is opened, because
+    /// another one may have taken its place.
+    pub(crate) fn close_start(&self) {
+        self.start.take();
+    }
+
     /// Returns the type of the file system of a directory below a root, if that file system does
     /// not report all changes to inotify. An unknown file system is assumed to report them.
     pub(crate) fn unreported(&self, dir: &Path) -> Option<String> {
@@ -183,6 +206,12 @@ impl Mounts {
     }
 }
 
+/// Opens a directory with `O_PATH`.
+pub(crate) fn open_dir(dir: &Path) -> Result<File, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    openat(AT_FDCWD, dir, flags, Mode::empty()).map(File::from)
+}
+
 /// Returns a path with its symbolic links resolved, or as it is if that fails.
 fn real(dir: &Path) -> PathBuf {
     fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
@@ -204,7 +233,12 @@ impl Table {
             }
             by_id.insert(mount.id, mount);
         }
-        Ok(Self { by_id, file })
+        let all_answer = !by_id.values().any(|mount| mount.may_hang);
+        Ok(Self {
+            by_id,
+            all_answer,
+            file,
+        })
     }
 
     /// Returns whether the kernel reports a change since the table was read. A failed poll counts
@@ -212,11 +246,6 @@ impl Table {
     fn is_outdated(&self) -> bool {
         let mut polled = [PollFd::new(self.file.as_fd(), PollFlags::POLLPRI)];
         poll(&mut polled, PollTimeout::ZERO) != Ok(0)
-    }
-
-    /// Returns whether all file systems answer.
-    pub(crate) fn all_answer(&self) -> bool {
-        !self.by_id.values().any(|mount| mount.may_hang)
     }
 
     /// Returns the type of a file system above `path`, or at it, that may not answer.
@@ -363,7 +392,7 @@ mod tests {
         ] {
             assert_eq!(table.hanging_above(Path::new(path)), expected, "{path}");
         }
-        assert!(!table.all_answer());
+        assert!(!table.all_answer);
     }
 
     #[test]
@@ -374,7 +403,7 @@ mod tests {
         let uncovered = table(&[], &[automount]);
         let above = uncovered.hanging_above(Path::new("/data/a.sock"));
         assert_eq!(above, Some("autofs"));
-        assert!(table(&[], &[automount, covering, binfmt]).all_answer());
+        assert!(table(&[], &[automount, covering, binfmt]).all_answer);
     }
 
     #[test]

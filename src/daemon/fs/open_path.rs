@@ -15,10 +15,10 @@ use std::io;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{Mode, SFlag};
 
-use super::mounts::{Mounts, Table};
+use super::mounts::{Mounts, Table, open_dir};
 use super::stat::Stat;
 
 /// The reason why a file is not opened.
@@ -39,13 +39,14 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
     let above = Path::new(if path.is_absolute() { "/" } else { "." });
     let below = path.strip_prefix("/").unwrap_or(path);
     let (start, rest) = mounts.named_part(path).unwrap_or((above, below));
-    let start = File::from(openat(AT_FDCWD, start, PATH, Mode::empty())?);
     if rest.as_os_str().is_empty() {
-        return Ok(start);
+        mounts.close_start();
+        return Ok(open_dir(start)?);
     }
+    let start = &*mounts.open_start(start)?;
     let table = mounts.table()?;
-    let Some(table) = table.as_ref().filter(|table| !table.all_answer()) else {
-        return match resolve(&start, rest, flags, ResolveFlag::empty()) {
+    let Some(table) = table.as_ref().filter(|table| !table.all_answer) else {
+        return match resolve(start, rest, flags, ResolveFlag::empty()) {
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())
             }
@@ -53,9 +54,9 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
         };
     };
     check(table.hanging_above(path))?;
-    match resolve(&start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
-        Err(Errno::EXDEV) => resolve_across(&start, rest, flags, table),
-        Err(Errno::ENOSYS | Errno::EPERM) => open_each(&start, rest, flags, table),
+    match resolve(start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
+        Err(Errno::EXDEV) => resolve_across(start, rest, flags, table),
+        Err(Errno::ENOSYS | Errno::EPERM) => open_each(start, rest, flags, table),
         found => Ok(found?),
     }
 }
