@@ -79,11 +79,8 @@ impl Client {
         deadline: Time,
         now: Time,
     ) -> CallId {
-        let call = |id| {
-            let (shape, deadline) = (Shape::Unary, Some(deadline));
-            ClientCall::new(id, shape, path, message, max_reply, deadline, now)
-        };
-        self.call(call, now)
+        let deadline = Some(deadline);
+        self.call(Shape::Unary, path, message, max_reply, deadline, now)
     }
 
     /// Starts a server-streaming call: sends one message, and accepts any number of messages of at
@@ -100,18 +97,23 @@ impl Client {
         deadline: Option<Time>,
         now: Time,
     ) -> CallId {
-        let call = |id| {
-            let shape = Shape::ServerStreaming;
-            ClientCall::new(id, shape, path, message, max_message, deadline, now)
-        };
-        self.call(call, now)
+        let shape = Shape::ServerStreaming;
+        self.call(shape, path, message, max_message, deadline, now)
     }
 
     /// Starts a call, if that is possible.
-    fn call(&mut self, call: impl FnOnce(CallId) -> ClientCall, now: Time) -> CallId {
+    fn call(
+        &mut self,
+        shape: Shape,
+        path: &str,
+        message: &[u8],
+        max_message: usize,
+        deadline: Option<Time>,
+        now: Time,
+    ) -> CallId {
         let id = self.next;
         self.next = id.next();
-        let call = call(id);
+        let call = ClientCall::new(id, shape, path, message, max_message, deadline, now);
         if self.calls.len() >= config::MAX_CALLS {
             self.emit_end(&call, Err(CallError::TooManyCalls));
         } else if call.deadline.is_some_and(|deadline| deadline <= now) {
@@ -139,7 +141,7 @@ impl Client {
     /// Ends a call with [`CallError::Cancelled`]; does nothing if the call has ended.
     pub fn cancel(&mut self, call: CallId, now: Time) {
         if let Some(index) = self.calls.iter().position(|other| other.id == call) {
-            self.finish(index, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
+            self.finish(index, Err(CallError::Cancelled), false, now);
         }
     }
 
@@ -149,13 +151,16 @@ impl Client {
         self.start_deadlines(now);
         self.send(now);
         self.keep_budget(now);
-        (!self.events.is_empty()).then(|| self.events.remove(0))
+        if self.events.is_empty() {
+            return None;
+        }
+        Some(self.events.remove(0))
     }
 
     /// Cancels all calls and sends GOAWAY; no more calls can be made.
     pub fn close(&mut self, now: Time) {
         while !self.calls.is_empty() {
-            self.finish(0, Err(CallError::Cancelled), ErrorCode::CANCEL, now);
+            self.finish(0, Err(CallError::Cancelled), false, now);
         }
         self.http2.shutdown(now);
     }
@@ -173,18 +178,6 @@ impl Client {
     /// Returns the server's HTTP/2 settings, or `None` before its first SETTINGS frame.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.http2.peer_settings()
-    }
-
-    /// Returns the index of a call whose deadline has passed.
-    fn late(&self, now: Time) -> Option<usize> {
-        let is_late = |call: &ClientCall| self.due(call).is_some_and(|due| due <= now);
-        self.calls.iter().position(is_late)
-    }
-
-    /// Returns a call's deadline, or `None` if it has none or if it has not started. In the latter
-    /// case, the deadline for the server's SETTINGS applies.
-    fn due(&self, call: &ClientCall) -> Option<Time> {
-        call.deadline.filter(|_| !self.awaits_settings)
     }
 
     /// Starts the deadlines of the calls once the server's SETTINGS are received.
@@ -208,33 +201,16 @@ impl Client {
         else {
             return false;
         };
-        let unread = &self.http2.content()[taken..];
-        let mut rest = unread;
-        let call = find(&mut self.calls, stream);
-        let Some((message, cut)) = call.map(|call| {
-            let message = call.receive_message(&mut rest);
-            (
-                message.map(|it| it.map(|message| (call.id, message))),
-                call.cut(),
-            )
-        }) else {
+        let Some(index) = self.position(stream) else {
             return true;
         };
+        let unread = &self.http2.content()[taken..];
+        let mut rest = unread;
+        let received = self.calls[index].receive_message(&mut rest);
         let (read, is_read) = (unread.len() - rest.len(), rest.is_empty());
         // Also for an incomplete message: one that is larger than the window would never be
         // completed.
         self.http2.consume(stream, read, now);
-        match message {
-            Ok(message) => {
-                if let Some((call, message)) = message {
-                    self.events.push(Event::Message { call, message });
-                }
-                if is_read && end_stream {
-                    self.settle(stream, Some(Err(cut)), true, now);
-                }
-            }
-            Err(error) => self.settle(stream, Some(Err(error)), end_stream, now),
-        }
         if !is_read {
             let taken = taken + read;
             self.unread = Some(UnreadData {
@@ -242,6 +218,19 @@ impl Client {
                 taken,
                 end_stream,
             });
+        }
+        let call = &self.calls[index];
+        match received {
+            Ok(message) => {
+                if let Some(message) = message {
+                    let call = call.id;
+                    self.events.push(Event::Message { call, message });
+                }
+                if is_read && end_stream {
+                    self.finish(index, Err(self.calls[index].cut()), true, now);
+                }
+            }
+            Err(error) => self.finish(index, Err(error), end_stream, now),
         }
         true
     }
@@ -251,18 +240,12 @@ impl Client {
         let Some(event) = self.http2.poll_event(now) else {
             return false;
         };
-        let fields = self.http2.fields();
         match event {
             http2::Event::Response {
                 stream,
                 status,
                 end_stream,
-            } => {
-                let call = find(&mut self.calls, stream);
-                let outcome =
-                    call.and_then(|call| call.receive_headers(status, fields, end_stream));
-                self.settle(stream, outcome, end_stream, now);
-            }
+            } => self.receive_headers(stream, status, end_stream, now),
             http2::Event::Data { stream, end_stream } => {
                 self.unread = Some(UnreadData {
                     stream,
@@ -271,23 +254,20 @@ impl Client {
                 });
             }
             http2::Event::Trailers { stream } => {
-                let call = find(&mut self.calls, stream);
-                let outcome = call.map(|call| call.receive_trailers(fields));
-                self.settle(stream, outcome, true, now);
-            }
-            http2::Event::Reset {
-                stream,
-                code: ErrorCode::REFUSED_STREAM,
-            } => {
                 if let Some(index) = self.position(stream) {
-                    self.refuse(index, now);
+                    let outcome = self.calls[index].receive_trailers(self.http2.fields());
+                    self.finish(index, outcome, true, now);
                 }
             }
             http2::Event::Reset { stream, code } => {
-                self.settle(stream, Some(Err(CallError::Reset(code))), true, now);
+                if let Some(index) = self.position(stream) {
+                    self.reset(index, code, now);
+                }
             }
             http2::Event::Failed { stream, error } => {
-                self.settle(stream, Some(Err(CallError::Stream(error))), true, now);
+                if let Some(index) = self.position(stream) {
+                    self.finish(index, Err(CallError::Stream(error)), true, now);
+                }
             }
             // Only servers get requests.
             http2::Event::Request { .. } => {}
@@ -298,16 +278,24 @@ impl Client {
         true
     }
 
-    /// Ends the call on `stream`, if there is an outcome. If `complete`, the server has ended its
-    /// side and does not need the rest of the request, so the stream is reset without an error.
-    fn settle(&mut self, stream: StreamId, outcome: Option<Outcome>, complete: bool, now: Time) {
-        if let (Some(index), Some(outcome)) = (self.position(stream), outcome) {
-            let code = if complete {
-                ErrorCode::NO_ERROR
-            } else {
-                ErrorCode::CANCEL
-            };
-            self.finish(index, outcome, code, now);
+    /// Processes the headers of a response.
+    fn receive_headers(&mut self, stream: StreamId, status: u16, end_stream: bool, now: Time) {
+        let Some(index) = self.position(stream) else {
+            return;
+        };
+        let fields = self.http2.fields();
+        let outcome = self.calls[index].receive_headers(status, fields, end_stream);
+        if let Some(outcome) = outcome {
+            self.finish(index, outcome, end_stream, now);
+        }
+    }
+
+    /// Ends a call whose stream the server has reset, or retries it if the server refused it.
+    fn reset(&mut self, index: usize, code: ErrorCode, now: Time) {
+        if code == ErrorCode::REFUSED_STREAM {
+            self.refuse(index, now);
+        } else {
+            self.finish(index, Err(CallError::Reset(code)), true, now);
         }
     }
 
@@ -325,7 +313,7 @@ impl Client {
         self.first_unsent = self.first_unsent.min(index);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
-            self.finish(index, Err(error), ErrorCode::CANCEL, now);
+            self.finish(index, Err(error), false, now);
         }
     }
 
@@ -343,7 +331,7 @@ impl Client {
             let written = call.stream.is_some_and(|id| self.http2.was_written(id));
             let error = error.clone();
             let lost = CallError::Connection { error, written };
-            self.finish(0, Err(lost), ErrorCode::CANCEL, now);
+            self.finish(0, Err(lost), false, now);
         }
     }
 
@@ -354,7 +342,7 @@ impl Client {
         };
         if reserved.resize(self.mem_used()).is_err() {
             while !self.calls.is_empty() {
-                self.finish(0, Err(CallError::OverBudget), ErrorCode::CANCEL, now);
+                self.finish(0, Err(CallError::OverBudget), false, now);
             }
         }
         self.reserved = Some(reserved);
@@ -366,7 +354,7 @@ impl Client {
         while index < self.calls.len() && (self.http2.has_room() || self.is_closed()) {
             let call = &mut self.calls[index];
             if let Err(error) = call.send(&mut self.http2, now) {
-                self.finish(index, Err(error), ErrorCode::CANCEL, now);
+                self.finish(index, Err(error), false, now);
                 continue;
             }
             index += 1;
@@ -376,13 +364,19 @@ impl Client {
         }
     }
 
-    /// Ends a call; if its stream is still open, resets it with `code`.
-    fn finish(&mut self, index: usize, outcome: Outcome, code: ErrorCode, now: Time) {
+    /// Ends a call; if its stream is still open, resets it. If the response is `complete`, the
+    /// server does not need the rest of the request, so the stream ends without an error.
+    fn finish(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
         let call = self.calls.remove(index);
         if index < self.first_unsent {
             self.first_unsent -= 1;
         }
         if let Some(stream) = call.stream {
+            let code = if complete {
+                ErrorCode::NO_ERROR
+            } else {
+                ErrorCode::CANCEL
+            };
             self.http2.reset(stream, code, now);
         }
         self.emit_end(&call, outcome);
@@ -426,15 +420,25 @@ impl Endpoint for Client {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().filter_map(|call| self.due(call));
-        deadlines.chain(self.http2.poll_timeout()).min()
+        let connection = self.http2.poll_timeout();
+        // Until the server's SETTINGS are received, only the deadline for these applies.
+        if self.awaits_settings {
+            return connection;
+        }
+        let deadlines = self.calls.iter().filter_map(|call| call.deadline);
+        deadlines.chain(connection).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.http2.handle_timeout(now);
-        while let Some(index) = self.late(now) {
-            let error = CallError::DeadlineExceeded;
-            self.finish(index, Err(error), ErrorCode::CANCEL, now);
+        let mut index = 0;
+        while !self.awaits_settings && index < self.calls.len() {
+            match self.calls[index].deadline {
+                Some(deadline) if deadline <= now => {
+                    self.finish(index, Err(CallError::DeadlineExceeded), false, now);
+                }
+                _ => index += 1,
+            }
         }
     }
 
@@ -442,9 +446,4 @@ impl Endpoint for Client {
         let calls: usize = self.calls.iter().map(ClientCall::mem_used).sum();
         self.http2.mem_used() + calls + spilled(&self.calls) + spilled(&self.events)
     }
-}
-
-/// Returns the call on a stream.
-fn find(calls: &mut SmallVec<[ClientCall; 1]>, stream: StreamId) -> Option<&mut ClientCall> {
-    calls.iter_mut().find(|call| call.stream == Some(stream))
 }

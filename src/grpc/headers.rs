@@ -38,8 +38,10 @@ pub(super) fn check_answer(status: u16, fields: &Fields) -> Result<(), NotGrpc> 
 /// Returns whether a content type is gRPC: "application/grpc" alone, with a "+" and the encoding of
 /// the messages, or with parameters.
 pub(super) fn is_grpc(content_type: &[u8]) -> bool {
-    let rest = content_type.strip_prefix(CONTENT_TYPE);
-    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    matches!(
+        content_type.strip_prefix(CONTENT_TYPE),
+        Some([] | [b'+' | b';', ..])
+    )
 }
 
 /// The content type of gRPC requests and responses.

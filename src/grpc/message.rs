@@ -138,10 +138,10 @@ fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
         _ => return Err(CallError::Protocol(ProtocolError::UnknownFlag(flag))),
     }
     let announced = u32::from_be_bytes([l1, l2, l3, l4]);
-    usize::try_from(announced)
-        .ok()
-        .filter(|&length| length <= limit)
-        .ok_or(CallError::TooLarge { announced, limit })
+    match usize::try_from(announced) {
+        Ok(length) if length <= limit => Ok(length),
+        _ => Err(CallError::TooLarge { announced, limit }),
+    }
 }
 
 #[cfg(test)]

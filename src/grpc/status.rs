@@ -60,16 +60,13 @@ impl Code {
     ///
     /// A value that is invalid or above 16 is `Unknown`.
     pub fn parse(value: &[u8]) -> Self {
-        let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let number = value.iter().fold(0_usize, |number, digit| {
-            number
-                .saturating_mul(10)
-                .saturating_add(usize::from(digit.wrapping_sub(b'0')))
-        });
-        match CODES.get(number) {
-            Some(&(code, _)) if digits => code,
-            _ => Self::Unknown,
-        }
+        let number = match value {
+            [b'0', rest @ ..] if !rest.is_empty() => return Self::parse(rest),
+            [digit @ b'0'..=b'9'] => digit - b'0',
+            [b'1', digit @ b'0'..=b'6'] => 10 + digit - b'0',
+            _ => return Self::Unknown,
+        };
+        CODES[usize::from(number)].0
     }
 
     /// Parses the code in the last fields of a response; returns `None` without a `grpc-status`.
@@ -161,21 +158,13 @@ impl Status {
     /// "Percent-Encoded → 1*(Percent-Byte-Unencoded / Percent-Byte-Encoded);
     /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
     pub(super) fn encode_message(&self) -> Vec<u8> {
+        let kept = self.message.len().min(config::MAX_STATUS_MESSAGE);
         let mut encoded = Vec::new();
-        for &octet in self
-            .message
-            .as_bytes()
-            .iter()
-            .take(config::MAX_STATUS_MESSAGE)
-        {
-            if matches!(octet, b' '..=b'~') && octet != b'%' {
+        for &octet in &self.message.as_bytes()[..kept] {
+            if matches!(octet, b' '..=b'$' | b'&'..=b'~') {
                 encoded.push(octet);
             } else {
-                encoded.extend([
-                    b'%',
-                    HEX[usize::from(octet >> 4)],
-                    HEX[usize::from(octet & 15)],
-                ]);
+                encoded.extend(format!("%{octet:02X}").bytes());
             }
         }
         encoded
@@ -227,7 +216,9 @@ fn decode_message(encoded: &[u8]) -> String {
             break;
         }
         match (first, tail) {
-            (b'%', [high, low, after @ ..]) if is_hex(*high) && is_hex(*low) => {
+            (b'%', [high, low, after @ ..])
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
                 bytes.push((hex(*high) << 4) | hex(*low));
                 rest = after;
             }
@@ -240,11 +231,6 @@ fn decode_message(encoded: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns whether the octet is a hexadecimal digit.
-fn is_hex(octet: u8) -> bool {
-    octet.is_ascii_hexdigit()
-}
-
 /// Returns the value of a hexadecimal digit.
 fn hex(digit: u8) -> u8 {
     match digit {
@@ -253,9 +239,6 @@ fn hex(digit: u8) -> u8 {
         _ => digit - b'A' + 10,
     }
 }
-
-/// The hexadecimal digits.
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The name of the field with the details of a status.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";

@@ -20,7 +20,8 @@ use super::{integer, table};
 pub struct Encoded {
     octets: [u8; CAPACITY],
     length: usize,
-    list_size: usize,
+    /// The size of the fields, as counted by [`Encoder::list_size`](super::Encoder::list_size).
+    pub(super) list_size: usize,
 }
 
 impl Encoded {
@@ -44,12 +45,6 @@ impl Encoded {
     /// Returns the encoded fields.
     pub(super) fn octets(&self) -> &[u8] {
         &self.octets[..self.length]
-    }
-
-    /// Returns the size of the fields, as counted by
-    /// [`Encoder::list_size`](super::Encoder::list_size).
-    pub(super) fn list_size(&self) -> usize {
-        self.list_size
     }
 
     const fn field(&mut self, name: &[u8], value: &[u8]) {

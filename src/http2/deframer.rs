@@ -28,7 +28,7 @@ impl Deframer {
     /// frame.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
-        if self.end == self.octets.len() && !self.has_frame() {
+        if self.end == self.octets.len() && self.complete() == Ok(None) {
             let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
             self.octets.reserve_exact(size - self.octets.len());
             self.octets.resize(size, 0);
@@ -42,24 +42,15 @@ impl Deframer {
     }
 
     /// Releases the frame that was taken last, and takes the next one if it is complete.
-    ///
-    /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
-    /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
     pub(super) fn next(&mut self) -> Result<Option<Head>, Violation> {
         self.start = self.next;
-        let Some(head) = self.head() else {
-            return Ok(None);
-        };
-        if head.length > INITIAL_MAX_FRAME_SIZE {
-            return Err(Violation::FrameTooLarge(head.length));
+        let head = self.complete()?;
+        if let Some(head) = head {
+            self.next += HEAD + head.length as usize;
+            #[cfg(test)]
+            work::count(HEAD + head.length as usize);
         }
-        if !self.has_payload(head) {
-            return Ok(None);
-        }
-        self.next += HEAD + head.length as usize;
-        #[cfg(test)]
-        work::count(HEAD + head.length as usize);
-        Ok(Some(head))
+        Ok(head)
     }
 
     /// Returns the payload of the frame that was taken last.
@@ -99,20 +90,21 @@ impl Deframer {
         }
     }
 
-    /// Returns the head of the next frame, if it is complete.
-    fn head(&self) -> Option<Head> {
-        self.waiting().first_chunk().copied().map(Head::parse)
-    }
-
-    /// Returns whether the next frame is complete, or too large to be accepted.
-    fn has_frame(&self) -> bool {
-        let head = self.head();
-        head.is_some_and(|head| head.length > INITIAL_MAX_FRAME_SIZE || self.has_payload(head))
-    }
-
-    /// Returns whether the payload after the next frame's head is complete.
-    fn has_payload(&self, head: Head) -> bool {
-        self.waiting().len() - HEAD >= head.length as usize
+    /// Returns the head of the next frame, if the frame is complete.
+    ///
+    /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
+    /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
+    fn complete(&self) -> Result<Option<Head>, Violation> {
+        let waiting = self.waiting();
+        let Some(head) = waiting.first_chunk() else {
+            return Ok(None);
+        };
+        let head = Head::parse(*head);
+        if head.length > INITIAL_MAX_FRAME_SIZE {
+            return Err(Violation::FrameTooLarge(head.length));
+        }
+        let is_complete = waiting.len() - HEAD >= head.length as usize;
+        Ok(is_complete.then_some(head))
     }
 }
 

@@ -111,7 +111,9 @@ impl Section {
         } else {
             self.regular_field(name, value)
         };
-        self.malformed = self.malformed.or_else(|| checked.err());
+        if self.malformed.is_none() {
+            self.malformed = checked.err();
+        }
         fields.push(name, value);
     }
 

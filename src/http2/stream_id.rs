@@ -13,9 +13,10 @@ impl StreamId {
 
     /// Returns the identifier with this number, or `None` if it is 0 or has more than 31 bits.
     pub(crate) fn new(number: u32) -> Option<Self> {
-        NonZeroU32::new(number)
-            .filter(|number| number.get() <= LAST)
-            .map(Self)
+        match NonZeroU32::new(number) {
+            Some(number) if number.get() <= LAST => Some(Self(number)),
+            _ => None,
+        }
     }
 
     /// Returns the number.

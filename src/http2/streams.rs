@@ -146,9 +146,9 @@ impl Streams {
 
     /// Removes a stream if both sides have ended it.
     pub(super) fn remove_if_closed(&mut self, id: StreamId) {
-        let stream = self.get(id);
-        if stream.is_some_and(|stream| !stream.can_send && !stream.can_receive) {
-            self.end(id, true);
+        match self.get(id) {
+            Some(stream) if !stream.can_send && !stream.can_receive => self.end(id, true),
+            _ => {}
         }
     }
 

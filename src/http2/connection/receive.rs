@@ -219,8 +219,10 @@ impl Connection {
 
     /// Returns the peer's window for a stream that is opened now.
     pub(super) fn initial_window(&self) -> u32 {
-        let peer = self.peer.as_ref();
-        peer.map_or(INITIAL_WINDOW, |peer| peer.initial_window_size)
+        match &self.peer {
+            Some(peer) => peer.initial_window_size,
+            None => INITIAL_WINDOW,
+        }
     }
 
     /// Processes PRIORITY, which is ignored.

@@ -116,8 +116,10 @@ impl Connection {
     ///
     /// RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
     pub(crate) fn may_open(&self) -> bool {
-        let peer = self.peer.as_ref();
-        let limit = peer.and_then(|peer| peer.max_concurrent_streams);
+        let limit = match &self.peer {
+            Some(peer) => peer.max_concurrent_streams,
+            None => None,
+        };
         !is_above(self.streams.count() + 1, limit) && self.has_room()
     }
 
@@ -176,8 +178,10 @@ impl Connection {
         write: &mut dyn FnMut(&mut Encoder<'_>),
         end_stream: bool,
     ) -> bool {
-        let peer = self.peer.as_ref();
-        let max_list = peer.and_then(|peer| peer.max_header_list_size);
+        let max_list = match &self.peer {
+            Some(peer) => peer.max_header_list_size,
+            None => None,
+        };
         let mut fits = true;
         self.outbox.push(|out| {
             let begin = out.len();
@@ -330,5 +334,9 @@ fn end_flag(end_stream: bool) -> u8 {
 
 /// Returns whether a number is above the peer's limit, if it has one.
 fn is_above(number: usize, limit: Option<u32>) -> bool {
-    limit.is_some_and(|limit| u32::try_from(number).map_or(true, |number| number > limit))
+    match (limit, u32::try_from(number)) {
+        (None, _) => false,
+        (Some(limit), Ok(number)) => number > limit,
+        (Some(_), Err(_)) => true,
+    }
 }
