@@ -135,8 +135,8 @@
 //!   registered over a restart. Given up: handlers that are dropped when they panic, where panics
 //!   unwind, which the binary's do not.
 //! - **What kubelet does not call is not called.** Given up: a CSI driver's GetPluginInfo and
-//!   NodeGetCapabilities, whose replies were only shown; and a connection to the endpoint in a dry
-//!   run, which `plugind probe` makes.
+//!   NodeGetCapabilities, whose replies were only shown (`simulate` does not serve them either);
+//!   and a connection to the endpoint in a dry run, which `plugind probe` makes.
 //! - **`plugind probe` is a dry run with one socket**: the same plugin manager, whose events are
 //!   the steps, so the two cannot disagree. Given up: a ladder of calls of its own, with the mode
 //!   of the file, the process, the SETTINGS and the reply of a plugin that would be refused; and

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_methods_of_the_endpoints_have_the_paths_of_plugins() {
         let paths = [
-            (identity::GET_PLUGIN_INFO, "/csi.v1.Identity/GetPluginInfo"),
+            (identity::PROBE, "/csi.v1.Identity/Probe"),
             (node::NODE_GET_INFO, "/csi.v1.Node/NodeGetInfo"),
             (
                 device_plugin::LIST_AND_WATCH,

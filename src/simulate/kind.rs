@@ -70,10 +70,8 @@ impl PluginKind {
             Self::Csi => &[
                 registration::GET_INFO,
                 registration::NOTIFY_REGISTRATION_STATUS,
-                identity::GET_PLUGIN_INFO,
                 identity::PROBE,
                 node::NODE_GET_INFO,
-                node::NODE_GET_CAPABILITIES,
             ],
             Self::Device => &[
                 registration::GET_INFO,

@@ -193,7 +193,7 @@ impl Plugin {
             registration.forget(conn);
         }
         self.connections.retain(|(name, _)| *name != conn);
-        self.calls.retain(|call| !call.is_on(conn));
+        self.calls.retain(|call| call.conn != conn);
     }
 
     /// Breaks or repairs a device.
@@ -233,7 +233,7 @@ impl Plugin {
             .as_ref()
             .and_then(Registration::poll_timeout);
         let own = [toggle, self.crash_at, registration].into_iter().flatten();
-        let calls = self.calls.iter().filter_map(Call::due);
+        let calls = self.calls.iter().filter_map(|call| call.due);
         let connections = self.connections.iter();
         let servers = connections.filter_map(|(_, server)| server.poll_timeout());
         own.chain(calls).chain(servers).min()
@@ -301,7 +301,7 @@ impl Plugin {
 
     /// Removes a call that its caller has ended.
     fn ended(&mut self, conn: ConnectionId, stream: StreamId) {
-        let is_it = |call: &Call| call.is_on(conn) && call.stream == stream;
+        let is_it = |call: &Call| call.conn == conn && call.stream == stream;
         if let Some(at) = self.calls.iter().position(is_it) {
             let event = self.calls.remove(at).end_event();
             self.report(event);

@@ -10,11 +10,7 @@ use super::event::Event;
 use super::kind::NODE_WATCH_RESOURCES_V1;
 use super::profile::Profile;
 use crate::grpc::{Code, Status};
-use crate::proto::csi_v1::node_service_capability::{Rpc, Type, rpc};
-use crate::proto::csi_v1::{
-    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeGetInfoResponse, NodeServiceCapability,
-    ProbeResponse, Segment, Topology, identity, node,
-};
+use crate::proto::csi_v1::{NodeGetInfoResponse, ProbeResponse, Segment, Topology, identity, node};
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::{
@@ -65,7 +61,7 @@ impl Service {
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
                 (Event::StreamOpened, Answer::List(Listing::Health))
             }
-            _ => (Event::Called(method), self.serve(method, request)),
+            _ => (Event::Called(method), Self::serve(method, request)),
         }
     }
 
@@ -103,25 +99,16 @@ impl Service {
     }
 
     /// Answers a method of the plugin's own service.
-    fn serve(&self, method: &'static str, request: &[u8]) -> Answer {
+    fn serve(method: &'static str, request: &[u8]) -> Answer {
         let reply = match method {
-            identity::GET_PLUGIN_INFO => self.plugin_info().encode_to_vec(),
             identity::PROBE => ProbeResponse { ready: Some(true) }.encode_to_vec(),
             node::NODE_GET_INFO => node_info().encode_to_vec(),
-            node::NODE_GET_CAPABILITIES => capabilities().encode_to_vec(),
             device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
             device_plugin::ALLOCATE => return allocate(request),
             // It prefers no devices, and has nothing to do before a container starts.
             _ => Vec::new(),
         };
         Answer::Reply(reply)
-    }
-
-    fn plugin_info(&self) -> GetPluginInfoResponse {
-        GetPluginInfoResponse {
-            name: self.info.name.clone(),
-            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
     }
 }
 
@@ -139,32 +126,16 @@ fn node_info() -> NodeGetInfoResponse {
     }
 }
 
-/// Returns the one capability that nearly every driver has.
-fn capabilities() -> NodeGetCapabilitiesResponse {
-    let stage = Rpc {
-        r#type: rpc::Type::StageUnstageVolume.into(),
-    };
-    let capability = NodeServiceCapability {
-        r#type: Some(Type::Rpc(stage)),
-    };
-    NodeGetCapabilitiesResponse {
-        capabilities: vec![capability],
-    }
-}
-
 /// Returns an empty response for each container: the devices need no preparation.
 fn allocate(request: &[u8]) -> Answer {
     let Ok(request) = AllocateRequest::decode(request) else {
         return undecodable();
     };
     let containers = request.container_requests.len();
-    let container_responses = vec![ContainerAllocateResponse {}; containers];
-    Answer::Reply(
-        AllocateResponse {
-            container_responses,
-        }
-        .encode_to_vec(),
-    )
+    let response = AllocateResponse {
+        container_responses: vec![ContainerAllocateResponse {}; containers],
+    };
+    Answer::Reply(response.encode_to_vec())
 }
 
 /// Returns an answer without a message.
