@@ -76,6 +76,10 @@ pub struct HandlerConfig {
     pub unknown_types: UnknownTypes,
     /// The programs that do the work for plugins of a type.
     pub exec: Vec<Exec>,
+    /// How often registered CSI drivers are asked for the node's information again: the period by
+    /// name, with `*` for those that are not named (kubelet:
+    /// `nodeAllocatableUpdatePeriodSeconds` of a `CSIDriver`).
+    pub csi_node_info: Vec<(String, Duration)>,
 }
 
 /// The format of log lines.
@@ -234,6 +238,7 @@ impl Default for HandlerConfig {
             types: DEFAULT_TYPES.map(str::to_owned).to_vec(),
             unknown_types: UnknownTypes::default(),
             exec: Vec::new(),
+            csi_node_info: Vec::new(),
         }
     }
 }

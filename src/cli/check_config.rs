@@ -108,6 +108,7 @@ type Z  # environment
 state-file /s  # environment
 #map-path  # default
 unknown-types reject  # default
+#csi-node-info  # default
 memory-budget 16Mi  # default
 #run-dir  # default
 #socket  # default

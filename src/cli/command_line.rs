@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn a_file_has_the_options_of_the_command_line() {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
-            map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\non-down=deregister=1s\n\
+            map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\ncsi-node-info=*=10s\non-down=deregister=1s\n\
             memory-budget 1Mi\nstate-file /g\nrun-dir /h\nsocket none\nsocket-group i\nverbose\n\
             verbose\nlog-format=json\n";
         let line = [
@@ -271,6 +271,7 @@ mod tests {
             "--type=Y",
             "--unknown-types=accept",
             "--exec=X=/f",
+            "--csi-node-info=*=10s",
             "--on-down=deregister=1s",
             "--memory-budget=1Mi",
             "--state-file=/g",

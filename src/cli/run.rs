@@ -233,6 +233,11 @@ mod tests {
                 "invalid value \"keep\" for --unknown-types, expected reject, accept or ignore",
             ),
             (
+                &["--csi-node-info", "a=9s"],
+                "invalid value \"a=9s\" for --csi-node-info, \
+                 expected DRIVER=PERIOD of at least 10s, such as *=60s",
+            ),
+            (
                 &["--on-down", "x"],
                 "invalid value \"x\" for --on-down, \
                  expected keep, deregister or deregister=DURATION such as deregister=30s",

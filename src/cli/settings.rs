@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::arguments::Argument;
 use super::values::{
@@ -13,8 +14,8 @@ use super::values::{
 };
 use crate::config::{
     ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
-    DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_MEMORY_BUDGET, LogFormat, Mode, OnDown,
-    PLUGINS_DIR, UnknownTypes,
+    DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET,
+    LogFormat, Mode, OnDown, PLUGINS_DIR, UnknownTypes,
 };
 
 /// An option of `run`.
@@ -153,6 +154,19 @@ const SETTINGS: &[Setting] = &[
                versions are not plain words and absolute paths is refused; can be given several \
                times (default: none)",
         read: |it, value| it.add_program(value),
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "csi-node-info",
+        value: "DRIVER=PERIOD",
+        help: "call NodeGetInfo on the registered CSI driver again and again, and report a new \
+               volume limit or topology; DRIVER is a name, or * for all others; PERIOD is at least \
+               10s; can be given several times (default: once, when the driver is registered)",
+        read: |it, value| {
+            let periods = &mut it.handlers.csi_node_info;
+            push(periods, parsed(value, NODE_INFO, node_info))
+        },
         is_list: true,
         ..SETTING
     },
@@ -396,6 +410,14 @@ fn on_down(words: &str) -> Option<OnDown> {
     }
 }
 
+/// Parses the name of a CSI driver, and a period.
+fn node_info(words: &str) -> Option<(String, Duration)> {
+    let (driver, period) = words.split_once('=')?;
+    let period = duration(period.as_ref()).ok();
+    let period = period.filter(|it| *it >= LEAST_CSI_NODE_INFO)?;
+    (!driver.is_empty()).then(|| (driver.to_owned(), period))
+}
+
 /// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
 fn size(words: &str) -> Option<usize> {
     let (number, unit) = match words.strip_suffix("Mi") {
@@ -450,6 +472,8 @@ const GROUP: &str = "a group";
 const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
 
 const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
+
+const NODE_INFO: &str = "DRIVER=PERIOD of at least 10s, such as *=60s";
 
 const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
     ("reject", UnknownTypes::Reject),

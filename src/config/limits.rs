@@ -308,6 +308,10 @@ pub const READY_RETRY: Backoff = Backoff {
 /// The time limit for a CSI driver's `NodeGetInfo` (kubelet: 2 min).
 pub const CSI_NODE_INFO_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// The shortest period in which a registered CSI driver is asked for the node's information again
+/// (kubelet: the same, 10 s).
+pub const LEAST_CSI_NODE_INFO: Duration = Duration::from_secs(10);
+
 /// The largest reply of a CSI driver about the node (octets): many times the known ones, because
 /// all of it is kept (kubelet: 4 MiB, the default of its gRPC library).
 pub const MAX_CSI_REPLY: usize = 16 * 1024;

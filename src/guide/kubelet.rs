@@ -154,7 +154,8 @@
 //! - **R24** A CSI driver whose name is registered with an equal or higher version is refused.
 //!   Test: `csi4_a_driver_whose_name_is_taken_needs_a_higher_version`.
 //! - **R25** Registering a CSI driver calls NodeGetInfo, whose node id must not be empty. It is the
-//!   only call to the endpoint.
+//!   only call to the endpoint, and is repeated if `--csi-node-info` says so (kubelet: if the
+//!   `CSIDriver` object does).
 //!   Tests: `a_driver_needs_a_node_id`, `a_driver_is_registered_with_all_that_it_says_of_the_node`.
 //! - **R26** One of a device plugin's versions is `v1beta1`.
 //!   Test: `the_one_version_must_be_among_those_that_are_listed`.

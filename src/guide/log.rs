@@ -243,6 +243,8 @@
 //!
 //! - `received node information {driver}` (info, NodeInfoReceived): The CSI driver has answered
 //!   NodeGetInfo.
+//! - `node information has changed {driver}` (info, NodeInfoChanged): The CSI driver was asked
+//!   again (`--csi-node-info`), and its volume limit or the topology is another one.
 //! - `selected the DRA service to call service={service}` (info, ServiceSelected): The version of
 //!   the interface that is used with this DRA driver.
 //! - `connected` (info, Connected): The DRA driver can be called.

@@ -281,6 +281,7 @@
 //! |---|---|
 //! | `plugins-dir`, `root-dir` | plugins of a directory that is taken out are deregistered |
 //! | `type`, `unknown-types`, `exec` | see below |
+//! | `csi-node-info` | CSI drivers are registered again |
 //! | `map-path` | what failed is tried again; links by name follow; connections stay |
 //! | `on-down` | also for plugins that are down already, counted from when they went down |
 //! | `memory-budget` | from now on; what is held already stays |

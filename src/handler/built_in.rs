@@ -4,6 +4,7 @@
 //! Pure.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::csi::{self, CsiHandler};
 use super::device::{self, DeviceHandler};
@@ -30,7 +31,7 @@ pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inven
     let after = HandlerConfig {
         types: types.to_vec(),
         unknown_types: unknown,
-        exec: Vec::new(),
+        ..NO_HANDLERS
     };
     change(&mut table, &mut inventory, &NO_HANDLERS, &after);
     (table, inventory)
@@ -41,6 +42,7 @@ pub(crate) const NO_HANDLERS: HandlerConfig = HandlerConfig {
     types: Vec::new(),
     unknown_types: UnknownTypes::Reject,
     exec: Vec::new(),
+    csi_node_info: Vec::new(),
 };
 
 /// Changes a table from one configuration to another. What is the same in both is left alone: a
@@ -72,8 +74,8 @@ pub(crate) fn change(
             Some(Target::Program(program)) => {
                 table.add([kind], ExecHandler::new(program));
             }
-            Some(Target::Csi) => {
-                let csi = CsiHandler::default();
+            Some(Target::Csi(periods)) => {
+                let csi = CsiHandler::new(periods);
                 inventory.csi_drivers = csi.drivers();
                 table.add([kind], csi);
             }
@@ -116,7 +118,8 @@ fn add_generic(table: &mut HandlerTable, inventory: &mut Inventory) -> HandlerId
 /// What handles the plugins of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
-    Csi,
+    /// With the periods of NodeGetInfo.
+    Csi(&'a [(String, Duration)]),
     Device,
     Dra,
     /// The handler that only lists them.
@@ -133,7 +136,7 @@ fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
     }
     let is_accepted = config.types.iter().any(|it| it == kind);
     is_accepted.then_some(match kind {
-        csi::TYPE => Target::Csi,
+        csi::TYPE => Target::Csi(&config.csi_node_info),
         device::TYPE => Target::Device,
         dra::TYPE => Target::Dra,
         _ => Target::Others,
@@ -163,6 +166,7 @@ mod tests {
             types: types.iter().map(|&kind| kind.to_owned()).collect(),
             unknown_types: unknown,
             exec: exec.collect(),
+            ..NO_HANDLERS
         }
     }
 

@@ -447,6 +447,7 @@ fn an_embedder_has_the_handlers_that_the_daemon_has() {
             kind: "Kettle".to_owned(),
             program: "/bin/true".into(),
         }],
+        ..HandlerConfig::default()
     };
     let (handlers, inventory) = handlers(&config).unwrap();
     let dir = tempfile::tempdir().unwrap();

@@ -10,11 +10,15 @@
 //!                |
 //!                +--------- anything else -> refused
 //! ```
+//!
+//! If the user wants that, a registered driver is asked again and again: the volume limit and the
+//! topology may change.
 
 mod driver;
 mod version;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message as _;
 
@@ -27,6 +31,7 @@ use super::{
     Ticket, reply, wording,
 };
 use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use crate::escape;
 use crate::proto::csi_v1::{NodeGetInfoRequest, node};
 
 /// The handler for plugins of type [`TYPE`].
@@ -35,6 +40,8 @@ pub struct CsiHandler {
     drivers: Store<Driver>,
     /// The registrations without an answer: at most one for each operation that runs.
     registrations: Vec<Registration>,
+    /// How often the node's information is asked for again, by name of a driver, or `*`.
+    periods: Vec<(String, Duration)>,
 }
 
 /// A registration that waits for the reply to `NodeGetInfo`.
@@ -46,6 +53,15 @@ struct Registration {
 }
 
 impl CsiHandler {
+    /// Creates a handler that asks registered drivers for the node's information in these periods,
+    /// by name, with `*` for drivers that are not named.
+    pub fn new(periods: &[(String, Duration)]) -> Self {
+        Self {
+            periods: periods.to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the registered drivers, which stay readable after the handler has been given away.
     pub fn drivers(&self) -> Store<Driver> {
         self.drivers.clone()
@@ -79,6 +95,42 @@ impl CsiHandler {
         Err(format!(
             "kubernetes.io/csi: {function} for CSI driver {name:?} failed. {why}"
         ))
+    }
+
+    /// Sets the timer after which a registered driver is asked again, if it is to be.
+    fn ask_later(&self, plugin: &Plugin, context: &mut Context<'_>) {
+        let of = |name: &str| self.periods.iter().rfind(|(driver, _)| driver == name);
+        if let Some((_, period)) = of(&plugin.name).or_else(|| of("*")) {
+            context.set_timer(*period);
+        }
+    }
+
+    /// Applies the reply of a registered driver that was asked again.
+    fn node_replied_again(
+        &mut self,
+        plugin: &Arc<Plugin>,
+        result: Result<Vec<u8>, CallFailure>,
+        context: &mut Context<'_>,
+    ) {
+        let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
+        let updated = self.drivers.with(plugin, |known| {
+            let new = Driver::new(plugin, known.version.clone(), node?)?;
+            let is_changed = new != *known;
+            *known = new;
+            Ok::<_, Reason>(is_changed.then(|| known.to_string()))
+        });
+        match updated {
+            Some(Ok(Some(driver))) => {
+                let message = format!("node information has changed {driver}");
+                context.emit(plugin, EventType::Normal, "NodeInfoChanged", message);
+            }
+            Some(Err(why)) => {
+                let why = escape::text(why.as_str());
+                log::debug!("{plugin}: node information was not received again: {why}");
+            }
+            Some(Ok(None)) | None => {}
+        }
+        self.ask_later(plugin, context);
     }
 
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
@@ -129,13 +181,7 @@ impl PluginHandler for CsiHandler {
             Ok(version) => version,
             Err(why) => return Answer::no(why),
         };
-        context.call(Call {
-            endpoint: plugin.endpoint.clone(),
-            method: node::NODE_GET_INFO,
-            request: NodeGetInfoRequest {}.encode_to_vec(),
-            timeout: CSI_NODE_INFO_TIMEOUT,
-            wait_for_ready: true,
-        });
+        ask_node(plugin, context);
         self.registrations.push(Registration {
             plugin: plugin.clone(),
             ticket: context.ticket(),
@@ -153,6 +199,10 @@ impl PluginHandler for CsiHandler {
         Answer::YES
     }
 
+    fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.ask_later(plugin, context);
+    }
+
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
         self.drivers.promote(plugin);
     }
@@ -161,19 +211,37 @@ impl PluginHandler for CsiHandler {
         let Some(plugin) = context.plugin() else {
             return;
         };
-        let Event::Called { result, .. } = event else {
-            return; // Other effects are never asked for.
+        let result = match event {
+            Event::Called { result, .. } => result,
+            Event::TimerFired { .. } => {
+                ask_node(plugin, context);
+                return;
+            }
+            _ => return, // Other effects are never asked for.
         };
         let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {
             let registration = self.registrations.swap_remove(place);
             self.node_replied(registration, result, context);
+        } else {
+            self.node_replied_again(plugin, result, context);
         }
     }
 
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.registrations.retain(|it| it.ticket != Some(ticket));
     }
+}
+
+/// Calls NodeGetInfo.
+fn ask_node(plugin: &Plugin, context: &mut Context<'_>) {
+    context.call(Call {
+        endpoint: plugin.endpoint.clone(),
+        method: node::NODE_GET_INFO,
+        request: NodeGetInfoRequest {}.encode_to_vec(),
+        timeout: CSI_NODE_INFO_TIMEOUT,
+        wait_for_ready: true,
+    });
 }
 
 /// The type of CSI drivers.

@@ -4,11 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
+use plugind::handler::HandlerTable;
+use plugind::handler::csi::CsiHandler;
+use plugind::manager::Manager;
 use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use prost::Message as _;
 
 use crate::handlers::node::{Node, seconds};
 use crate::script::{Answer, Script};
+use crate::world::World;
 
 const REG: &str = "/r/disk-reg.sock";
 const CSI: &str = "/p/disk.sock";
@@ -362,4 +366,57 @@ fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
     assert_eq!(node_id(&node).as_deref(), Some("new"));
     node.world.vanish("/r/new-reg.sock");
     assert_eq!(node_id(&node).as_deref(), Some("old"));
+}
+
+/// Returns a reply with this volume limit.
+fn limited(max_volumes_per_node: i64) -> Answer {
+    let info = NodeGetInfoResponse {
+        node_id: "node-1".into(),
+        max_volumes_per_node,
+        ..NodeGetInfoResponse::default()
+    };
+    Answer::Octets(info.encode_to_vec())
+}
+
+#[test]
+fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
+    let periods = [("*", 3600), ("disk.example", 60)];
+    let periods = periods.map(|(driver, period)| (driver.to_owned(), seconds(period)));
+    let csi = CsiHandler::new(&periods);
+    let drivers = csi.drivers();
+    let limit = || drivers.get("disk.example").and_then(|it| it.max_volumes);
+    let mut table = HandlerTable::new();
+    table.add(["CSIPlugin"], csi);
+    let mut world = World::with(Manager::new(table));
+    let serving = |answer| Script::serving([(node::NODE_GET_INFO, answer)]);
+    world.create(CSI, serving(limited(16)));
+    world.appear(REG, registrar(&["1.0.0"]));
+    world.advance(seconds(59));
+    assert_eq!((limit(), world.plugin(CSI).called.len()), (Some(16), 1));
+    world.events.clear();
+    world.advance(seconds(1));
+    assert_eq!(world.plugin(CSI).called.len(), 2);
+    assert!(world.events.is_empty(), "nothing has changed");
+    world.listen(CSI, serving(limited(8)));
+    world.advance(seconds(60));
+    let events: Vec<_> = world.events.iter().map(ToString::to_string).collect();
+    let changed = "node information has changed node_id=\"node-1\" max_volumes=8";
+    assert!(
+        events.len() == 1 && events[0].ends_with(changed),
+        "{events:?}"
+    );
+    // A failure changes nothing, and is followed by the next call.
+    for (answer, expected) in [
+        (Answer::Status(14, "no"), Some(8)),
+        (Answer::Octets(Vec::new()), Some(8)),
+        (limited(4), Some(4)),
+    ] {
+        world.listen(CSI, serving(answer));
+        world.advance(seconds(60));
+        assert_eq!(limit(), expected);
+    }
+    world.vanish(REG);
+    let called = world.plugin(CSI).called.len();
+    world.advance(seconds(600));
+    assert_eq!((limit(), world.plugin(CSI).called.len()), (None, called));
 }
