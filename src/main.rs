@@ -22,9 +22,9 @@ fn main() -> ExitCode {
             Err(problems) => complain_all(&problems),
         },
         Ok(Command::Probe(options, format)) => ended(probe::run(&options, format)),
-        Ok(Command::Doctor(options)) => ended(doctor::run(&options)),
+        Ok(Command::Doctor(examined, format)) => ended(doctor::run(&examined, format)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
-        Ok(Command::Ask(options)) => match ask::run(&options) {
+        Ok(Command::Ask(options)) => match ask(&options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => complain(&failure, failure.exit_code().into()),
         },

@@ -1,14 +1,12 @@
 //! `plugind retry`, `forget`, `rescan`, `reload` and `log`: requests to do something now.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::Duration;
 
 use serde_json::Value;
 
-use super::ask::Context;
 use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::options::{DEFAULT, Options, Target};
+use super::options::{Context, DEFAULT, Options, Target};
 use super::table::Table;
 
 /// Sends the request, and shows what the daemon did.
@@ -16,9 +14,6 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
-    if matches!(context.options.verb, "rescan" | "reload") {
-        request.timeout = RESCAN_TIMEOUT;
-    }
     let mut done: Value = context.client.json(&request)?;
     if done["filter"] == "" {
         done["filter"] = DEFAULT.into();
@@ -41,9 +36,6 @@ fn path(options: &Options) -> String {
     };
     format!("/v1/{}{query}", options.verb)
 }
-
-/// The time that reading directories may take: they may be large, and on slow file systems.
-const RESCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const RETRY_HELP: &str = "\
 Reset the backoff of a plugin or socket, or of all, in a running plugind, and

@@ -22,6 +22,9 @@ use crate::handler::DialError;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: PathBuf,
+    /// The time for a response to begin and, if it does not follow changes, to continue. One to a
+    /// change may take six times as long: directories may be large, and on slow file systems.
+    pub(super) timeout: Duration,
 }
 
 /// A request.
@@ -30,8 +33,6 @@ pub(super) struct Request<'a> {
     pub(super) changes: bool,
     /// The path and the query.
     pub(super) target: &'a str,
-    /// The time for the response to begin and, if it does not follow changes, to continue.
-    pub(super) timeout: Duration,
     /// Whether the response continues with changes.
     pub(super) follows: bool,
     /// The moment at which waiting ends in any case.
@@ -59,7 +60,6 @@ impl<'a> Request<'a> {
         Self {
             changes: false,
             target,
-            timeout: RESPONSE_TIMEOUT,
             follows: false,
             until: Deadline::NEVER,
         }
@@ -91,7 +91,7 @@ impl Client {
         let mut response = Response {
             connection,
             status: 0,
-            timeout: Some(request.timeout),
+            timeout: Some(self.timeout * if request.changes { 6 } else { 1 }),
             until: request.until,
             received: Vec::new(),
             missing: None,
@@ -331,7 +331,7 @@ fn too_long() -> Failure {
 
 /// The time in which a response must begin, and continue. The daemon responds within milliseconds,
 /// also when it is busy.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of one line: a record is below 100 KiB (bytes).
 const MAX_LINE: usize = 1024 * 1024;
@@ -364,15 +364,11 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let socket = dir.path().join("api.sock");
             let listener = UnixListener::bind(&socket).unwrap();
-            let client = Client { socket };
+            let timeout = Duration::from_millis(20);
+            let client = Client { socket, timeout };
             let mut daemon = None;
             let asked = thread::scope(|scope| {
-                let asked = scope.spawn(|| {
-                    client.json::<Value>(&Request {
-                        timeout: Duration::from_millis(20),
-                        ..Request::get("/")
-                    })
-                });
+                let asked = scope.spawn(|| client.json::<Value>(&Request::get("/")));
                 let (stream, _) = daemon.insert(listener.accept().unwrap());
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()

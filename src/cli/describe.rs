@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 
-use super::ask::{Context, now};
 use super::client::print;
 use super::failure::Result;
 use super::json::{
     Event, Record, composed, document, event_keys, keys, known, mapped, number, plain,
 };
-use super::options::Format;
+use super::options::{Context, Format, now};
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
 use crate::api::json::List;

@@ -2,13 +2,11 @@
 
 use serde_json::Value;
 
-use super::ask::Context;
 use super::client::{Request, encode};
 use super::failure::Result;
 use super::json::any;
-use super::options::Target;
-use super::rows::print_list;
-use super::table::{Column, coloured};
+use super::options::{Context, Target};
+use super::table::{Column, coloured, print_list};
 
 /// Shows the devices, in the order of the daemon: by resource and ID.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -54,7 +52,7 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::rows::Rows;
+    use super::super::table::Rows;
     use super::super::testing::{context, options};
     use super::*;
 

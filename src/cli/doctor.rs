@@ -12,22 +12,12 @@ use serde_json::json;
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::ask::named_socket;
 use super::json::line;
-use super::options::{Format, TEXT};
+use super::options::{Format, TEXT, named_socket};
 use super::values::{choice, path};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::escape;
-
-/// What to examine, and the format of the findings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// What to examine.
-    pub examined: doctor::Options,
-    /// The format of the findings.
-    pub format: Format,
-}
 
 /// Parses the arguments after `doctor`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -52,15 +42,15 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     if examined.dirs.is_empty() {
         examined.dirs.push(PathBuf::from(DEFAULT_PLUGINS_DIR));
     }
-    Ok(Command::Doctor(Options { examined, format }))
+    Ok(Command::Doctor(examined, format))
 }
 
 /// Examines the node, shows the findings, and returns the exit status: 1 if there is a warning or a
 /// problem.
 #[inline(never)]
-pub fn run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
-    let findings = doctor::examine(&options.examined)?;
-    let shown = match options.format {
+pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<dyn Error>> {
+    let findings = doctor::examine(examined)?;
+    let shown = match format {
         Format::Json => as_json(&findings),
         _ => text(&findings),
     };
@@ -162,10 +152,10 @@ mod tests {
 
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Options, String> {
+    fn parse(arguments: &[&str]) -> Result<(doctor::Options, Format), String> {
         let line = [&["doctor"], arguments].concat();
         match Command::parse(Parser::from_args(line)) {
-            Ok(Command::Doctor(options)) => Ok(options),
+            Ok(Command::Doctor(examined, format)) => Ok((examined, format)),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -173,7 +163,7 @@ mod tests {
 
     #[test]
     fn directories_are_named_as_for_run() {
-        let dirs = |line: &[&str]| parse(line).unwrap().examined.dirs;
+        let dirs = |line: &[&str]| parse(line).unwrap().0.dirs;
         assert_eq!(dirs(&[]), [PathBuf::from(DEFAULT_PLUGINS_DIR)]);
         let named = dirs(&["--root-dir=/a", "--plugins-dir", "/b"]);
         assert_eq!(named, ["/a/plugins_registry", "/b"].map(PathBuf::from));
@@ -183,9 +173,9 @@ mod tests {
     fn other_options_are_read_and_wrong_ones_are_named() {
         let line = ["--run-dir=/run/x", "--socket=/run/x.sock", "-ojson"];
         let options = parse(&line).unwrap();
-        assert_eq!(options.examined.run_dir, Some("/run/x".into()));
-        assert_eq!(options.examined.socket, Some("/run/x.sock".into()));
-        assert_eq!(options.format, Format::Json);
+        assert_eq!(options.0.run_dir, Some("/run/x".into()));
+        assert_eq!(options.0.socket, Some("/run/x.sock".into()));
+        assert_eq!(options.1, Format::Json);
         for (line, expected) in [
             (&["x"][..], "unexpected argument \"x\""),
             (

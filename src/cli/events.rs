@@ -1,12 +1,11 @@
 //! `plugind events`: what happened to plugins.
 
 use super::age;
-use super::ask::{Context, now, remark};
 use super::client::{Request, parse, print};
 use super::failure::{Failure, Result};
 use super::json::{Event, ascii, composed, event_keys, known, object};
-use super::rows::Rows;
-use super::table::{Column, coloured};
+use super::options::{Context, now, remark};
+use super::table::{Column, Rows, coloured};
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {

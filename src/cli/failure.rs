@@ -15,25 +15,25 @@ pub struct Failure {
     pub(super) why: String,
 }
 
-/// A way to fail.
+/// A way to fail, which has an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// The reader of standard output has closed it: nothing is left to do.
+    OutputClosed = 0,
     /// The command failed, and would fail again.
-    Failed,
+    Failed = 1,
+    /// No daemon listens on the socket.
+    NoDaemon = 3,
+    /// The plugin that was named does not exist.
+    NoSuchPlugin = 4,
+    /// The plugin that was named exists, but not in the state that was asked for.
+    OtherState = 5,
+    /// The configuration of the daemon is not valid.
+    BadConfig = BAD_CONFIG as isize,
+    /// The condition was not met in time.
+    TimedOut = 124,
     /// The exchange with the daemon broke off; another one may succeed.
     Interrupted,
-    /// No daemon listens on the socket.
-    NoDaemon,
-    /// The plugin that was named does not exist.
-    NoSuchPlugin,
-    /// The plugin that was named exists, but not in the state that was asked for.
-    OtherState,
-    /// The configuration of the daemon is not valid.
-    BadConfig,
-    /// The condition was not met in time.
-    TimedOut,
-    /// The reader of standard output has closed it: nothing is left to do.
-    OutputClosed,
 }
 
 impl Failure {
@@ -51,13 +51,8 @@ impl Failure {
     /// Returns the exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::OutputClosed => 0,
-            Kind::Failed | Kind::Interrupted => 1,
-            Kind::NoDaemon => 3,
-            Kind::NoSuchPlugin => 4,
-            Kind::OtherState => 5,
-            Kind::BadConfig => BAD_CONFIG,
-            Kind::TimedOut => 124,
+            Kind::Interrupted => Kind::Failed as u8,
+            kind => kind as u8,
         }
     }
 }

@@ -1,12 +1,10 @@
 //! `plugind list`: the plugins.
 
-use super::ask::Context;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
 use super::json::{Record, composed, keys, known, mapped, number, object, plain};
-use super::options::{Format, Options, Target};
-use super::rows::print_list;
-use super::table::{Column, coloured};
+use super::options::{Context, Format, Options, Target};
+use super::table::{Column, coloured, print_list};
 use super::{UNKNOWN, age};
 use crate::api::json::List;
 use crate::manager::State;
@@ -133,7 +131,7 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::rows::Rows;
+    use super::super::table::Rows;
     use super::super::testing::{NOW, context, options, read, records};
     use super::*;
 

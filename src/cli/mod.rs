@@ -5,7 +5,6 @@
 
 mod age;
 mod arguments;
-pub mod ask;
 mod change;
 pub mod check_config;
 mod client;
@@ -21,7 +20,6 @@ mod list;
 pub mod logging;
 mod options;
 pub mod probe;
-mod rows;
 pub mod run;
 mod settings;
 pub mod simulate;
@@ -41,11 +39,10 @@ use lexopt::Parser;
 
 pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
-use self::ask::{Ask, Run};
 pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
-use self::options::{DEVICES, EVENTS, Formats, LIST, TEXT};
-pub use self::options::{Format, Options as AskOptions};
+use self::options::{Ask, DEVICES, EVENTS, Formats, LIST, Run, TEXT};
+pub use self::options::{Format, Options as AskOptions, run as ask};
 pub use self::settings::needs_restart;
 use crate::daemon::probe::Options as Probe;
 use crate::escape;
@@ -64,7 +61,7 @@ pub enum Command {
     /// Probe one socket, or those in a directory.
     Probe(Probe, Format),
     /// Examine the node.
-    Doctor(doctor::Options),
+    Doctor(crate::daemon::doctor::Options, Format),
     /// Simulate a plugin.
     Simulate(Profile),
     /// Ask a running daemon, or print the version and how the program was built.
@@ -123,7 +120,7 @@ const fn local(
 }
 
 /// Creates a command that asks a running daemon.
-const fn ask(
+const fn remote(
     name: &'static str,
     help: &'static str,
     formats: Formats,
@@ -151,28 +148,21 @@ static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
         local("simulate", simulate::HELP, simulate::parse),
         Verb {
             help: [version::HELP, ""],
-            ..ask("version", "", TEXT, "", version::run)
+            ..remote("version", "", TEXT, "", version::run)
         },
-        ask("list", list::HELP, LIST, TYPE, |it| {
-            let run = if it.options.follows {
-                watch::run
-            } else {
-                list::run
-            };
-            run(it)
-        }),
-        ask("devices", devices::HELP, DEVICES, RESOURCE, devices::run),
-        ask("describe", describe::HELP, TEXT, SOCKET, describe::run),
-        ask("watch", watch::HELP, LIST, TYPE, watch::run),
-        ask("events", events::HELP, EVENTS, SOCKET, events::run),
-        ask("wait", wait::HELP, &[], NAME, wait::run),
-        ask("status", status::STATUS_HELP, TEXT, "", status::run),
-        ask("metrics", status::METRICS_HELP, &[], "", status::metrics),
-        ask("retry", change::RETRY_HELP, &[], SOCKET, change::run),
-        ask("forget", change::FORGET_HELP, &[], NAME, change::run),
-        ask("rescan", change::RESCAN_HELP, &[], "", change::run),
-        ask("reload", change::RELOAD_HELP, &[], "", change::run),
-        ask("log", change::LOG_HELP, &[], "FILTER", change::run),
+        remote("list", list::HELP, LIST, TYPE, watch::run),
+        remote("devices", devices::HELP, DEVICES, RESOURCE, devices::run),
+        remote("describe", describe::HELP, TEXT, SOCKET, describe::run),
+        remote("watch", watch::HELP, LIST, TYPE, watch::run),
+        remote("events", events::HELP, EVENTS, SOCKET, events::run),
+        remote("wait", wait::HELP, &[], NAME, wait::run),
+        remote("status", status::STATUS_HELP, TEXT, "", status::run),
+        remote("metrics", status::METRICS_HELP, &[], "", status::metrics),
+        remote("retry", change::RETRY_HELP, &[], SOCKET, change::run),
+        remote("forget", change::FORGET_HELP, &[], NAME, change::run),
+        remote("rescan", change::RESCAN_HELP, &[], "", change::run),
+        remote("reload", change::RELOAD_HELP, &[], "", change::run),
+        remote("log", change::LOG_HELP, &[], "FILTER", change::run),
     ]
 });
 

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use super::age;
-use super::ask::Context;
 use super::client::{Request, print};
 use super::failure::Result;
 use super::json::{any, composed, document};
-use super::options::Format;
+use super::options::{Context, Format};
 use super::table::{Column, Table, coloured};
 
 /// Shows the status of the daemon.

@@ -1,13 +1,19 @@
-//! Tables: a row for each value, or a line for each column of one.
+//! Tables: a row for each value, or a line for each column of one; and values as the option
+//! `--output` has them shown, in a table or as lines of JSON.
 //!
-//! Pure. Columns are as wide as they have to be, with two spaces between them. Widths are
+//! Columns are as wide as they have to be, with two spaces between them. Widths are
 //! remembered, so that rows which are shown later stand below the earlier ones.
 
 use std::mem;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::json::any;
+use super::client::print;
+use super::failure::Result;
+use super::json::{any, document, line};
+use super::options::{Context, Format, now, remark};
+use crate::api::json::List;
 use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time (milliseconds
@@ -99,13 +105,88 @@ impl Table {
     }
 }
 
+/// Rows of a table, or lines of one cell.
+#[derive(Debug)]
+pub(super) struct Rows<T: 'static> {
+    pub(super) is_json: bool,
+    columns: &'static [Column<T>],
+    table: Table,
+}
+
+impl<T: Serialize> Rows<T> {
+    /// Creates the rows of a table with these columns, after one with the label `first` if there is
+    /// one. If changes are followed, the columns have these minimum widths, so that later rows
+    /// stand below earlier ones.
+    pub(super) fn new(
+        context: &Context<'_>,
+        first: Option<&str>,
+        columns: &'static [Column<T>],
+        widths: &[usize],
+    ) -> Self {
+        let options = context.options;
+        let mut table = Table::new(context.is_coloured);
+        if options.follows {
+            table.widths = widths.to_vec();
+        }
+        if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
+            let first = first.map(str::to_owned);
+            table.add(first.into_iter().chain(labels(columns)));
+        }
+        Self {
+            is_json: matches!(options.format, Format::Json | Format::JsonLines),
+            columns,
+            table,
+        }
+    }
+
+    /// Adds a row, after a cell with `first` if there is one, or a line of JSON.
+    pub(super) fn add(&mut self, first: Option<&str>, value: &T, now: u64) {
+        if self.is_json {
+            return self.add_line(line(value));
+        }
+        let first = first.map(str::to_owned).into_iter();
+        self.table.add(first.chain(cells(self.columns, value, now)));
+    }
+
+    /// Adds a line.
+    pub(super) fn add_line(&mut self, line: String) {
+        self.table.add([line]);
+    }
+
+    /// Removes and returns what was added.
+    pub(super) fn show(&mut self) -> String {
+        self.table.show("")
+    }
+}
+
+/// Prints the daemon's list: as it is if its format is JSON, else a row for each of its items.
+pub(super) fn print_list<T: Serialize>(
+    context: &Context<'_>,
+    list: &List<'_, T>,
+    columns: &'static [Column<T>],
+    absent: &str,
+) -> Result<()> {
+    if context.options.format == Format::Json {
+        return print(document(list));
+    }
+    if list.items.is_empty() {
+        remark(absent);
+        return Ok(());
+    }
+    let (mut rows, now) = (Rows::new(context, None, columns, &[]), now());
+    for item in &list.items {
+        rows.add(None, item, now);
+    }
+    print(rows.show())
+}
+
 /// Returns the labels of columns.
-pub(super) fn labels<T>(columns: &[Column<T>]) -> impl Iterator<Item = String> {
+fn labels<T>(columns: &[Column<T>]) -> impl Iterator<Item = String> {
     columns.iter().map(|(label, _)| (*label).to_owned())
 }
 
 /// Returns the cells of a value.
-pub(super) fn cells<T>(columns: &[Column<T>], value: &T, now: u64) -> impl Iterator<Item = String> {
+fn cells<T>(columns: &[Column<T>], value: &T, now: u64) -> impl Iterator<Item = String> {
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 

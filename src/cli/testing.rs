@@ -7,10 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Command;
-use super::ask::Context;
-use super::client::Client;
+use super::client::{Client, RESPONSE_TIMEOUT};
 use super::json::{Event, Record};
-use super::options::Options;
+use super::options::{Context, Options};
 
 /// The time at which the responses are shown: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
@@ -29,6 +28,7 @@ pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
         options,
         client: Client {
             socket: PathBuf::new(),
+            timeout: RESPONSE_TIMEOUT,
         },
         is_terminal: is_coloured,
         is_coloured,

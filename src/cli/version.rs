@@ -2,13 +2,12 @@
 
 use std::env::consts::ARCH;
 
-use serde::Serialize;
+use serde_json::json;
 
-use super::ask::Context;
 use super::client::print;
 use super::failure::Result;
 use super::json::line;
-use super::options::Format;
+use super::options::{Context, Format};
 use crate::api::REVISION;
 
 /// Prints the version. No daemon is asked.
@@ -16,30 +15,14 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     print(text(context.options.format))
 }
 
-/// The program, as it was built.
-#[derive(Serialize)]
-struct Build {
-    version: &'static str,
-    commit: &'static str,
-    target: String,
-}
-
 /// Returns the version, the commit and the target in this format.
 fn text(format: Format) -> String {
-    let build = Build {
-        version: env!("CARGO_PKG_VERSION"),
-        commit: REVISION,
-        target: format!("{ARCH}{SYSTEM}"),
-    };
+    let version = env!("CARGO_PKG_VERSION");
+    let target = format!("{ARCH}{SYSTEM}");
     if format == Format::Json {
-        return line(&build) + "\n";
+        return line(&json!({ "version": version, "commit": REVISION, "target": target })) + "\n";
     }
-    let Build {
-        version,
-        commit,
-        target,
-    } = build;
-    format!("plugind {version}\ncommit: {commit}\ntarget: {target}\n")
+    format!("plugind {version}\ncommit: {REVISION}\ntarget: {target}\n")
 }
 
 /// The end of the target's name, after the processor.

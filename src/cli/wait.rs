@@ -5,11 +5,10 @@
 
 use std::time::Duration;
 
-use super::ask::Context;
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::{Record, keys, known};
-use super::options::{READY, Target};
+use super::options::{Context, READY, Target};
 use super::watch::{PATH, Records};
 use crate::api::json::Change;
 use crate::daemon::client::Deadline;

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use super::ask::{Context, now};
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::{Record, line};
-use super::list::{WIDTHS, columns, selects, sort};
-use super::options::{Format, Options};
-use super::rows::Rows;
+use super::list::{self, WIDTHS, columns, selects, sort};
+use super::options::{Context, Format, Options, now};
+use super::table::Rows;
 use crate::api::json::Change;
 
-/// Shows the plugins and then each change, until the daemon stops.
+/// Shows the plugins and then each change, until the daemon stops, or only the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
+    if !context.options.follows {
+        return list::run(context);
+    }
     let mut seen = Seen::new(context);
     loop {
         let mut response = context.client.open(&Request::follow(PATH))?;
