@@ -168,11 +168,12 @@ fn a_status_that_keeps_changing_is_notified_once_a_second() {
         assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
     }
+    let most = 1 + start.elapsed().as_secs();
     node.socket.set_nonblocking(true).unwrap();
     while receive(&node.socket).is_some() {
         count += 1;
     }
-    assert!((1..=4).contains(&count), "{count}");
+    assert!((1..=most).contains(&count), "{count} of {most}");
 }
 
 #[test]

@@ -108,10 +108,10 @@ fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
                 turns += 1;
             }
         }
-        assert!(mounted > 20, "only {mounted} mounts");
-        // Up to two turns, for an event and for a read: at once, after one second and after two.
+        // Up to two turns, for an event and for a read: at once, and after each second.
+        let most = 2 * (1 + u32::try_from(start.elapsed().as_secs()).unwrap());
         assert!(
-            (2..=6).contains(&turns),
+            (2..=most).contains(&turns) && turns < mounted,
             "{turns} turns for {mounted} mounts"
         );
     });
