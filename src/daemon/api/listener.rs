@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,15 +31,12 @@ use crate::config::{
 use crate::daemon::ProgramProblem;
 use crate::daemon::RunDirProblem;
 use crate::daemon::SetupError;
-use crate::daemon::connection;
-use crate::daemon::fs::acceptor::Acceptor;
-use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::acceptor::{Acceptor, Occupied, SocketFile, clear};
 use crate::daemon::fs::file_lock::{self, FileLock};
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{Passed, PassedProblem};
 use crate::escape;
-use crate::handler::DialError;
 
 /// A socket that accepts clients.
 #[derive(Debug)]
@@ -53,14 +50,14 @@ pub(crate) struct Listener {
     _file: Option<OwnFile>,
 }
 
-/// The file of a socket. It is removed on drop, if it is still there.
+/// The file of a socket. It is removed on drop, if it is still there, and then the lock.
 #[derive(Debug)]
-struct OwnFile {
-    path: PathBuf,
-    /// The device and inode.
-    id: (u64, u64),
-    /// Dropped last.
-    _lock: FileLock,
+struct OwnFile(SocketFile, #[expect(dead_code, reason = "held")] FileLock);
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
 }
 
 /// The reason why the API socket cannot be used.
@@ -157,13 +154,12 @@ impl Listener {
         let Some(lock) = FileLock::acquire(&lock_path, deadline)? else {
             return Err(ApiSocketProblem::InUse(file_lock::holder(&lock_path)));
         };
+        if path.is_symlink() {
+            return Err(ApiSocketProblem::NotASocket);
+        }
         clear(&path)?;
         let listener = listen_at(&path, group)?;
-        let file = OwnFile {
-            id: file_at(&path)?,
-            path: path.clone(),
-            _lock: lock,
-        };
+        let file = OwnFile(SocketFile::at(&path)?, lock);
         Ok(Self {
             path,
             acceptor: Acceptor::new(UnixListener::from_std(listener)),
@@ -207,41 +203,6 @@ impl Listener {
     }
 }
 
-/// Removes the socket, unless another file has replaced it.
-impl Drop for OwnFile {
-    fn drop(&mut self) {
-        if file_at(&self.path).is_ok_and(|id| id == self.id) {
-            if let Err(error) = fs::remove_file(&self.path) {
-                log::debug!(
-                    "cannot remove the API socket: {error} socket={}",
-                    escape::path(&self.path)
-                );
-            }
-        }
-    }
-}
-
-/// Removes a socket that no process listens on. Fails if anything else is there.
-fn clear(path: &Path) -> Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
-        Ok(found) if !found.file_type().is_socket() => return Err(ApiSocketProblem::NotASocket),
-        Ok(_) => {}
-    }
-    match dial(path) {
-        Ok(stream) => {
-            let process = connection::process(&stream);
-            Err(ApiSocketProblem::InUse(process.and_then(|it| it.pid)))
-        }
-        Err(DialError::Busy) => Err(ApiSocketProblem::InUse(None)),
-        Err(DialError::Refused) => Ok(fs::remove_file(path)?),
-        Err(DialError::Gone) => Ok(()),
-        Err(DialError::NotASocket) => Err(ApiSocketProblem::NotASocket),
-        Err(other) => Err(io::Error::other(other.to_string()).into()),
-    }
-}
-
 /// Listens at a path at which nothing is.
 fn listen_at(path: &Path, group: Option<u32>) -> Result<net::UnixListener> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -280,12 +241,6 @@ fn group_id(group: &str) -> Result<u32> {
     id.ok_or_else(|| ApiSocketProblem::NoGroup(group.to_owned()))
 }
 
-/// Returns the device and inode of the file at `path`.
-fn file_at(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
-}
-
 impl ApiSocketProblem {
     /// Returns what can be done about the problem.
     pub fn remedy(&self) -> String {
@@ -315,6 +270,16 @@ impl fmt::Display for ApiSocketProblem {
             Self::RunDir(problem) => write!(f, "the run directory cannot be used: {problem}"),
             Self::NoGroup(group) => write!(f, "group {:?} does not exist", escape::text(group)),
             Self::Unusable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Occupied> for ApiSocketProblem {
+    fn from(occupied: Occupied) -> Self {
+        match occupied {
+            Occupied::InUse(pid) => Self::InUse(pid),
+            Occupied::NotASocket => Self::NotASocket,
+            Occupied::Unusable(error) => Self::Unusable(error),
         }
     }
 }

@@ -1,12 +1,20 @@
-//! A listening socket in the poll loop.
+//! A listening socket in the poll loop, and its file.
 //!
 //! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
 //! used as one, too: to read and to write, to wait and to close is the same for both.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
 use rustix::net::{SocketFlags, accept_with};
+
+use super::dial::dial;
+use crate::daemon::connection;
+use crate::escape;
+use crate::handler::DialError;
 
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
@@ -55,4 +63,77 @@ impl Acceptor {
         }
         Ok(None)
     }
+}
+
+/// The file of a socket on which this process listens: another file may replace it.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// The device and inode.
+    id: (u64, u64),
+}
+
+/// The reason why no socket can be made at a path.
+#[derive(Debug)]
+pub(crate) enum Occupied {
+    /// Another process listens there, with this id if it is known.
+    InUse(Option<u32>),
+    /// Another kind of file is there.
+    NotASocket,
+    /// The path cannot be used.
+    Unusable(io::Error),
+}
+
+impl SocketFile {
+    /// Returns the file that this process has created at a path.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            id: id_at(path)?,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the file is still where it was created.
+    pub(crate) fn is_in_place(&self) -> bool {
+        id_at(&self.path).is_ok_and(|id| id == self.id)
+    }
+
+    /// Removes the file, unless another one has replaced it.
+    pub(crate) fn remove(&self) {
+        if self.is_in_place() {
+            if let Err(error) = fs::remove_file(&self.path) {
+                let path = escape::path(&self.path);
+                log::debug!("cannot remove a socket: {error} socket={path}");
+            }
+        }
+    }
+}
+
+/// Removes a socket on which no process listens. Fails if anything else is at the path.
+pub(crate) fn clear(path: &Path) -> Result<(), Occupied> {
+    // The path is that of a file, even if it begins like the name of an abstract socket.
+    match dial(&Path::new(".").join(path)) {
+        Ok(stream) => {
+            let process = connection::process(&stream);
+            Err(Occupied::InUse(process.and_then(|it| it.pid)))
+        }
+        Err(DialError::Busy) => Err(Occupied::InUse(None)),
+        Err(DialError::Refused) => match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Occupied::Unusable(error)),
+            _ => Ok(()),
+        },
+        Err(DialError::Gone) => Ok(()),
+        Err(DialError::NotASocket) => Err(Occupied::NotASocket),
+        Err(other) => Err(Occupied::Unusable(io::Error::other(other.to_string()))),
+    }
+}
+
+/// Returns the device and inode of the file at a path.
+fn id_at(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
 }

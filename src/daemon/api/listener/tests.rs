@@ -1,6 +1,6 @@
 //! Tests of the API socket with real files.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
@@ -8,6 +8,7 @@ use nix::sys::stat::umask;
 
 use super::*;
 use crate::bind::bind;
+use crate::daemon::fs::dial::dial;
 use crate::inside::{inside, is_inside};
 
 fn dir() -> (tempfile::TempDir, PathBuf) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
 use inotify::{Inotify, WatchMask};
@@ -12,22 +12,17 @@ use mio::net::UnixListener;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
-use crate::daemon::connection;
-use crate::daemon::fs::acceptor::Acceptor;
-use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
 use crate::daemon::source::Source;
 use crate::escape;
-use crate::handler::DialError;
 use crate::registration::SOCKET;
 
 /// A directory with a socket on which the service listens. On drop the socket is removed, if it is
 /// still there.
 #[derive(Debug)]
 pub(super) struct Directory {
-    socket: PathBuf,
+    file: SocketFile,
     acceptor: Acceptor,
-    /// The device and inode of the socket and of its directory.
-    place: Place,
     /// `None` while the directory cannot be watched.
     inotify: Option<Inotify>,
 }
@@ -45,16 +40,13 @@ pub enum DevicePluginsProblem {
     Unusable(io::Error),
 }
 
-/// The device and inode of two files.
-type Place = [(u64, u64); 2];
-
 /// Creates the directory if it is missing, and removes the sockets in it, unless another process
 /// listens on `kubelet.sock`.
 ///
 /// kubelet removes them, too, but without looking whether another kubelet is running.
 pub(super) fn prepare(dir: &Path) -> Result<(), DevicePluginsProblem> {
     create(dir)?;
-    check_unused(&dir.join(SOCKET))?;
+    clear(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // As with kubelet, a link to a socket is removed, but not the socket that it leads to.
@@ -78,20 +70,6 @@ fn create(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(MODE).create(dir)
 }
 
-/// Fails if another process listens on a socket, or if the file is not one.
-fn check_unused(socket: &Path) -> Result<(), DevicePluginsProblem> {
-    match dial(socket) {
-        Ok(stream) => {
-            let process = connection::process(&stream);
-            Err(DevicePluginsProblem::InUse(process.and_then(|it| it.pid)))
-        }
-        Err(DialError::Busy) => Err(DevicePluginsProblem::InUse(None)),
-        Err(DialError::NotASocket) => Err(DevicePluginsProblem::NotASocket),
-        Err(DialError::Refused | DialError::Gone) => Ok(()),
-        Err(other) => Err(io::Error::other(other.to_string()).into()),
-    }
-}
-
 impl Directory {
     /// Watches the directory if possible, and listens in it in the place of a socket that was left
     /// behind.
@@ -100,10 +78,8 @@ impl Directory {
         let socket = dir.join(SOCKET);
         // What happens from now on is reported.
         let inotify = watch(dir);
-        check_unused(&socket)?;
-        remove(&socket)?;
+        clear(&socket)?;
         let listener = listen(dir, &socket)?;
-        let place = place(&socket)?;
         if let Err(error) = &inotify {
             log::warn!(
                 "{}: it cannot be watched, and kubelet.sock is examined every second: {error}",
@@ -111,9 +87,8 @@ impl Directory {
             );
         }
         Ok(Self {
-            socket,
+            file: SocketFile::at(&socket)?,
             acceptor: Acceptor::new(listener),
-            place,
             inotify: inotify.ok(),
         })
     }
@@ -130,7 +105,7 @@ impl Directory {
 
     /// Watches the directory if it could not be watched before. Returns whether it is watched.
     pub(super) fn watch(&mut self, registry: &Registry) -> bool {
-        if let (None, Some(dir)) = (&self.inotify, self.socket.parent()) {
+        if let (None, Some(dir)) = (&self.inotify, self.file.path().parent()) {
             let watched = watch(dir).and_then(|it| add(&it, registry).map(|()| it));
             self.inotify = watched.ok();
         }
@@ -147,7 +122,7 @@ impl Directory {
                 .is_ok_and(|mut it| it.next().is_some())
             {}
         }
-        place(&self.socket).is_ok_and(|place| place == self.place)
+        self.file.is_in_place()
     }
 
     /// Returns the socket.
@@ -163,9 +138,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if place(&self.socket).is_ok_and(|place| place == self.place) {
-            let _ = fs::remove_file(&self.socket);
-        }
+        self.file.remove();
     }
 }
 
@@ -207,13 +180,6 @@ fn above(dir: &Path) -> impl Iterator<Item = PathBuf> {
             .collect::<Vec<_>>()
     };
     above(dir).into_iter().chain(above(&real))
-}
-
-/// Returns the device and inode of a socket and of its directory.
-fn place(socket: &Path) -> io::Result<Place> {
-    let dir = socket.parent().unwrap_or(socket);
-    let (socket, dir) = (fs::symlink_metadata(socket)?, fs::metadata(dir)?);
-    Ok([(socket.dev(), socket.ino()), (dir.dev(), dir.ino())])
 }
 
 impl DevicePluginsProblem {

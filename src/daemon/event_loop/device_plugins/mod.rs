@@ -25,6 +25,7 @@ pub use self::directory::DevicePluginsProblem;
 use self::directory::Directory;
 use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
 use crate::daemon::connection;
+use crate::daemon::fs::acceptor::Occupied;
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
@@ -276,6 +277,16 @@ impl DevicePlugins {
         match caller {
             Some(process) => log::warn!("{dir}: rejected a device plugin ({process}): {reason}"),
             None => log::warn!("{dir}: rejected a device plugin: {reason}"),
+        }
+    }
+}
+
+impl From<Occupied> for DevicePluginsProblem {
+    fn from(occupied: Occupied) -> Self {
+        match occupied {
+            Occupied::InUse(pid) => Self::InUse(pid),
+            Occupied::NotASocket => Self::NotASocket,
+            Occupied::Unusable(error) => Self::Unusable(error),
         }
     }
 }

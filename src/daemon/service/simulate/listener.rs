@@ -1,28 +1,22 @@
 //! A socket that a simulated plugin listens on.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mio::net::{UnixListener, UnixStream};
 use nix::errno::Errno;
 
 use super::Reporter;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::Acceptor;
-use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::acceptor::{Acceptor, Occupied, SocketFile, clear};
 use crate::escape;
-use crate::handler::DialError;
 use crate::simulate::Socket;
 
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    path: PathBuf,
     acceptor: Acceptor,
-    /// The device and inode of the socket's file, which may have been replaced by another one.
-    file: (u64, u64),
+    file: SocketFile,
     socket: Socket,
 }
 
@@ -33,24 +27,28 @@ impl Listener {
             socket: path.to_owned(),
             error,
         };
-        clear(path).map_err(error)?;
+        clear(path).map_err(|occupied| {
+            error(match occupied {
+                Occupied::InUse(_) => io::Error::other("another process already listens on it"),
+                Occupied::NotASocket => io::Error::other("the file is not a socket"),
+                Occupied::Unusable(error) => error,
+            })
+        })?;
         let inner = UnixListener::bind(path).map_err(error)?;
-        let file = file_at(path).map_err(error)?;
         Ok(Self {
-            path: path.to_owned(),
+            file: SocketFile::at(path).map_err(error)?,
             acceptor: Acceptor::new(inner),
-            file,
             socket,
         })
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Reports that the plugin listens.
     pub(super) fn report(&self, report: Reporter<'_>) {
-        report(&format_args!("listening on {}", escape::path(&self.path)));
+        report(&format_args!("listening on {}", escape::path(self.path())));
     }
 
     pub(super) fn socket(&self) -> Socket {
@@ -78,28 +76,12 @@ impl Listener {
 
     /// Returns whether the socket's file is still where it was created.
     pub(super) fn is_in_place(&self) -> bool {
-        file_at(&self.path).is_ok_and(|file| file == self.file)
+        self.file.is_in_place()
     }
 
     /// Removes the socket's file, unless another file has replaced it.
     pub(super) fn remove(&self) {
-        if self.is_in_place() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Removes a socket without a listener at `path`. Fails if anything else is there.
-fn clear(path: &Path) -> io::Result<()> {
-    // The path is that of a file, even if it begins like the name of an abstract socket.
-    match dial(&Path::new(".").join(path)) {
-        Err(DialError::Gone) => Ok(()),
-        Err(DialError::Refused) => fs::remove_file(path),
-        Err(DialError::NotASocket) => Err(io::Error::other("the file is not a socket")),
-        Ok(_) | Err(DialError::Busy) => {
-            Err(io::Error::other("another process already listens on it"))
-        }
-        Err(other) => Err(io::Error::other(other.to_string())),
+        self.file.remove();
     }
 }
 
@@ -108,14 +90,10 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
-/// Returns the device and inode of the file at `path`.
-fn file_at(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn open(path: &Path) -> Result<Listener, String> {
