@@ -1,7 +1,7 @@
 //! All connections, by their ids, and the queues of those that have work to do.
 //!
-//! Connections that send little are served before those that always have more to read: one
-//! connection that sends without end, or a hundred, delay other plugins by one turn at most.
+//! Connections that send little take turns with those that always have more to read: a hundred
+//! connections that send without end delay another plugin by one piece, not by a hundred.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -20,11 +20,10 @@ pub(crate) struct Connections {
     by_id: BTreeMap<ConnectionId, Held>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
-    /// Connections that had unread data or unhandled messages when their time was used up. They
-    /// share the time that the others leave.
+    /// Those that had unread data or unhandled messages after their last piece.
     busy: VecDeque<ConnectionId>,
-    /// Whether a busy connection is served first, because the others left no time for any.
-    is_busy_first: bool,
+    /// Whether the last connection that was served was busy.
+    was_busy: bool,
 }
 
 /// A connection in the loop.
@@ -33,19 +32,10 @@ struct Held {
     connection: Connection,
     /// Whether the loop reports room to write.
     is_room_reported: bool,
-    /// Whether the connection is in one of the queues.
+    /// Whether the connection is in the queue.
     is_queued: bool,
     /// Whether the core has unhandled messages of this connection.
     has_messages: bool,
-}
-
-/// A connection that is to be served next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ready {
-    /// The connection.
-    pub(crate) conn: ConnectionId,
-    /// Whether the connection had unread data or unhandled messages when its time was used up.
-    pub(crate) is_busy: bool,
 }
 
 impl Connections {
@@ -123,15 +113,6 @@ impl Connections {
         }
     }
 
-    /// Queues a connection that had unread data when its time was used up.
-    pub(crate) fn set_busy(&mut self, conn: ConnectionId) {
-        self.unqueue(conn);
-        if let Some(held) = self.held(conn) {
-            held.is_queued = true;
-            self.busy.push_back(conn);
-        }
-    }
-
     /// Queues a connection that was read and has messages that were not handled yet. The connection
     /// may have ended.
     pub(crate) fn resume(&mut self, conn: ConnectionId) {
@@ -142,19 +123,19 @@ impl Connections {
         self.busy.push_back(conn);
     }
 
+    /// Queues a connection that had unread data after its last piece.
+    pub(crate) fn set_busy(&mut self, conn: ConnectionId) {
+        self.unqueue(conn);
+        if let Some(held) = self.held(conn) {
+            held.is_queued = true;
+            self.busy.push_back(conn);
+        }
+    }
+
     /// Returns whether a connection has messages that were not handled yet, and clears the flag.
     pub(crate) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
         let held = self.held(conn);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
-    }
-
-    /// Removes a connection without anything to read from the queues, unless it has messages that
-    /// were not handled yet.
-    pub(crate) fn set_idle(&mut self, conn: ConnectionId) {
-        let held = self.held(conn);
-        if held.is_some_and(|held| !held.has_messages) {
-            self.unqueue(conn);
-        }
     }
 
     fn unqueue(&mut self, conn: ConnectionId) {
@@ -166,27 +147,23 @@ impl Connections {
         }
     }
 
-    /// Removes the next connection from its queue and returns it. Busy connections come after all
-    /// others, except after [`Connections::set_busy_first`].
-    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
-        let is_busy_first = std::mem::take(&mut self.is_busy_first) && !self.busy.is_empty();
-        let ready = (!is_busy_first).then(|| self.ready.pop_front()).flatten();
-        let is_busy = ready.is_none();
-        let conn = ready.or_else(|| self.busy.pop_front())?;
+    /// Removes the connection that is served next from its queue and returns it: a busy one after
+    /// each that is not.
+    pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
+        let is_other_first = self.was_busy || self.busy.is_empty();
+        let other = is_other_first.then(|| self.ready.pop_front()).flatten();
+        self.was_busy = other.is_none() && !self.busy.is_empty();
+        let conn = other.or_else(|| self.busy.pop_front());
+        let conn = conn.or_else(|| self.ready.pop_front())?;
         if let Some(held) = self.held(conn) {
             held.is_queued = false;
         }
-        Some(Ready { conn, is_busy })
+        Some(conn)
     }
 
-    /// Sets whether a busy connection, if there is one, is next.
-    pub(crate) fn set_busy_first(&mut self, is_busy_first: bool) {
-        self.is_busy_first = is_busy_first;
-    }
-
-    /// Returns how many connections have work to do.
-    pub(crate) fn count_ready(&self) -> usize {
-        self.ready.len() + self.busy.len()
+    /// Returns whether any connection has work to do.
+    pub(crate) fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.busy.is_empty()
     }
 }
 
@@ -238,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn busy_connections_take_turns_after_all_others() {
+    fn connections_take_turns_and_messages_outlive_a_connection() {
         let poll = Poll::new().unwrap();
         let mut connections = Connections::default();
-        let ids = [1, 2, 3, 4].map(ConnectionId);
+        let ids = [1, 2, 3].map(ConnectionId);
         let mut peers = Vec::new();
         for conn in ids {
             let (ours, theirs) = StdStream::pair().unwrap();
@@ -249,42 +226,29 @@ mod tests {
             connections.add(conn, stream, poll.registry()).unwrap();
             peers.push(theirs);
         }
-        let [a, b, c, d] = ids;
-        for busy in [b, a, b] {
-            connections.set_busy(busy);
+        let [a, b, c] = ids;
+        for ready in [b, a, b, c] {
+            connections.set_ready(ready, true);
         }
-        for ready in [d, a, c, d] {
-            connections.set_ready(ready, false);
-        }
-        assert_eq!(connections.count_ready(), 4);
-        let next = |connections: &mut Connections| {
-            let next = connections.next_ready();
-            next.map(|Ready { conn, is_busy }| (conn, is_busy))
-        };
-        assert_eq!(next(&mut connections), Some((d, false)));
-        connections.set_busy(d);
-        assert_eq!(next(&mut connections), Some((c, false)));
-        assert_eq!(next(&mut connections), Some((a, true)), "it waited longest");
-        connections.set_idle(d);
-        connections.set_ready(a, true);
-        connections.set_busy_first(true);
-        assert_eq!(next(&mut connections), Some((b, true)));
-        connections.remove(a);
-        assert_eq!(connections.count_ready(), 0);
+        assert_eq!(connections.next_ready(), Some(b));
+        connections.set_busy(b);
+        assert_eq!(connections.next_ready(), Some(b), "it has a turn");
+        connections.set_busy(b);
+        assert_eq!(
+            connections.next_ready(),
+            Some(a),
+            "another one has the next"
+        );
+        assert_eq!(connections.next_ready(), Some(b));
+        assert_eq!(connections.next_ready(), Some(c));
         connections.resume(b);
         connections.resume(b);
-        connections.set_idle(b);
-        assert_eq!(next(&mut connections), Some((b, true)), "it has messages");
+        assert_eq!(connections.next_ready(), Some(b));
         assert!(connections.take_has_messages(b) && !connections.take_has_messages(b));
-        connections.resume(b);
         connections.remove(b);
         connections.resume(b);
-        assert_eq!(
-            next(&mut connections),
-            Some((b, true)),
-            "it ended with messages"
-        );
+        assert_eq!(connections.next_ready(), Some(b), "it ended with messages");
         assert!(connections.take_has_messages(b));
-        assert_eq!(next(&mut connections), None);
+        assert!(!connections.is_any_ready());
     }
 }

@@ -206,7 +206,7 @@ impl PluginManager {
     /// Returns how long to wait at most before the next [`PluginManager::turn`], or `None` to wait
     /// until the descriptor is readable.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let is_any_ready = self.connections.count_ready() > 0 || self.programs.is_any_ready();
+        let is_any_ready = self.connections.is_any_ready() || self.programs.is_any_ready();
         let is_any_ready = is_any_ready || self.watch.backlog() > 0;
         if self.is_crowded() || self.is_inotify_ready || is_any_ready {
             return Some(Duration::ZERO);

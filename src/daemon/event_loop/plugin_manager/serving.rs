@@ -5,34 +5,21 @@ use std::time::Duration;
 
 use super::PluginManager;
 use crate::daemon::connection::Transfer;
-use crate::daemon::event_loop::connections::Ready;
 use crate::manager::{self, ConnectionId};
 use crate::time::Time;
 
 impl PluginManager {
-    /// Serves each connection that has work to do, once. Connections for which there is not enough
-    /// time are left to the next turn.
+    /// Serves connections that have work to do, a piece of each in turn, until none is left or the
+    /// time is used up.
     pub(super) fn serve_ready(&mut self, now: Time) {
-        let count = self.connections.count_ready();
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
-        let mut is_any_busy_served = false;
-        for served in 1..=count {
-            let Some(ready) = self.connections.next_ready() else {
-                return;
-            };
-            self.serve(ready, now);
-            is_any_busy_served |= ready.is_busy;
-            if served < count && self.clock.now() >= until {
-                self.connections.set_busy_first(!is_any_busy_served);
+        while let Some(conn) = self.connections.next_ready() {
+            self.write(conn, now);
+            self.read(conn, now);
+            if self.clock.now() >= until {
                 return;
             }
         }
-    }
-
-    /// Writes pending output of a connection, and then reads input within the budget.
-    fn serve(&mut self, Ready { conn, is_busy }: Ready, now: Time) {
-        self.write(conn, now);
-        self.read(conn, is_busy, now);
     }
 
     /// Writes once. If output is left, the core emits another `Transmit`.
@@ -65,11 +52,9 @@ impl PluginManager {
         }
     }
 
-    /// Reads one piece, or, from a busy connection, as many pieces as fit in [`READ_TIME`]. A
-    /// connection that may have more to read afterwards is busy. Messages that were left of an
-    /// earlier read are handled first.
-    fn read(&mut self, conn: ConnectionId, is_busy: bool, now: Time) {
-        let until = is_busy.then(|| self.clock.now() + READ_TIME);
+    /// Reads one piece. A connection that may have more to read is served again after the others.
+    /// Messages that were left of an earlier read are handled first.
+    fn read(&mut self, conn: ConnectionId, now: Time) {
         if self.connections.take_has_messages(conn) {
             self.manager.handle_io(conn, now);
             self.drain_manager(now);
@@ -77,7 +62,6 @@ impl PluginManager {
         let mut budget = READ_PIECE;
         while let Some(connection) = self.connections.get_mut(conn) {
             if !connection.is_readable() {
-                self.connections.set_idle(conn);
                 return;
             }
             let Some(end) = self.manager.endpoint(conn) else {
@@ -89,19 +73,12 @@ impl PluginManager {
                     self.drain_manager(now);
                     budget -= n;
                     if budget == 0 {
-                        if until.is_none_or(|until| until <= self.clock.now()) {
-                            self.connections.set_busy(conn);
-                            return;
-                        }
-                        budget = READ_PIECE;
+                        return self.connections.set_busy(conn);
                     }
                 }
                 Transfer::Nothing => return, // The core has to write, or to handle messages, first.
                 Transfer::WouldBlock => {}
-                Transfer::Closed(error) => {
-                    self.close(conn, error.as_ref(), now);
-                    return;
-                }
+                Transfer::Closed(error) => return self.close(conn, error.as_ref(), now),
             }
         }
     }
@@ -120,10 +97,6 @@ const SERVE_TIME: Duration = Duration::from_millis(2);
 
 /// The least time for serving connections in one turn, however much time the watch has used.
 const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
-
-/// The time for reading one busy connection in one turn, so that the connection does not delay
-/// other plugins.
-const READ_TIME: Duration = Duration::from_millis(1);
 
 /// The size of the pieces in which connections are read (bytes). A list of one device takes 20
 /// bytes, and several microseconds if each list differs from the one before.
