@@ -44,7 +44,7 @@ use crate::watch::{Rescanned, Watch};
 /// The API and its clients.
 #[derive(Debug)]
 pub(crate) struct Api {
-    /// Empty once the daemon is stopping.
+    /// Empty if the API is off, and once the daemon is stopping.
     listeners: Vec<Listener>,
     /// The end of the pause after which clients are accepted again, if descriptors ran out.
     accept_at: Option<Time>,
@@ -131,19 +131,22 @@ impl Api {
         self.events.add(generation, event, now);
     }
 
-    /// Records that a client is waiting to be accepted, as the loop has reported.
-    pub(crate) fn set_listener_ready(&mut self) {
-        for listener in &mut self.listeners {
-            listener.acceptor().set_ready();
-        }
-    }
-
-    /// Records an event that the loop has reported about a client.
+    /// Records an event that the loop has reported: about the listeners, or about a client.
     pub(crate) fn report(&mut self, event: &Event) {
+        if event.token() == Source::ApiListener.token() {
+            for listener in &mut self.listeners {
+                listener.acceptor().set_ready();
+            }
+        }
         let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
         if let Some(client) = self.clients.iter_mut().find(is_it) {
             client.report(event);
         }
+    }
+
+    /// Returns whether there is a socket or a client.
+    pub(crate) fn is_served(&self) -> bool {
+        !self.is_stopped()
     }
 
     /// Returns when the API has something to do although the loop reports nothing.

@@ -76,8 +76,7 @@ pub struct PluginManager {
     state_file: Option<StateFile>,
     /// The links to endpoints, if this process keeps them.
     links: Option<ByName>,
-    /// The API, if there is one.
-    api: Option<Api>,
+    api: Api,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
     readiness: Readiness,
@@ -129,12 +128,8 @@ impl PluginManager {
         };
         let clock = Clock::start();
         let listeners = listener::open_all(config, passed)?;
-        let api = if listeners.is_empty() {
-            None
-        } else {
-            let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
-            Some(api.map_err(SetupError::Loop)?)
-        };
+        let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
+        let api = api.map_err(SetupError::Loop)?;
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;
         let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
@@ -215,8 +210,7 @@ impl PluginManager {
         let watch = self.watch.poll_timeout();
         let file = self.state_file.as_ref().and_then(StateFile::poll_timeout);
         let links = self.links.as_ref().and_then(ByName::poll_timeout);
-        let api = self.api.as_ref();
-        let api = api.and_then(|api| api.poll_timeout(&self.manager));
+        let api = self.api.poll_timeout(&self.manager);
         let mounts = self.mounts.poll_timeout();
         let device_plugins = self.device_plugins.as_ref();
         let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
@@ -315,9 +309,7 @@ impl PluginManager {
         if let Some(device_plugins) = &mut self.device_plugins {
             device_plugins.stop();
         }
-        if let Some(api) = &mut self.api {
-            api.stop(self.clock.now());
-        }
+        self.api.stop(self.clock.now());
     }
 
     /// Assigns plugins of these types to `handler` from now on, as
@@ -358,7 +350,7 @@ impl PluginManager {
 
     /// Returns whether the shutdown that [`PluginManager::stop`] started is complete.
     pub fn is_stopped(&self) -> bool {
-        self.manager.is_stopped() && self.api.as_ref().is_none_or(Api::is_stopped)
+        self.manager.is_stopped() && self.api.is_stopped()
     }
 
     /// Returns the core, with the state of all sockets and plugins.
@@ -391,13 +383,13 @@ impl PluginManager {
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
     fn keep(&mut self, generation: Generation, event: Event, now: Time) {
         self.counters.record(&event, &self.manager);
-        let Some(api) = &mut self.api else {
+        if !self.api.is_served() {
             return self.unread_events.push(event);
-        };
+        }
         if self.unread_events.is_wanted() {
             self.unread_events.push(event.clone());
         }
-        api.keep(generation, event, now);
+        self.api.keep(generation, event, now);
     }
 
     fn handle_input(&mut self, input: manager::Input) {
@@ -426,31 +418,14 @@ impl PluginManager {
                 Source::PeerProcess(_) => {}
                 Source::Program(_) => self.programs.report(event.token()),
                 Source::Mounts => self.mounts.report(),
-                Source::RegistrationListener => {
-                    if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.set_listener_ready();
-                    }
-                }
-                Source::DevicePluginsDir => {
-                    if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.doubt();
-                    }
-                }
-                Source::RegistrationClient(_) => {
+                Source::RegistrationListener
+                | Source::DevicePluginsDir
+                | Source::RegistrationClient(_) => {
                     if let Some(device_plugins) = &mut self.device_plugins {
                         device_plugins.report(event);
                     }
                 }
-                Source::ApiListener => {
-                    if let Some(api) = &mut self.api {
-                        api.set_listener_ready();
-                    }
-                }
-                Source::ApiClient(_) => {
-                    if let Some(api) = &mut self.api {
-                        api.report(event);
-                    }
-                }
+                Source::ApiListener | Source::ApiClient(_) => self.api.report(event),
             }
         }
         Ok(())

@@ -82,21 +82,19 @@ impl DevicePlugins {
         &self.dir
     }
 
-    /// Records that a client is waiting to be accepted, as the loop has reported.
-    pub(crate) fn set_listener_ready(&mut self) {
-        if let Some(directory) = &mut self.directory {
-            directory.acceptor().set_ready();
-        }
-    }
-
     /// Records that the directory, or a mount on it, may have changed.
     pub(crate) fn doubt(&mut self) {
         self.is_doubted = true;
     }
 
-    /// Records an event that the loop has reported about a client.
+    /// Records an event that the loop has reported: about the socket, its directory or a client.
     pub(crate) fn report(&mut self, event: &Event) {
         let token = event.token();
+        match (Source::of(token), &mut self.directory) {
+            (Source::DevicePluginsDir, _) => self.doubt(),
+            (Source::RegistrationListener, Some(directory)) => directory.acceptor().set_ready(),
+            _ => {}
+        }
         let is_it = |client: &&mut Client| Source::RegistrationClient(client.id).token() == token;
         if let Some(client) = self.clients.iter_mut().find(is_it) {
             client.report(event);

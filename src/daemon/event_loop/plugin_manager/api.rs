@@ -16,27 +16,23 @@ use crate::time::Time;
 impl PluginManager {
     /// Returns the path of the API socket, if there is one, until [`PluginManager::stop`].
     pub fn api_socket(&self) -> Option<&Path> {
-        self.api.as_ref()?.socket(true)
+        self.api.socket(true)
     }
 
     /// Returns the path of the socket for metrics that was passed in, or a word for it.
     pub(crate) fn metrics_socket(&self) -> Option<&Path> {
-        self.api.as_ref()?.socket(false)
+        self.api.socket(false)
     }
 
     /// Shows what the built-in handlers know about their plugins through the API, if there is one:
     /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
     pub fn set_inventory(&mut self, inventory: Inventory) {
-        if let Some(api) = &mut self.api {
-            api.set_inventory(inventory);
-        }
+        self.api.set_inventory(inventory);
     }
 
     /// Lets clients of the API change the filter of this logger.
     pub(crate) fn set_log(&mut self, log: &'static Logger) {
-        if let Some(api) = &mut self.api {
-            api.set_log(log);
-        }
+        self.api.set_log(log);
     }
 
     /// Returns the time of the loop.
@@ -64,30 +60,28 @@ impl PluginManager {
     /// Serves the clients of the API for a moment.
     pub(super) fn serve_api(&mut self, now: Time) {
         self.readiness.advance(&self.watch, now);
-        let Some(api) = &mut self.api else {
+        if !self.api.is_served() {
             return;
-        };
-        if let Some(rescanned) = self.watch.take_rescanned() {
-            api.rescanned(rescanned, now);
         }
-        for _ in 0..api.read(self.poll.registry(), now) {
+        if let Some(rescanned) = self.watch.take_rescanned() {
+            self.api.rescanned(rescanned, now);
+        }
+        for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
         // One change in a turn: each examines all sockets.
-        if let Some((client, change)) = api.poll_change() {
+        if let Some((client, change)) = self.api.poll_change() {
             self.change(client, change, now);
         }
-        if let Some(api) = &mut self.api {
-            let sources = Sources {
-                manager: &self.manager,
-                watch: &self.watch,
-                counters: &self.counters,
-                longest_turn: self.longest_turn_ever,
-                now,
-                time_of_day: TimeOfDay::now().since_1970(),
-            };
-            api.write(&sources, &mut self.readiness);
-        }
+        let sources = Sources {
+            manager: &self.manager,
+            watch: &self.watch,
+            counters: &self.counters,
+            longest_turn: self.longest_turn_ever,
+            now,
+            time_of_day: TimeOfDay::now().since_1970(),
+        };
+        self.api.write(&sources, &mut self.readiness);
     }
 
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
@@ -95,27 +89,14 @@ impl PluginManager {
         let response = match change {
             Change::Rescan => {
                 let number = self.watch.request_rescan();
-                if let Some(api) = &mut self.api {
-                    api.await_rescan(client, number);
-                }
-                return;
+                return self.api.await_rescan(client, number);
             }
-            Change::Reload => {
-                if let Some(api) = &mut self.api {
-                    api.await_reload(client, now);
-                }
-                return;
-            }
+            Change::Reload => return self.api.await_reload(client, now),
             Change::Retry(selection) => self.retry(&selection, now),
             Change::Forget { kind, name } => self.forget(&kind, &name, now),
-            Change::Log(filter) => match &self.api {
-                Some(api) => api.set_filter(&filter),
-                None => return,
-            },
+            Change::Log(filter) => self.api.set_filter(&filter),
         };
-        if let Some(api) = &mut self.api {
-            api.answer(client, &response, now);
-        }
+        self.api.answer(client, &response, now);
     }
 
     fn retry(&mut self, selection: &Selection, now: Time) -> Response {

@@ -6,7 +6,6 @@ use super::{PluginManager, registrations};
 use crate::api::Response;
 use crate::config::{HandlerConfig, OnDown, PathMap};
 use crate::daemon::SetupError;
-use crate::daemon::api::server::Api;
 use crate::daemon::fs::roots;
 use crate::handler::{self, Inventory};
 use crate::manager;
@@ -90,14 +89,12 @@ impl PluginManager {
 
     /// Lets clients of the API ask for a reload, which the caller carries out.
     pub(crate) fn offer_reload(&mut self) {
-        if let Some(api) = &mut self.api {
-            api.offer_reload();
-        }
+        self.api.offer_reload();
     }
 
     /// Returns whether a client of the API waits for a reload.
     pub(crate) fn is_reload_wanted(&self) -> bool {
-        self.api.as_ref().is_some_and(Api::is_reload_wanted)
+        self.api.is_reload_wanted()
     }
 
     /// Emits the event of a reload, and responds to the clients that wait for it.
@@ -105,8 +102,6 @@ impl PluginManager {
         let now = self.clock.now();
         self.manager.report(event);
         self.handle_changes(now);
-        if let Some(api) = &mut self.api {
-            api.reloaded(response, now);
-        }
+        self.api.reloaded(response, now);
     }
 }
