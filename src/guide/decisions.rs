@@ -79,6 +79,8 @@
 //!   it again: so a refusal is the same for every handler, and the peer process is known. The
 //!   connection becomes the source of liveness, and nothing is sent on it where the process can be
 //!   watched.
+//! - **`kubelet.sock` is watched as a plugins directory is**: its directory, and the one above it
+//!   for the name. Given up: every directory on the path.
 //! - **One remedy for every doubt**: scan the directory again and compare. It serves the start,
 //!   lost events, moves and directories without a watch.
 //! - **A name that vanished is examined before that is believed.** Two directories that change
@@ -189,6 +191,8 @@
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every
 //!   path. Its lock file has the path now.
+//! - **A lock is taken once.** Given up: taking that of the links again after the run directory was
+//!   removed under a running daemon; the links themselves are made again.
 //! - **The lock of a directory that is removed at run time is released with its last plugin.**
 //!   Given up: at once, because another plugin manager would register plugins that are about to be
 //!   deregistered.

@@ -42,10 +42,8 @@ use crate::time::Time;
 pub(crate) struct ByName {
     /// The directory of the links.
     dir: PathBuf,
-    /// The run directory that the user named.
-    run_dir: Option<PathBuf>,
     path_map: PathMap,
-    lock: FileLock,
+    _lock: FileLock,
     /// The types and names whose links are set at `set_at`.
     changed: BTreeSet<(String, String)>,
     set_at: Time,
@@ -70,9 +68,8 @@ impl ByName {
         Some(Self {
             awaits_scan: dir.exists(),
             dir,
-            run_dir: run_dir.map(Path::to_owned),
             path_map,
-            lock,
+            _lock: lock,
             changed: BTreeSet::new(),
             set_at: Time::ZERO,
             compare_at: None,
@@ -148,7 +145,7 @@ impl ByName {
     }
 
     fn try_set_links(&mut self, manager: &Manager, most: usize, now: Time) -> io::Result<()> {
-        let is_lost = !self.lock.is_in_place() || !self.dir.is_dir();
+        let is_lost = !self.dir.is_dir();
         if is_lost || self.compare_at.is_some_and(|at| at <= now) {
             self.compare_at = None;
             self.compare(manager)?;
@@ -166,11 +163,6 @@ impl ByName {
     /// Marks every registered plugin and every link as changed, in a directory that is created if
     /// it is missing.
     fn compare(&mut self, manager: &Manager) -> io::Result<()> {
-        if !self.lock.is_in_place() {
-            // The run directory was removed.
-            let taken = take_lock(self.run_dir.as_deref())?;
-            (self.dir, self.lock) = taken.ok_or(io::ErrorKind::WouldBlock)?;
-        }
         create_dir(&self.dir)?;
         let _ = fs::remove_file(self.dir.join(NEW));
         let registered = manager.registered();

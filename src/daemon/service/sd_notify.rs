@@ -5,6 +5,7 @@
 //! a warning, once.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::env;
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -30,10 +31,8 @@ pub(crate) struct Service {
     /// Whether a failure was logged.
     has_failed: Cell<bool>,
     is_ready: bool,
-    /// The notification of a reload, with its time.
-    reloading: String,
-    /// Whether [`RELOADING`], [`READY`] and [`STOPPING`] were not sent yet.
-    unsent: [bool; 3],
+    /// The notifications that were not sent yet, in their order.
+    unsent: VecDeque<String>,
     retry_at: Time,
     /// The numbers of the last status, and the generation that they were counted at.
     status: Option<[usize; 2]>,
@@ -51,8 +50,7 @@ impl Service {
             to: None,
             has_failed: Cell::new(false),
             is_ready: false,
-            reloading: String::new(),
-            unsent: [false; 3],
+            unsent: VecDeque::new(),
             retry_at: Time::ZERO,
             status: None,
             counted: None,
@@ -75,8 +73,7 @@ impl Service {
         self.to.as_ref()?;
         let starts_at = plugins.starts_at().filter(|_| !self.is_ready);
         let watchdog_at = self.watchdog.map(|_| self.watchdog_at);
-        let is_unsent = self.unsent.contains(&true);
-        let retry_at = is_unsent.then_some(self.retry_at);
+        let retry_at = self.unsent.front().map(|_| self.retry_at);
         let is_changed = self.counted != Some(plugins.manager().generation());
         let status_at = is_changed.then_some(self.status_at);
         let times = [starts_at, watchdog_at, retry_at, status_at];
@@ -112,32 +109,35 @@ impl Service {
             return;
         };
         let micros = time::micros(time.into());
-        self.reloading = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
-        self.unsent[RELOADING] = true;
+        // Only the last of several reloads counts.
+        self.unsent.clear();
+        let text = format!("RELOADING=1\nMONOTONIC_USEC={micros}");
+        self.unsent.push_back(text);
         self.send_unsent(now);
     }
 
     /// Notifies with the next [`Service::advance`] that a reload is over. Before the start is over,
     /// the notification of that suffices.
     pub(crate) fn ready(&mut self) {
-        self.unsent[READY] = self.is_ready;
+        if self.is_ready {
+            self.unsent.push_back("READY=1".to_owned());
+        }
     }
 
     /// Notifies that the daemon is about to end.
     pub(crate) fn stopping(&mut self, now: Time) {
-        self.unsent[STOPPING] = true;
+        self.unsent.push_back("STOPPING=1".to_owned());
         self.send_unsent(now);
     }
 
     /// Sends what was not sent, in this order, as far as the service manager reads.
     fn send_unsent(&mut self, now: Time) {
-        for number in RELOADING..=STOPPING {
-            let texts = [&*self.reloading, "READY=1", "STOPPING=1"];
-            if self.unsent[number] && !self.send(texts[number]) {
+        while let Some(text) = self.unsent.front() {
+            if !self.send(text) {
                 self.retry_at = now + NOTIFY_RETRY;
                 return;
             }
-            self.unsent[number] = false;
+            self.unsent.pop_front();
         }
     }
 
@@ -205,11 +205,6 @@ fn watchdog(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
     let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
     Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))
 }
-
-/// The places of notifications in [`Service::unsent`], which are sent in this order.
-const RELOADING: usize = 0;
-const READY: usize = 1;
-const STOPPING: usize = 2;
 
 #[cfg(test)]
 mod tests {

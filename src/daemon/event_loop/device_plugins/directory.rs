@@ -7,15 +7,15 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 
-use inotify::{Inotify, WatchMask};
 use mio::net::UnixListener;
-use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
+use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::registration::SOCKET;
+use crate::watch::Place;
 
 /// A directory with a socket on which the service listens. On drop the socket is removed, if it is
 /// still there.
@@ -23,8 +23,8 @@ use crate::registration::SOCKET;
 pub(super) struct Directory {
     file: SocketFile,
     acceptor: Acceptor,
-    /// `None` while the directory cannot be watched.
-    inotify: Option<Inotify>,
+    inotify: Inotify,
+    is_watched: bool,
 }
 
 /// The reason why device plugins cannot register in a directory.
@@ -72,56 +72,50 @@ fn create(dir: &Path) -> io::Result<()> {
 
 impl Directory {
     /// Watches the directory if possible, and listens in it in the place of a socket that was left
-    /// behind.
-    pub(super) fn open(dir: &Path) -> Result<Self, DevicePluginsProblem> {
+    /// behind, both in the loop of `registry`.
+    pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, DevicePluginsProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);
         // What happens from now on is reported.
-        let inotify = watch(dir);
+        let token = Source::DevicePluginsDir.token();
+        let mut inotify = Inotify::new(registry.try_clone()?, token);
+        let watched = inotify.watch(dir, Place::Root);
         clear(&socket)?;
-        let listener = listen(dir, &socket)?;
-        if let Err(error) = &inotify {
+        let mut acceptor = Acceptor::new(listen(dir, &socket)?);
+        let file = SocketFile::at(&socket)?;
+        let token = Source::RegistrationListener.token();
+        registry.register(acceptor.source(), token, Interest::READABLE)?;
+        if let Err(problem) = &watched {
             log::warn!(
-                "{}: it cannot be watched, and kubelet.sock is examined every second: {error}",
-                escape::path(dir)
+                "{}: it cannot be watched, and kubelet.sock is examined every second: {}",
+                escape::path(dir),
+                describe(problem)
             );
         }
         Ok(Self {
-            file: SocketFile::at(&socket)?,
-            acceptor: Acceptor::new(listener),
-            inotify: inotify.ok(),
+            file,
+            acceptor,
+            inotify,
+            is_watched: watched.is_ok(),
         })
     }
 
-    /// Adds the socket and the watch to the loop.
-    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        let token = Source::RegistrationListener.token();
-        registry.register(self.acceptor.source(), token, Interest::READABLE)?;
-        match &self.inotify {
-            Some(inotify) => add(inotify, registry),
-            None => Ok(()),
-        }
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched
     }
 
     /// Watches the directory if it could not be watched before. Returns whether it is watched.
-    pub(super) fn watch(&mut self, registry: &Registry) -> bool {
-        if let (None, Some(dir)) = (&self.inotify, self.file.path().parent()) {
-            let watched = watch(dir).and_then(|it| add(&it, registry).map(|()| it));
-            self.inotify = watched.ok();
+    pub(super) fn watch(&mut self) -> bool {
+        if let (false, Some(dir)) = (self.is_watched, self.file.path().parent()) {
+            self.is_watched = self.inotify.watch(dir, Place::Root).is_ok();
         }
-        self.inotify.is_some()
+        self.is_watched
     }
 
     /// Returns whether the socket is still in the directory, and that at its path. Reads the events
     /// that asked for this.
     pub(super) fn is_in_place(&mut self) -> bool {
-        if let Some(inotify) = &mut self.inotify {
-            let mut buffer = [0; EVENTS];
-            while inotify
-                .read_events(&mut buffer)
-                .is_ok_and(|mut it| it.next().is_some())
-            {}
-        }
+        while self.inotify.read(&mut |_| ()).is_ok_and(|is_more| is_more) {}
         self.file.is_in_place()
     }
 
@@ -142,24 +136,6 @@ impl Drop for Directory {
     }
 }
 
-/// Watches a directory, and those above it for their names.
-fn watch(dir: &Path) -> io::Result<Inotify> {
-    let inotify = Inotify::init()?;
-    inotify.watches().add(dir, WATCHED)?;
-    for above in above(dir) {
-        // A directory that cannot be read cannot be watched.
-        let _ = inotify.watches().add(above, WATCHED_ABOVE);
-    }
-    Ok(inotify)
-}
-
-/// Adds the watch to the loop.
-fn add(inotify: &Inotify, registry: &Registry) -> io::Result<()> {
-    let fd = inotify.as_raw_fd();
-    let token = Source::DevicePluginsDir.token();
-    registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
-}
-
 /// Listens on a socket in `dir`, whose path may be too long for an address.
 fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
     if socket.as_os_str().len() <= LONGEST_ADDRESS {
@@ -167,19 +143,6 @@ fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
     }
     let held = File::open(dir)?;
     UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))
-}
-
-/// Returns the directories above a directory: those on its path, and those on the path without
-/// symbolic links.
-fn above(dir: &Path) -> impl Iterator<Item = PathBuf> {
-    let real = dir.canonicalize().unwrap_or_default();
-    let above = |dir: &Path| {
-        dir.ancestors()
-            .skip(1)
-            .map(Path::to_owned)
-            .collect::<Vec<_>>()
-    };
-    above(dir).into_iter().chain(above(&real))
 }
 
 impl DevicePluginsProblem {
@@ -210,21 +173,8 @@ impl fmt::Display for DevicePluginsProblem {
     }
 }
 
-/// The changes after which the socket may not be at its path any more.
-const WATCHED: WatchMask = WatchMask::DELETE
-    .union(WatchMask::MOVE)
-    .union(WatchMask::DELETE_SELF)
-    .union(WatchMask::MOVE_SELF)
-    .union(WatchMask::ONLYDIR);
-
-/// The changes of a directory above after which the directory may not be at its path any more.
-const WATCHED_ABOVE: WatchMask = WatchMask::MOVE_SELF.union(WatchMask::ONLYDIR);
-
 /// The mode of a directory that is created (kubelet: 0750).
 const MODE: u32 = 0o750;
-
-/// The size of the buffer for events, whose content does not matter (bytes): it holds the longest.
-const EVENTS: usize = 4096;
 
 /// The length of the longest path that fits into an address (octets).
 const LONGEST_ADDRESS: usize = 107;

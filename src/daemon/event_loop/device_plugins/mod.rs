@@ -59,12 +59,11 @@ impl DevicePlugins {
     /// it first, as kubelet does: that, and the new socket, has plugins announce themselves again.
     pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, DevicePluginsProblem> {
         directory::prepare(dir)?;
-        let mut directory = Directory::open(dir)?;
-        directory.register(registry)?;
+        let directory = Directory::open(dir, registry)?;
         let dir: Arc<Path> = dir.into();
         Ok(Self {
             dir: dir.clone(),
-            is_doubted: !directory.watch(registry),
+            is_doubted: !directory.is_watched(),
             directory: Some(directory),
             registrar: Registrar::new(dir),
             clients: Vec::new(),
@@ -181,7 +180,7 @@ impl DevicePlugins {
             if !is_doubted {
                 return;
             }
-            let is_watched = directory.watch(registry);
+            let is_watched = directory.watch();
             if directory.is_in_place() {
                 if !is_watched {
                     (self.is_doubted, self.listen_at) = (true, now + WATCH_RETRY);
@@ -191,13 +190,9 @@ impl DevicePlugins {
             log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
         }
         self.directory = None; // Its file is left alone: it is not there, or another one.
-        let opened = Directory::open(&self.dir).and_then(|mut directory| {
-            directory.register(registry)?;
-            Ok(directory)
-        });
-        match opened {
-            Ok(mut directory) => {
-                self.is_doubted = !directory.watch(registry);
+        match Directory::open(&self.dir, registry) {
+            Ok(directory) => {
+                self.is_doubted = !directory.is_watched();
                 self.directory = Some(directory);
                 self.listen_at = now + REGISTRATION_RETRY.first;
                 self.pause = REGISTRATION_RETRY.first;
