@@ -6,8 +6,8 @@
 //! with that number, and the name of a test may begin with it: `pm7_...` holds row PM7.
 //! `tests/tidy` checks that every number in a comment or a test name has a row, that every
 //! quotation is in its row, and that every test that a row names exists. `make full ONLY=parity`
-//! plays scenarios against kubelet's own code; the README's table "What a plugin can notice" lists
-//! all differences that it accepts.
+//! plays scenarios against kubelet's own code; [`differences`](super::differences) lists all
+//! differences that it accepts.
 //!
 //! # Constants
 //!
