@@ -116,10 +116,10 @@ pub use accept::MAX_RECORDED;
 pub use accept::{AcceptHandler, Record, RecordedCall};
 pub use built_in::{Inventory, built_in};
 pub(crate) use built_in::{NO_HANDLERS, change};
-pub(crate) use context::EffectOwner;
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds, Run};
+pub(crate) use context::{EffectOwner, Hints};
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;

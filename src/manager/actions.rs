@@ -9,7 +9,7 @@ use super::Manager;
 use super::connections::{Connection, Owner};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
-use super::host::{Asker, Hints};
+use super::host::Asker;
 use super::ids::SocketId;
 use super::messages::Output;
 use super::names::Names;
@@ -22,7 +22,7 @@ use crate::config::{
 };
 use crate::escape;
 use crate::grpc::{CallError, Client};
-use crate::handler::{DialError, HandlerId, Plugin, Reason};
+use crate::handler::{DialError, HandlerId, Hints, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 
