@@ -216,6 +216,8 @@
 //!   ms, and their metrics 1 ms. Given up: connections that persist, several requests at once,
 //!   chunks, which the end of the connection replaces, and lists and metrics in pieces, whose parts
 //!   showed different moments.
+//! - **A request that is not understood gets an error with a body**, also if it began as `HEAD`.
+//!   Given up: a parser that finds the method of what cannot be parsed.
 //! - **`PLUGIND_API_SOCKET` names the socket of the API.** Given up: `PLUGIND_SOCKET`, which is the
 //!   plugin's socket in programs of `--exec`: a script that runs `plugind list` would ask a plugin.
 //! - **The daemon opens no network socket.** Prometheus reads a file that `plugind metrics` has
