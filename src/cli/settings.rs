@@ -1,8 +1,8 @@
 //! The options of `run`, a row for each.
 //!
-//! Pure. From these rows come the command line, the help text and with it the manual and the
-//! completions, the keys of the configuration file, the variables of the environment, what
-//! `check-config` prints, and what a reload says needs a restart.
+//! From these rows come the command line, the help text and with it the manual and the completions,
+//! the keys of the configuration file, the variables of the environment, what `check-config`
+//! prints, and what a reload says needs a restart.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The effects that a handler may ask for, and the events that report their results.
 //!
-//! Pure: an effect is a value; the manager carries it out.
+//! An effect is a value; the manager carries it out.
 
 use std::fmt;
 use std::path::Path;
