@@ -174,7 +174,7 @@
 //! registered without further work; `--exec` adds types. Plugins of any other type are notified
 //! that no handler is registered for them, as by kubelet. With `--unknown-types accept` they are
 //! registered, with `--unknown-types ignore` they are not notified. A plugin that reports more than
-//! 32 versions, or one of more than 128 octets, is refused.
+//! 256 versions, or one of more than 128 octets, is refused.
 //!
 //! # Dry run
 //!
