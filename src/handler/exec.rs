@@ -132,6 +132,7 @@ impl ExecHandler {
     ) {
         let is_del = verb == Verb::Del;
         let job = Job {
+            // planted: a `del` that is yet to be started is not owed
             owed: is_del.then(|| Owed::new(context.owe(plugin.clone()))),
             verb,
             plugin,
@@ -158,7 +159,6 @@ impl ExecHandler {
     fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
         let (action, program) = (job.verb.word(), self.run_of(job));
         let mut detached = context.detached();
-        // planted: a `del` that is yet to be started is not owed any more
         Phase::Running(detached.spawn_for(&job.plugin, action, program))
     }
 

@@ -79,6 +79,7 @@ fn a_directory_is_added_and_removed_with_its_plugins() {
         assert!(!node.plugins.remove_directory(&second));
         let deregister = format!("deregister {name}");
         assert_eq!(node.until_handler_is_told(&deregister), [deregister]);
+        node.until_quiet();
         node.until("nothing is left to do", |node| {
             (!is_ready(node)).then_some(())
         });

@@ -251,8 +251,8 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
         finder: Finder::Simulation { seed: 28 },
     },
     Mistake {
-        what: "a `del` that is yet to be started is not owed any more",
-        wrong: "let id = detached.spawn_for(&job.plugin, action, program);\nsettle(job, context);\nPhase::Running(id)",
+        what: "a `del` that is yet to be started is not owed",
+        wrong: "owed: None,",
         finder: Finder::Simulation { seed: 25 },
     },
     Mistake {
