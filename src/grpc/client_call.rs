@@ -198,15 +198,16 @@ impl ClientCall {
         &mut self,
         data: &mut &[u8],
     ) -> Result<Option<Vec<u8>>, CallError> {
-        let message = self.assembler.receive(data)?;
-        if self.shape == Shape::ServerStreaming || message.is_none() {
-            return Ok(message);
+        match (self.assembler.receive(data)?, self.shape) {
+            (message, Shape::ServerStreaming) | (message @ None, _) => Ok(message),
+            (Some(_), _) if self.reply.is_some() => {
+                Err(CallError::Protocol(ProtocolError::SecondMessage))
+            }
+            (message, Shape::Unary) => {
+                self.reply = message;
+                Ok(None)
+            }
         }
-        if self.reply.is_some() {
-            return Err(CallError::Protocol(ProtocolError::SecondMessage));
-        }
-        self.reply = message;
-        Ok(None)
     }
 
     /// Returns the error for a response that ends with its content.
@@ -220,11 +221,11 @@ impl ClientCall {
 
     /// Processes the end of the response.
     pub(super) fn receive_trailers(&mut self, fields: &Fields) -> Outcome {
-        if Code::from_fields(fields) != Some(Code::Ok) {
+        let Some(Code::Ok) = Code::from_fields(fields) else {
             let status = Status::from_fields(fields);
             let status = status.ok_or(CallError::Protocol(ProtocolError::NoStatus))?;
             return Err(CallError::Status(status));
-        }
+        };
         if self.assembler.is_inside_message() {
             return Err(CallError::Protocol(ProtocolError::CutMessage));
         }

@@ -19,33 +19,30 @@ impl Timeout {
     /// fits, so that the server does not give up before we do. Never 0, because the value must be
     /// positive.
     pub(super) fn at_least(duration: Duration) -> Self {
-        // A duration of more than 64 bits of nanoseconds is centuries long.
-        let Ok(nanos) = u64::try_from(duration.as_nanos().max(1)) else {
-            return Self::new(LARGEST, b'H');
-        };
-        let (value, unit) = UNITS
-            .iter()
-            .map(|&(unit, letter)| (nanos.div_ceil(unit), letter))
-            .find(|&(value, _)| value <= LARGEST)
-            .unwrap_or((LARGEST, b'H'));
-        Self::new(value, unit)
-    }
-
-    /// Returns the encoded value.
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.octets[self.begin..]
-    }
-
-    /// Encodes a number of at most eight digits and its unit.
-    fn new(mut value: u64, unit: u8) -> Self {
-        let mut octets = [unit; DIGITS + 1];
+        let (mut value, mut letter) = (LARGEST, b'H');
+        for (unit, its_letter) in UNITS {
+            // A duration of more than 64 bits of nanoseconds is centuries long.
+            match u64::try_from(duration.as_nanos().max(1)) {
+                Ok(nanos) if nanos.div_ceil(unit) <= LARGEST => {
+                    (value, letter) = (nanos.div_ceil(unit), its_letter);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let mut octets = [letter; DIGITS + 1];
         let mut begin = DIGITS;
-        while begin == DIGITS || (value > 0 && begin > 0) {
+        while value > 0 && begin > 0 {
             begin -= 1;
             octets[begin] = DECIMAL[(value % 10) as usize];
             value /= 10;
         }
         Self { octets, begin }
+    }
+
+    /// Returns the encoded value.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.octets[self.begin..]
     }
 }
 

@@ -53,54 +53,61 @@ impl Decoder {
         &self.table
     }
 
-    /// Applies the size updates at the beginning of a block.
-    ///
-    /// RFC 7541 §4.2: "This dynamic table size update MUST occur at the beginning of the first
-    /// header block following the change to the dynamic table size." There may be two, the smallest
-    /// size in between and the final one; more are harmless. Since we never lower the allowed size,
-    /// a size update is never required.
-    fn size_updates(&mut self, rest: &mut &[u8]) -> Result<(), Error> {
-        while rest.first().map(|&first| Representation::of(first))
-            == Some(Representation::SizeUpdate)
-        {
-            let max_size = integer::decode(rest, 5)?;
-            // RFC 7541 §6.3: "The new maximum size MUST be lower than or equal to the limit
-            // determined by the protocol using HPACK. A value that exceeds this limit MUST be
-            // treated as a decoding error."
-            if max_size > self.max_table_size {
-                return Err(Error::SizeUpdateAboveLimit);
-            }
-            self.table.set_max_size(max_size);
-        }
-        Ok(())
-    }
-
-    /// Decodes the size updates and fields of a block.
+    /// Decodes the size updates and fields of a block. The high bits of the first octet of each tell
+    /// what it is (RFC 7541 §6).
     fn fields(&mut self, block: &[u8], field: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut rest = block;
-        self.size_updates(&mut rest)?;
+        let mut has_fields = false;
         while let Some(first) = rest.first() {
-            match Representation::of(*first) {
-                Representation::Indexed => {
+            match first.leading_zeros() {
+                // `1`: a field that is in one of the tables.
+                0 => {
                     let index = integer::decode(&mut rest, 7)?;
                     let (name, value) = self.table.get(index).ok_or(Error::Index)?;
                     field(name, value);
                 }
-                Representation::LiteralToIndex => {
+                // `01`: a literal field that is added to the dynamic table.
+                1 => {
                     let literal = self.literal(&mut rest, 6)?;
                     let (name, value) = self.table.at(literal);
                     field(name, value);
                     self.table.insert(literal);
                 }
-                Representation::Literal => {
+                // `001`: a dynamic table size update.
+                2 if has_fields => return Err(Error::LateSizeUpdate),
+                2 => {
+                    self.update_size(integer::decode(&mut rest, 5)?)?;
+                    continue;
+                }
+                // `0000`: a literal field without indexing; and `0001`: one that intermediaries
+                // must never index, which the final recipient decodes alike.
+                _ => {
                     let literal = self.literal(&mut rest, 4)?;
                     let (name, value) = self.table.at(literal);
                     field(name, value);
                     self.table.forget(literal);
                 }
-                Representation::SizeUpdate => return Err(Error::LateSizeUpdate),
             }
+            has_fields = true;
         }
+        Ok(())
+    }
+
+    /// Applies a size update.
+    ///
+    /// RFC 7541 §4.2: "This dynamic table size update MUST occur at the beginning of the first
+    /// header block following the change to the dynamic table size." There may be two, the smallest
+    /// size in between and the final one; more are harmless. Since we never lower the allowed size,
+    /// a size update is never required.
+    ///
+    /// RFC 7541 §6.3: "The new maximum size MUST be lower than or equal to the limit determined by
+    /// the protocol using HPACK. A value that exceeds this limit MUST be treated as a decoding
+    /// error."
+    fn update_size(&mut self, max_size: usize) -> Result<(), Error> {
+        if max_size > self.max_table_size {
+            return Err(Error::SizeUpdateAboveLimit);
+        }
+        self.table.set_max_size(max_size);
         Ok(())
     }
 
@@ -126,31 +133,6 @@ impl fmt::Debug for Decoder {
             .field("max_table_size", &self.max_table_size)
             .field("mem_used", &self.mem_used())
             .finish_non_exhaustive()
-    }
-}
-
-/// The kind of a part of a block, given by the high bits of its first octet: RFC 7541 §6.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Representation {
-    /// `1`: a field that is in one of the tables.
-    Indexed,
-    /// `01`: a literal field that is added to the dynamic table.
-    LiteralToIndex,
-    /// `001`: a dynamic table size update.
-    SizeUpdate,
-    /// `0000`: a literal field without indexing; and `0001`: a literal field that intermediaries
-    /// must never index, which the final recipient decodes alike.
-    Literal,
-}
-
-impl Representation {
-    const fn of(first_octet: u8) -> Self {
-        match first_octet.leading_zeros() {
-            0 => Self::Indexed,
-            1 => Self::LiteralToIndex,
-            2 => Self::SizeUpdate,
-            _ => Self::Literal,
-        }
     }
 }
 

@@ -35,21 +35,23 @@ pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
     detect_http1_request(octets, ended)
 }
 
-/// Checks what should be the head of a SETTINGS frame, `at` octets from the beginning.
+/// Checks what should be the head of a SETTINGS frame that acknowledges nothing, `at` octets from
+/// the beginning.
 fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
-    match octets[at..].first_chunk() {
-        Some(head) if is_settings(Head::parse(*head)) => Ok(Some(at)),
-        None if !ended => Ok(None),
-        _ => Err(instead(&octets[at..])),
+    let Some(head) = octets[at..].first_chunk() else {
+        return if ended {
+            Err(instead(&octets[at..]))
+        } else {
+            Ok(None)
+        };
+    };
+    let head = Head::parse(*head);
+    let is_settings = head.kind == FrameType::SETTINGS && !head.has(flag::ACK);
+    if is_settings && head.stream == 0 && head.length <= INITIAL_MAX_FRAME_SIZE {
+        Ok(Some(at))
+    } else {
+        Err(instead(&octets[at..]))
     }
-}
-
-/// Returns whether a connection may begin with a frame that has this head.
-fn is_settings(head: Head) -> bool {
-    head.kind == FrameType::SETTINGS
-        && !head.has(flag::ACK)
-        && head.stream == 0
-        && head.length <= INITIAL_MAX_FRAME_SIZE
 }
 
 /// Detects the status of an HTTP/1 response, whose status line may be incomplete.

@@ -27,7 +27,7 @@ pub use self::send::{HeadersError, OpenError, Taken};
 use super::block::Block;
 use super::deframer::Deframer;
 use super::endpoint::Endpoint;
-use super::error::{Awaited, ConnectionError, ErrorCode, GoAwayReceived, Violation};
+use super::error::{Awaited, ConnectionError, ErrorCode, GoAwayReceived};
 use super::fields::Fields;
 use super::flood::FloodGuard;
 use super::flow::{ReceiveWindow, SendWindow};
@@ -161,11 +161,17 @@ impl Connection {
                 return Some(closed);
             }
             match self.next_frame() {
-                Ok(Some(head)) => match self.process(head) {
-                    Ok(None) => {}
-                    Ok(event) => return event,
-                    Err(violation) => self.end(violation.into()),
-                },
+                Ok(Some(head)) => {
+                    // The payload is lent while everything else may change.
+                    let input = std::mem::take(&mut self.input);
+                    let received = self.receive(head, input.payload());
+                    self.input = input;
+                    match received {
+                        Ok(None) => {}
+                        Ok(event) => return event,
+                        Err(violation) => self.end(violation.into()),
+                    }
+                }
                 Ok(None) => return None,
                 Err(error) => self.end(error),
             }
@@ -243,14 +249,6 @@ impl Connection {
                 inside_frame: !self.input.waiting().is_empty(),
             },
         })
-    }
-
-    /// Processes the frame that was taken, whose payload is lent while everything else may change.
-    fn process(&mut self, head: Head) -> Result<Option<Event>, Violation> {
-        let input = std::mem::take(&mut self.input);
-        let event = self.receive(head, input.payload());
-        self.input = input;
-        event
     }
 
     /// Removes the peer's preface from the input, up to its SETTINGS; returns `false` if too few

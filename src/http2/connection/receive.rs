@@ -78,7 +78,7 @@ impl Connection {
             return self.fail(id, error);
         }
         // Callers do not consume padding, so it is released at once.
-        self.release(id, payload.len() - content);
+        self.consume(id, payload.len() - content, self.now);
         self.streams.remove_if_closed(id);
         if is_empty {
             return Ok(None);
@@ -365,7 +365,7 @@ impl Connection {
     /// Resets a stream on which the peer broke a rule.
     fn fail(&mut self, stream: StreamId, error: StreamError) -> Received {
         let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered);
-        self.push_reset(stream, error.code());
+        self.reset(stream, error.code(), self.now);
         self.count_cancelled(is_answered)?;
         Ok(Some(Event::Failed { stream, error }))
     }

@@ -264,17 +264,14 @@ impl Connection {
     /// [`Event::Data`]: super::Event::Data
     pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
         self.at(now);
-        self.release(stream, octets);
-    }
-
-    /// Returns octets to a stream's window, unless the peer has ended its side.
-    pub(super) fn release(&mut self, id: StreamId, octets: usize) {
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
-        let Some(stream) = self.streams.get(id).filter(|it| it.can_receive) else {
-            return;
+        let increment = match self.streams.get(stream) {
+            Some(open) if open.can_receive => open.receive.release(octets),
+            // The peer has ended its side: it needs no window.
+            _ => None,
         };
-        if let Some(increment) = stream.receive.release(octets) {
-            self.update_window(id.get(), increment);
+        if let Some(increment) = increment {
+            self.update_window(stream.get(), increment);
         }
     }
 
@@ -290,11 +287,6 @@ impl Connection {
     /// The RST_STREAM does not wait for data that waits for a window.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
         self.at(now);
-        self.push_reset(stream, code);
-    }
-
-    /// Resets a stream, unless it has already ended.
-    pub(super) fn push_reset(&mut self, stream: StreamId, code: ErrorCode) {
         if self.streams.get(stream).is_some() {
             let code = code.0.to_be_bytes();
             self.outbox
