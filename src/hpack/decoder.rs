@@ -53,8 +53,8 @@ impl Decoder {
         &self.table
     }
 
-    /// Decodes the size updates and fields of a block. The high bits of the first octet of each tell
-    /// what it is (RFC 7541 §6).
+    /// Decodes the size updates and fields of a block. The high bits of the first octet of each
+    /// tell what it is (RFC 7541 §6).
     fn fields(&mut self, block: &[u8], field: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         let mut rest = block;
         let mut has_fields = false;

@@ -25,7 +25,7 @@ const FOLDERS: [&str; 3] = ["hpack", "http2", "grpc"];
 const WANTED: f64 = 95.0;
 
 /// The tests that are run, beside those in the library.
-const TESTS: [&str; 4] = ["fuzz_replay", "grpc_h2", "hpack_h2", "peers"];
+const TESTS: [&str; 2] = ["fuzz_replay", "protocols"];
 
 /// How often each line of each file has run, for lines with code.
 type Counts = BTreeMap<String, BTreeMap<usize, u64>>;
