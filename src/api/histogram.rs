@@ -1,4 +1,6 @@
 //! Histograms of durations, with the same buckets for everything.
+//!
+//! Pure.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What the responses are rendered from.
 //!
-//! References and values only: the shell lends a view for each turn, and nothing here is kept.
+//! Pure: references and values only. The shell lends a view for each turn; nothing here is kept.
 
 use std::time::Duration;
 

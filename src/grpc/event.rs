@@ -1,4 +1,6 @@
 //! The events of calls, as their caller receives them.
+//!
+//! Pure.
 
 use super::error::CallError;
 

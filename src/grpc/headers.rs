@@ -1,4 +1,6 @@
 //! The headers that gRPC sends before its messages, on either side.
+//!
+//! Pure.
 
 use super::error::NotGrpc;
 use super::timeout::Timeout;

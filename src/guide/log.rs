@@ -166,6 +166,11 @@
 //!
 //! - `cannot connect: {error}` (warn, ConnectFailed): Nothing answers on the socket. Check that the
 //!   plugin runs and listens; remove the socket if the plugin was killed.
+//! - `the driver's process at {endpoint} has ended` (warn, Down): The registrar answers, but
+//!   nothing listens on the endpoint of the driver that it has registered. The plugin is up again
+//!   when the endpoint answers.
+//! - `cannot connect to the driver at {endpoint}: {error}` (warn, Down): The same for another
+//!   reason.
 //! - `GetInfo failed: {error}` (warn, GetInfoFailed): The plugin has not answered its first call,
 //!   or with an error. If it is UNIMPLEMENTED, the socket is not for registration and should be
 //!   elsewhere.

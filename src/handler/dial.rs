@@ -1,4 +1,6 @@
 //! The errors of connecting to a unix socket.
+//!
+//! Pure.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! Plugins of other types, which the user names: they are only registered and listed.
+//!
+//! Pure.
 
 use std::sync::Arc;
 

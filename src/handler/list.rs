@@ -1,4 +1,6 @@
 //! Lists of devices: decoding, limits, and the reasons why one is rejected.
+//!
+//! Pure.
 
 use std::fmt;
 

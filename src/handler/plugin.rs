@@ -1,4 +1,6 @@
 //! A plugin as it describes itself.
+//!
+//! Pure.
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,5 +1,7 @@
 //! A stream or a connection that is opened again after a pause whenever it ends.
 //!
+//! Pure.
+//!
 //! ```text
 //!            ended                 pause over
 //!  Open --------------> Pausing --------------> Open

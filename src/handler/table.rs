@@ -1,4 +1,6 @@
 //! The assignment of handlers to plugin types.
+//!
+//! Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,7 @@
 //! Fields that are the same in every block, encoded at compile time.
 //!
-//! The octets are those that [`Encoder`](super::Encoder) writes; writing a block only copies them.
+//! Pure. The octets are those that [`Encoder`](super::Encoder) writes; writing a block only copies
+//! them.
 
 use super::{integer, table};
 

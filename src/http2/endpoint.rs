@@ -1,4 +1,6 @@
 //! The interface between one end of a connection and the loop that moves its octets.
+//!
+//! Pure.
 
 use crate::time::Time;
 

@@ -1,4 +1,6 @@
 //! What a peer sends instead of HTTP/2, so that errors can name the protocol.
+//!
+//! Pure.
 
 use std::fmt;
 

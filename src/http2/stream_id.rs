@@ -1,4 +1,4 @@
-//! The numbers of streams (RFC 9113 §5.1.1).
+//! The numbers of streams (RFC 9113 §5.1.1). Pure.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -6,25 +6,27 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use super::Manager;
-use super::connections::{Connection, Owner};
+use super::connections::{Connection, Owner, SERVERS, Server};
+use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
-use super::host::Asker;
+use super::host::{Asker, Hints};
 use super::ids::SocketId;
 use super::messages::Output;
 use super::names::Names;
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
-use super::registered::{By, Liveness, Registered};
+use super::registered::{By, Driver, Health, Liveness, Registered};
 use super::socket::{Active, Label, Pending, Socket, hang_up};
 use crate::config::{
     GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
 };
 use crate::escape;
 use crate::grpc::{CallError, Client};
-use crate::handler::{DialError, HandlerId, Hints, Plugin, Reason};
+use crate::handler::{DialError, HandlerId, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
+use crate::watch::Identity;
 
 /// The step of an operation: its socket, taken out of the table, and its run, taken out of the
 /// socket.
@@ -44,26 +46,13 @@ impl Actions for Execution<'_> {
     }
 
     fn dial(&mut self) -> Result<(), DialError> {
-        log::debug!("{}: connecting", self.label());
-        let context = &mut self.manager.context;
-        if !context.make_room_for_operation() {
-            context.warn_of_shortage(Shortage::Plugins);
-            return Err(DialError::NoDescriptors);
-        }
-        let conn = context.connections.add(Owner::Operation(self.socket.id));
-        let identity = self.active.identity;
-        self.active.connection = Some(Connection::dialling(conn));
-        let path = match self.socket.announced_plugin(identity) {
-            Some(plugin) => context.endpoint_path(&plugin.endpoint),
-            None => self.socket.path.clone(),
-        };
-        let is_found = !identity.is_of_announcement();
-        context.outputs.push_back(Output::Dial {
-            conn,
-            path,
-            identity: is_found.then_some(identity),
-        });
-        Ok(())
+        let path = self.socket.path.clone();
+        self.connect(path, Some(self.active.identity))
+    }
+
+    fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError> {
+        let path = self.manager.context.endpoint_path(&plugin.endpoint);
+        self.connect(path, None)
     }
 
     fn get_info(&mut self) -> Option<Reply> {
@@ -108,40 +97,35 @@ impl Actions for Execution<'_> {
         }
     }
 
-    /// Makes the connection of the operation, which has registered or checked the plugin, the
-    /// plugin's source of liveness.
-    fn monitor_liveness(&mut self) {
+    fn monitor_liveness(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let caller = self.socket.announced().and_then(|it| it.caller);
         let connection = self.active.connection.take();
-        let (mut connection, health) = match (connection, &mut self.socket.registered) {
-            (Some(connection), Some(registered)) => (connection, &mut registered.health),
-            (Some(connection), None) => return hang_up(connection, context),
-            (None, Some(registered)) => {
-                registered.health.process = caller;
-                registered.health.check_at = Some(context.slow_check());
-                return;
+        let Some(registered) = &mut self.socket.registered else {
+            if let Some(connection) = connection {
+                hang_up(connection, context);
             }
-            (None, None) => return,
-        };
-        health.process = connection.process.or(caller);
-        connection
-            .client
-            .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
-        if !context.connections.may_watch_peer() {
-            hang_up(connection, context);
-            health.check_at = Some(context.slow_check());
             return;
+        };
+        // A plugin that has announced itself has no other server than that of its endpoint.
+        let server = if registered.identity.is_of_announcement() {
+            Server::Registration
+        } else {
+            server
+        };
+        let health = &mut registered.health;
+        if server == Server::Registration {
+            health.process = connection.as_ref().and_then(|it| it.process).or(caller);
         }
-        let (conn, client) = (connection.id, connection.client);
-        let before = health.liveness.replace(Liveness { conn, client });
-        health.check_at = None;
-        if let Some(mut before) = before {
-            before.give_up(context);
+        match connection {
+            Some(connection) => health.watch(server, self.socket.id, connection, context),
+            None => health.check_at = Some(context.slow_check()),
         }
-        let owner = Owner::Liveness(self.socket.id);
-        context.connections.hand_over(conn, owner);
-        context.outputs.push_back(Output::WatchPeer { conn });
+    }
+
+    fn is_driver_lost(&self) -> bool {
+        let registered = self.socket.registered.as_ref();
+        registered.is_some_and(|it| matches!(it.health.driver, Driver::Lost))
     }
 
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool {
@@ -220,9 +204,11 @@ impl Actions for Execution<'_> {
         let Some(mut left) = self.socket.take_registered(context) else {
             return;
         };
-        if let Some(liveness) = &mut left.health.liveness {
-            // planted: the source of liveness of a plugin that has gone is kept
-            liveness.give_up(context);
+        for server in SERVERS {
+            if let Some(liveness) = left.health.source_mut(server) {
+                // planted: the source of liveness of a plugin that has gone is kept
+                liveness.give_up(context);
+            }
         }
         if let Some(desired) = &mut self.socket.desired {
             desired.wanted_since = context.now;
@@ -253,6 +239,23 @@ impl Actions for Execution<'_> {
 }
 
 impl Execution<'_> {
+    fn connect(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
+        log::debug!("{}: connecting", self.label());
+        let context = &mut self.manager.context;
+        if !context.make_room_for_operation() {
+            context.warn_of_shortage(Shortage::Plugins);
+            return Err(DialError::NoDescriptors);
+        }
+        let conn = context.connections.add(Owner::Operation(self.socket.id));
+        self.active.connection = Some(Connection::dialling(conn));
+        context.outputs.push_back(Output::Dial {
+            conn,
+            path,
+            identity,
+        });
+        Ok(())
+    }
+
     /// Returns the words that the log lines of the operation begin with.
     fn label(&self) -> Label<'_> {
         self.socket.label(self.active.number)
@@ -341,6 +344,40 @@ impl Execution<'_> {
         let reason = self.manager.host.endpoint_taken(handler, plugin)?;
         self.socket.block(plugin, id, &mut self.manager.names);
         Some(Refusal::EndpointTaken { holder, reason })
+    }
+}
+
+impl Health {
+    /// Makes a connection that is established a source of liveness, in place of an earlier one of
+    /// that server. If descriptors run short, the plugin is checked slowly instead.
+    pub(super) fn watch(
+        &mut self,
+        server: Server,
+        socket: SocketId,
+        mut connection: Connection,
+        context: &mut Context,
+    ) {
+        connection
+            .client
+            .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
+        if !context.connections.may_watch_peer() {
+            hang_up(connection, context);
+            self.check_at = Some(context.slow_check());
+            return;
+        }
+        self.check_at = None;
+        if let Some(mut before) = self.take_source(server) {
+            before.give_up(context);
+        }
+        let (conn, client) = (connection.id, connection.client);
+        let liveness = Liveness { conn, client };
+        match server {
+            Server::Registration => self.liveness = Some(liveness),
+            Server::Endpoint => self.driver = Driver::Watched(liveness),
+        }
+        let owner = Owner::Liveness(socket, server);
+        context.connections.hand_over(conn, owner);
+        context.outputs.push_back(Output::WatchPeer { conn });
     }
 }
 

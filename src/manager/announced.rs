@@ -225,14 +225,4 @@ impl Socket {
     pub(super) fn announced(&self) -> Option<&Announced> {
         self.desired.as_ref()?.origin.announced()
     }
-
-    /// Returns the plugin that an operation on the socket with this identity is about, if it has
-    /// announced itself: its endpoint is dialled instead of the socket's path.
-    pub(super) fn announced_plugin(&self, identity: Identity) -> Option<&Arc<Plugin>> {
-        if !identity.is_of_announcement() {
-            return None;
-        }
-        let registered = self.registered.as_ref().map(|it| &it.plugin);
-        registered.or_else(|| self.announced().map(|it| &it.plugin))
-    }
 }

@@ -32,8 +32,21 @@ pub(super) enum Owner {
     Stream(EffectId),
     /// A registered plugin: the end of the connection, or of the peer process, means that the
     /// plugin may have gone.
-    Liveness(SocketId),
+    Liveness(SocketId, Server),
 }
+
+/// The server of a plugin whose end is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    /// It listens on the registration socket, or on the endpoint of a plugin that has announced
+    /// itself.
+    Registration,
+    /// It listens on the plugin's endpoint: the driver, if a registrar registers that.
+    Endpoint,
+}
+
+/// Each server of a plugin.
+pub(super) const SERVERS: [Server; 2] = [Server::Registration, Server::Endpoint];
 
 /// What has happened to a connection.
 #[derive(Debug)]
@@ -58,7 +71,7 @@ impl Owner {
             Self::Operation(_) => OPERATIONS,
             Self::Call(_) => CALLS,
             Self::Stream(_) => STREAMS,
-            Self::Liveness(_) => LIVENESS,
+            Self::Liveness(..) => LIVENESS,
         }
     }
 }
@@ -223,7 +236,7 @@ impl Connections {
     pub(super) fn remove_oldest_liveness(&mut self) -> Option<(ConnectionId, SocketId, bool)> {
         let mut owners = self.owners.iter();
         let oldest = owners.find_map(|(conn, owned)| match owned.owner {
-            Owner::Liveness(socket) => Some((*conn, socket, owned.is_open)),
+            Owner::Liveness(socket, _) => Some((*conn, socket, owned.is_open)),
             _ => None,
         })?;
         self.remove(oldest.0);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::Changes;
-use super::connections::Connections;
+use super::connections::{Connection, Connections};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::ids::{AttemptId, ConnectionId, SocketId};
 use super::messages::Output;
@@ -71,6 +71,11 @@ pub(super) enum Work {
     Resume(Option<HandlerId>, Arc<Plugin>),
     /// Deregister the plugin of that path, which has announced itself.
     Withdraw(Arc<Path>),
+    /// Make this connection to the endpoint the driver's source of liveness, if the plugin of the
+    /// socket needs one, or else close it.
+    Endpoint(SocketId, Arc<Path>, Connection),
+    /// Check the plugin of a socket with its endpoint: a connection to that has ended.
+    CheckEndpoint(SocketId),
     /// Check the plugin of a socket slowly: its source of liveness was given up.
     GivenUp(SocketId, ConnectionId),
     /// Record that a handler has reported something about the plugin of that path.
@@ -179,7 +184,7 @@ const GIVEN_UP_AT_ONCE: usize = 4;
 mod tests {
     use super::*;
     use crate::config::DESCRIPTOR_RESERVE;
-    use crate::manager::connections::Owner;
+    use crate::manager::connections::{Owner, Server};
 
     #[test]
     fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
@@ -188,7 +193,7 @@ mod tests {
         connections.set_limit(DESCRIPTOR_RESERVE + 4);
         for socket in [1, 2].map(SocketId) {
             let conn = connections.add(Owner::Operation(socket));
-            assert!(connections.hand_over(conn, Owner::Liveness(socket)));
+            assert!(connections.hand_over(conn, Owner::Liveness(socket, Server::Registration)));
         }
         assert_eq!(
             connections.in_use(),

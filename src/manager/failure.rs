@@ -18,6 +18,9 @@ use crate::handler::{CallFailure, DialError, HandlerTable, Reason};
 pub enum Failure {
     /// The connection to its socket could not be established.
     Dial(DialError),
+    /// The connection to the endpoint of a registered plugin, which its driver serves, could not be
+    /// established.
+    Driver(Arc<Path>, DialError),
     /// GetInfo failed.
     GetInfo(CallError),
     /// The reply to GetInfo is not a `PluginInfo`.
@@ -70,7 +73,7 @@ impl Failure {
     /// Returns the reason of the event, in CamelCase.
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Self::Dial(_) => "ConnectFailed",
+            Self::Dial(_) | Self::Driver(..) => "ConnectFailed",
             Self::GetInfo(_) | Self::UndecodableInfo(_) => "GetInfoFailed",
             Self::Refused(Refusal::NoHandler(_) | Refusal::Ignored(_) | Refusal::Validation(_)) => {
                 "ValidationFailed"
@@ -151,6 +154,14 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dial(error) => write!(f, "cannot connect: {error}"),
+            Self::Driver(endpoint, DialError::Refused | DialError::Gone) => {
+                let endpoint = escape::path(endpoint);
+                write!(f, "the driver's process at {endpoint} has ended")
+            }
+            Self::Driver(endpoint, error) => {
+                let endpoint = escape::path(endpoint);
+                write!(f, "cannot connect to the driver at {endpoint}: {error}")
+            }
             Self::GetInfo(error) => write!(f, "GetInfo failed: {error}"),
             Self::UndecodableInfo(error) => {
                 write!(

@@ -11,6 +11,11 @@ use crate::handler::EffectOwner;
 pub struct SocketId(pub(super) u64);
 
 impl SocketId {
+    /// Returns the number of the plugin that owns an effect; `None` if the effect is detached.
+    pub(super) fn of_owner(owner: EffectOwner) -> Option<Self> {
+        (owner != EffectOwner::HANDLER).then_some(Self(owner.0))
+    }
+
     /// Returns the owner of the effects that handlers ask for on behalf of the plugin there.
     pub(super) fn owner(self) -> EffectOwner {
         // Numbers begin with 1, so this is never `EffectOwner::HANDLER`.

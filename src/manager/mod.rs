@@ -241,7 +241,7 @@ impl Manager {
     /// it or writing from it, call [`Manager::handle_io`].
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
         match self.context.connections.owner(conn)? {
-            owner @ (Owner::Operation(id) | Owner::Liveness(id)) => {
+            owner @ (Owner::Operation(id) | Owner::Liveness(id, _)) => {
                 self.sockets.get_mut(id)?.client(owner)
             }
             Owner::Call(id) | Owner::Stream(id) => self.host.client(id),

@@ -239,7 +239,9 @@ impl Turn<'_> {
         let health = &mut registered.health;
         if matches!(
             failure,
-            Failure::Dial(DialError::NoDescriptors) | Failure::GetInfo(CallError::OverBudget)
+            Failure::Dial(DialError::NoDescriptors)
+                | Failure::Driver(_, DialError::NoDescriptors)
+                | Failure::GetInfo(CallError::OverBudget)
         ) {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;
@@ -257,7 +259,9 @@ impl Turn<'_> {
             grace => health.set_grace(grace.map(|grace| context.now + grace)),
         }
         let down = EventKind::Down {
-            process: health.process,
+            process: health
+                .process
+                .filter(|_| !matches!(failure, Failure::Driver(..))),
             failure: Box::new(failure.clone()),
             grace,
         };

@@ -13,6 +13,10 @@
 //! meanwhile, unless [`OnDown`](crate::config::OnDown) has it deregistered; its handler is not
 //! informed.
 //!
+//! Most drivers are registered by a registrar, another process. The connection on which a handler
+//! has called the endpoint becomes the driver's source of liveness in the same way: once that is
+//! lost, a check goes on to the endpoint, and the plugin is down if nothing listens there.
+//!
 //! ```text
 //!             liveness lost          no answer
 //!   watched ---------------> checked -----------> down --+
@@ -27,6 +31,7 @@
 
 use std::sync::Arc;
 
+use super::connections::Server;
 use super::desired::RetryDelay;
 use super::ids::{ConnectionId, Process};
 use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
@@ -71,6 +76,8 @@ pub struct Health {
     down: Option<Box<Down>>,
     /// The means by which its end is noticed.
     pub(super) liveness: Option<Liveness>,
+    /// What is known of its driver, if that is another process.
+    pub(super) driver: Driver,
     /// The peer process, if the daemon can see it.
     pub(super) process: Option<Process>,
     /// The pause before the next check.
@@ -89,6 +96,18 @@ struct Down {
     since: Time,
     /// The time at which it is deregistered if it is still down.
     grace_until: Option<Time>,
+}
+
+/// The driver of a plugin, which serves its endpoint beside the registration socket.
+#[derive(Debug, Default)]
+pub(super) enum Driver {
+    /// No handler has connected to an endpoint of its own.
+    #[default]
+    Unknown,
+    /// Its end is noticed.
+    Watched(Liveness),
+    /// The connection to it has ended: the endpoint is checked, too.
+    Lost,
 }
 
 /// The means by which the end of a plugin is noticed.
@@ -160,10 +179,36 @@ impl Health {
         self.must_deregister = true;
     }
 
-    /// Records that the source of liveness was lost. Returns whether to check the plugin at once;
+    /// Returns the source of liveness of that server.
+    pub(super) fn source_mut(&mut self, server: Server) -> Option<&mut Liveness> {
+        match (server, &mut self.driver) {
+            (Server::Registration, _) => self.liveness.as_mut(),
+            (Server::Endpoint, Driver::Watched(liveness)) => Some(liveness),
+            (Server::Endpoint, _) => None,
+        }
+    }
+
+    /// Removes and returns the source of liveness of that server. The endpoint is checked from now
+    /// on, if it is the endpoint's.
+    pub(super) fn take_source(&mut self, server: Server) -> Option<Liveness> {
+        match server {
+            Server::Registration => self.liveness.take(),
+            Server::Endpoint => match std::mem::replace(&mut self.driver, Driver::Lost) {
+                Driver::Watched(liveness) => Some(liveness),
+                Driver::Unknown | Driver::Lost => None,
+            },
+        }
+    }
+
+    /// Returns the number of sources of liveness.
+    pub(super) fn sources(&self) -> usize {
+        let is_driver_watched = matches!(self.driver, Driver::Watched(_));
+        usize::from(self.liveness.is_some()) + usize::from(is_driver_watched)
+    }
+
+    /// Records that a source of liveness was lost. Returns whether to check the plugin at once;
     /// otherwise the time of the check is set.
     pub(super) fn liveness_lost(&mut self, was_connection: bool, now: Time) -> bool {
-        self.liveness = None;
         if was_connection {
             self.idle_ends = self.idle_ends.saturating_add(1);
         }
@@ -181,6 +226,10 @@ impl Health {
     /// check waits. Returns whether the plugin was down.
     pub(super) fn answered(&mut self, now: Time) -> bool {
         self.must_deregister = false;
+        let was_down = self.down.take().is_some();
+        if was_down {
+            self.checks.succeed();
+        }
         if self.liveness.is_none() {
             self.checks.succeed(); // It is checked slowly anyway.
         } else if self.idle_ends < IDLE_ENDS {
@@ -188,7 +237,7 @@ impl Health {
         } else {
             self.checks.pause(now, IDLE_CHECK_INTERVAL);
         }
-        self.down.take().is_some()
+        was_down
     }
 
     /// Records that the plugin did not answer, and sets the time of the next check. Returns whether

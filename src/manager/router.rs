@@ -63,6 +63,12 @@ impl Manager {
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
             Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
             Work::Withdraw(path) => self.sockets.withdraw_at(&path, context),
+            Work::Endpoint(id, endpoint, connection) => self.turn(id, |turn| {
+                turn.endpoint_connected(&endpoint, connection);
+            }),
+            Work::CheckEndpoint(id) => self.turn(id, |turn| {
+                turn.endpoint_lost();
+            }),
             Work::GivenUp(id, conn) => self.turn(id, |turn| {
                 turn.socket.liveness_given_up(conn, &turn.manager.context);
             }),
@@ -209,7 +215,9 @@ impl Manager {
         }
         match owner {
             Owner::Operation(id) => self.turn(id, |turn| turn.connection_event(event)),
-            Owner::Liveness(id) => self.turn(id, |turn| turn.liveness_event(&event)),
+            Owner::Liveness(id, server) => {
+                self.turn(id, |turn| turn.liveness_event(server, &event));
+            }
             Owner::Call(id) | Owner::Stream(id) => self.host.connection_event(id, event, context),
         }
     }

@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::Seen;
-use super::connections::{Connection, Owner, close};
+use super::connections::{Connection, Owner, SERVERS, Server, close};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
 use super::messages::{LivenessSource, Measurement, Output, code_of};
 use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
-use super::registered::{By, Liveness, Registered};
+use super::registered::{By, Driver, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::escape;
 use crate::grpc::{self, Client};
@@ -215,7 +215,7 @@ impl Socket {
     /// Returns the next deadline.
     pub(super) fn deadline(&self, context: &Context) -> Option<Time> {
         let is_stopping = context.policy.is_stopping;
-        let mut deadlines = [None; 5];
+        let mut deadlines = [None; 6];
         if let Some(active) = &self.active {
             deadlines[0] = active.operation.as_ref().and_then(Operation::deadline);
             deadlines[1] = active.question.as_ref().and_then(|it| it.stalls_at);
@@ -228,6 +228,13 @@ impl Socket {
             deadlines[3] = health.grace_until().filter(|_| !is_stopping);
             let held = health.liveness.as_ref().and_then(|it| it.client.as_deref());
             deadlines[4] = held.and_then(Client::poll_timeout);
+            if let Driver::Watched(Liveness {
+                client: Some(client),
+                ..
+            }) = &health.driver
+            {
+                deadlines[5] = client.poll_timeout();
+            }
             if self.active.is_none() {
                 deadlines[0] = health.check_at.filter(|_| !is_stopping);
             }
@@ -257,8 +264,8 @@ impl Socket {
         if connection.client.is_some() {
             return None;
         }
-        if active.identity.is_of_announcement() {
-            // Nothing is called on this connection. It becomes the source of liveness.
+        if active.operation.as_ref()?.calls_nothing() {
+            // It becomes the source of liveness.
             connection.process = process;
             return Some(Event::Connected);
         }
@@ -302,7 +309,12 @@ impl Socket {
     /// Has the plugin checked slowly, because its source of liveness was given up.
     pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
-            if health.liveness.take_if(|it| it.conn == conn).is_some() {
+            let is_it = |it: Option<&mut Liveness>| it.is_some_and(|it| it.conn == conn);
+            if let Some(server) = SERVERS
+                .into_iter()
+                .find(|server| is_it(health.source_mut(*server)))
+            {
+                health.take_source(server);
                 log::debug!(
                     "{}: its process is not watched any more: descriptors run short",
                     escape::path(&self.path)
@@ -313,9 +325,14 @@ impl Socket {
     }
 
     /// Records how the daemon watches the plugin.
-    pub(super) fn peer_watched(&mut self, by: LivenessSource, context: &mut Context) {
+    pub(super) fn peer_watched(
+        &mut self,
+        server: Server,
+        by: LivenessSource,
+        context: &mut Context,
+    ) {
         let registered = self.registered.as_mut();
-        let liveness = registered.and_then(|it| it.health.liveness.as_mut());
+        let liveness = registered.and_then(|it| it.health.source_mut(server));
         if let (LivenessSource::Process, Some(liveness)) = (by, liveness) {
             liveness.hang_up(context);
             context.connections.close(liveness.conn);
@@ -334,8 +351,8 @@ impl Socket {
     pub(super) fn connections(&self) -> usize {
         let active = self.active.as_ref().and_then(|it| it.connection.as_ref());
         let registered = self.registered.as_ref();
-        let liveness = registered.and_then(|it| it.health.liveness.as_ref());
-        usize::from(active.is_some()) + usize::from(liveness.is_some())
+        let liveness = registered.map_or(0, |it| it.health.sources());
+        usize::from(active.is_some()) + liveness
     }
 
     /// Records a plugin that a handler knows, or is about to.
@@ -373,29 +390,33 @@ impl Socket {
     pub(super) fn client(&mut self, owner: Owner) -> Option<&mut Client> {
         match owner {
             Owner::Operation(_) => self.active.as_mut()?.client(),
-            Owner::Liveness(_) => self.liveness_client(),
+            Owner::Liveness(_, server) => self.liveness_client(server),
             _ => None,
         }
     }
 
     /// Returns the client of the connection that is held open for liveness.
-    pub(super) fn liveness_client(&mut self) -> Option<&mut Client> {
-        let liveness = self.registered.as_mut()?.health.liveness.as_mut()?;
+    pub(super) fn liveness_client(&mut self, server: Server) -> Option<&mut Client> {
+        let liveness = self.registered.as_mut()?.health.source_mut(server)?;
         liveness.client.as_deref_mut()
     }
 
     /// Requests that what the clients have to write is written.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
-        let connection = self.active.as_mut().and_then(|it| it.connection.as_mut());
-        let operation = connection.and_then(|it| Some((it.id, it.client.as_deref_mut()?)));
-        let liveness = self
-            .registered
-            .as_mut()
-            .and_then(|it| it.health.liveness.as_mut());
-        let liveness = liveness.and_then(|it| Some((it.conn, it.client.as_deref_mut()?)));
-        for (conn, client) in [operation, liveness].into_iter().flatten() {
-            if !client.transmit().is_empty() {
+        let mut transmit = |conn, client: Option<&mut Client>| {
+            if client.is_some_and(|client| !client.transmit().is_empty()) {
                 outputs.push_back(Output::Transmit { conn });
+            }
+        };
+        let active = self.active.as_mut();
+        if let Some(connection) = active.and_then(|it| it.connection.as_mut()) {
+            transmit(connection.id, connection.client.as_deref_mut());
+        }
+        if let Some(Registered { health, .. }) = &mut self.registered {
+            for server in SERVERS {
+                if let Some(liveness) = health.source_mut(server) {
+                    transmit(liveness.conn, liveness.client.as_deref_mut());
+                }
             }
         }
     }

@@ -4,9 +4,11 @@
 //! it means for others is queued. After the turn, the router compares what the socket claims with
 //! what was in force before.
 
+use std::path::Path;
+
 use super::Manager;
 use super::actions::Execution;
-use super::connections::ConnectionEvent;
+use super::connections::{Connection, ConnectionEvent, SERVERS, Server};
 use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::host::Asker;
@@ -14,7 +16,7 @@ use super::ids::AttemptId;
 use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
-use super::registered::{By, Registered};
+use super::registered::{By, Driver, Registered};
 use super::socket::{Active, Permit, Socket, hang_up};
 use crate::config::Mode;
 use crate::handler::{Reason, Ticket};
@@ -102,38 +104,38 @@ impl Turn<'_> {
     }
 
     /// Processes an event of the plugin's source of liveness.
-    pub(super) fn liveness_event(&mut self, event: &ConnectionEvent) {
+    pub(super) fn liveness_event(&mut self, server: Server, event: &ConnectionEvent) {
         match event {
-            ConnectionEvent::Exchanged => self.poll_liveness(),
-            ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(),
+            ConnectionEvent::Exchanged => self.poll_liveness(server),
+            ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(server),
             ConnectionEvent::Watched(by) => {
                 let context = &mut self.manager.context;
-                self.socket.peer_watched(*by, context);
+                self.socket.peer_watched(server, *by, context);
             }
             ConnectionEvent::Connected(_) | ConnectionEvent::DialFailed(_) => {}
         }
     }
 
     /// Processes what the connection of the plugin's liveness has received.
-    fn poll_liveness(&mut self) {
+    fn poll_liveness(&mut self, server: Server) {
         let now = self.manager.context.now;
-        let client = self.socket.liveness_client();
+        let client = self.socket.liveness_client(server);
         let is_closed = client.is_some_and(|client| {
             while client.poll_event(now).is_some() {}
             client.is_closed()
         });
         if is_closed {
-            self.liveness_lost();
+            self.liveness_lost(server);
         }
     }
 
     /// Has the plugin checked whose process or connection was watched and has ended.
-    fn liveness_lost(&mut self) {
+    fn liveness_lost(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;
         };
-        let Some(mut lost) = health.liveness.take() else {
+        let Some(mut lost) = health.take_source(server) else {
             return;
         };
         let was_connection = lost.client.is_some();
@@ -144,6 +146,45 @@ impl Turn<'_> {
         }
     }
 
+    // --- The driver behind the endpoint ---
+
+    /// Processes a connection to the plugin's endpoint on which a call of its handler has
+    /// succeeded: it becomes the driver's source of liveness.
+    pub(super) fn endpoint_connected(&mut self, endpoint: &Path, connection: Connection) {
+        let has_driver = self.has_driver();
+        let context = &mut self.manager.context;
+        if let Some(Registered { plugin, health, .. }) = &mut self.socket.registered {
+            let is_own = *plugin.endpoint == *endpoint;
+            if is_own && has_driver && matches!(health.driver, Driver::Unknown) {
+                let id = self.socket.id;
+                return health.watch(Server::Endpoint, id, connection, context);
+            }
+        }
+        hang_up(connection, context);
+    }
+
+    /// Has the plugin checked with its endpoint, because a connection to that has ended.
+    pub(super) fn endpoint_lost(&mut self) {
+        let has_driver = self.has_driver();
+        let Some(Registered { health, .. }) = &mut self.socket.registered else {
+            return;
+        };
+        if has_driver && matches!(health.driver, Driver::Unknown) {
+            health.driver = Driver::Lost;
+            self.check();
+        }
+    }
+
+    /// Returns whether the registered plugin has an endpoint beside its registration socket.
+    fn has_driver(&self) -> bool {
+        let registered = self.socket.registered.as_ref();
+        registered.is_some_and(
+            |Registered {
+                 identity, plugin, ..
+             }| { !identity.is_of_announcement() && plugin.endpoint != plugin.socket },
+        )
+    }
+
     // --- Time ---
 
     /// Does what is due.
@@ -151,10 +192,12 @@ impl Turn<'_> {
         let now = self.manager.context.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         self.check_health(&is_due);
-        let client = self.socket.liveness_client();
-        if let Some(client) = client.filter(|client| is_due(client.poll_timeout())) {
-            client.handle_timeout(now);
-            self.poll_liveness();
+        for server in SERVERS {
+            let client = self.socket.liveness_client(server);
+            if let Some(client) = client.filter(|client| is_due(client.poll_timeout())) {
+                client.handle_timeout(now);
+                self.poll_liveness(server);
+            }
         }
         let Some(active) = &mut self.socket.active else {
             return;
@@ -264,7 +307,7 @@ impl Turn<'_> {
         };
         let (identity, plugin) = (registered.identity, registered.plugin.clone());
         let goal = if identity.is_of_announcement() {
-            Goal::CheckAnnounced(plugin)
+            Goal::CheckEndpoint(plugin)
         } else {
             Goal::Check(plugin)
         };
@@ -349,9 +392,11 @@ impl Turn<'_> {
     pub(super) fn drop_operation(&mut self) {
         let context = &mut self.manager.context;
         if let Some(Registered { health, .. }) = &mut self.socket.registered {
-            if let Some(mut liveness) = health.liveness.take() {
-                liveness.hang_up(context);
-                context.connections.remove(liveness.conn);
+            for server in SERVERS {
+                if let Some(mut liveness) = health.take_source(server) {
+                    liveness.hang_up(context);
+                    context.connections.remove(liveness.conn);
+                }
             }
         }
         let Some(mut active) = self.socket.active.take() else {

@@ -1,4 +1,6 @@
 //! A client of the service: its connection, and its calls.
+//!
+//! Pure.
 
 use std::collections::VecDeque;
 use std::path::Path;

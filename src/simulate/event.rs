@@ -1,4 +1,6 @@
 //! The events of the plugin, as text for the user.
+//!
+//! Pure.
 
 use std::fmt;
 use std::time::Duration;

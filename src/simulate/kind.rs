@@ -1,4 +1,6 @@
 //! The usual properties of each type of plugin: its name, its versions and its methods.
+//!
+//! Pure.
 
 use super::Socket;
 use crate::proto::csi_v1::{identity, node};

@@ -1,4 +1,4 @@
-//! How well each directory is watched, as an operator sees it.
+//! How well each directory is watched, as an operator sees it. Pure.
 
 use std::path::Path;
 use std::sync::Arc;

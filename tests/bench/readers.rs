@@ -1,4 +1,4 @@
-//! How much longer a plugin waits for its registration while others read the API: four that watch
+//! How much longer a plugin waits for its registration while others read the API: one that watches
 //! all records, and one that scrapes the metrics every second.
 
 use std::error::Error;
@@ -60,48 +60,40 @@ fn median(field: &mut Field) -> Result<Duration, Box<dyn Error>> {
     Ok(Spread::new(lives.iter().map(Life::wait).collect()).median())
 }
 
-/// The readers.
+/// The two readers.
 struct Reading {
-    watches: Vec<UnixStream>,
+    watch: UnixStream,
     /// Dropped to end the scraper.
     stop: Sender<()>,
-    readers: Vec<JoinHandle<io::Result<u64>>>,
+    watcher: JoinHandle<io::Result<u64>>,
+    scraper: JoinHandle<io::Result<u64>>,
 }
 
 impl Reading {
     fn start(api: &Path) -> io::Result<Self> {
-        let (mut watches, mut readers) = (Vec::new(), Vec::new());
-        for _ in 0..WATCHES {
-            let watch = request(api, "/v1/watch")?;
-            let mut watched = watch.try_clone()?;
-            readers.push(thread::spawn(move || {
-                io::copy(&mut watched, &mut io::sink())
-            }));
-            watches.push(watch);
-        }
+        let watch = request(api, "/v1/watch")?;
+        let mut watched = watch.try_clone()?;
         let (stop, stopped) = mpsc::channel();
         let api = PathBuf::from(api);
-        readers.push(thread::spawn(move || {
-            let mut octets = 0;
-            while stopped.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                octets += io::copy(&mut request(&api, "/metrics")?, &mut io::sink())?;
-            }
-            Ok(octets)
-        }));
         Ok(Self {
-            watches,
+            watch,
             stop,
-            readers,
+            watcher: thread::spawn(move || io::copy(&mut watched, &mut io::sink())),
+            scraper: thread::spawn(move || {
+                let mut octets = 0;
+                while stopped.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    octets += io::copy(&mut request(&api, "/metrics")?, &mut io::sink())?;
+                }
+                Ok(octets)
+            }),
         })
     }
 
-    /// Ends the readers, each of which must have read something.
+    /// Ends the readers, both of which must have read something.
     fn end(self) -> Result<(), Box<dyn Error>> {
-        for watch in self.watches {
-            watch.shutdown(Shutdown::Both)?;
-        }
+        self.watch.shutdown(Shutdown::Both)?;
         drop(self.stop);
-        for reader in self.readers {
+        for reader in [self.watcher, self.scraper] {
             if reader.join().map_err(|_| "a reader has failed")?? < LEAST_READ {
                 return Err("a reader has read nothing".into());
             }
@@ -112,7 +104,7 @@ impl Reading {
 
 /// Sends a request whose response ends with the connection. Returns that when the response has
 /// begun.
-pub(crate) fn request(api: &Path, target: &str) -> io::Result<UnixStream> {
+fn request(api: &Path, target: &str) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(api)?;
     let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -143,7 +135,7 @@ impl Readers {
             rows: vec![
                 row("none", &self.without, 1.0),
                 row(
-                    "four watches, and a scrape every second",
+                    "a watch, and a scrape every second",
                     &self.with,
                     self.ratio(),
                 ),
@@ -154,9 +146,6 @@ impl Readers {
 
 /// The number of registered plugins: more than a node has.
 const PLUGINS: usize = 100;
-
-/// The number of readers that watch.
-const WATCHES: usize = 4;
 
 /// The number of rounds.
 const ROUNDS: usize = 11;

@@ -1,4 +1,6 @@
 //! The changes by one list of devices, for the log.
+//!
+//! Pure.
 
 use std::fmt;
 

@@ -1,4 +1,6 @@
 //! A list of devices.
+//!
+//! Pure.
 
 use super::changes::Changes;
 use crate::handler::{Unlistable, list};

@@ -1,4 +1,6 @@
 //! What is known about one device plugin.
+//!
+//! Pure.
 
 use std::mem;
 use std::sync::Arc;

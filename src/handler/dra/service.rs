@@ -1,7 +1,8 @@
 //! The choice of the services of a DRA driver to call.
 //!
-//! A DRA driver lists its services where other plugins list versions. The order is the driver's
-//! preference: the first known service is called. Only of the services for health, the newest is.
+//! Pure. A DRA driver lists its services where other plugins list versions. The order is the
+//! driver's preference: the first known service is called. Only of the services for health, the
+//! newest is.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The state machine of one end of a connection, client or server.
 //!
-//! `receive` has one function for each frame type, `send` does what the caller asks for.
+//! Pure. `receive` has one function for each frame type, `send` does what the caller asks for.
 //!
 //! ```text
 //!             preface             GOAWAY, shutdown()

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use super::call::{EndpointCall, Progress};
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
-use crate::grpc::Client;
+use crate::grpc::{CallError, Client};
 use crate::handler::{
-    Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin, ProgramOutcome, Run,
+    CallFailure, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
+    ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
 use crate::manager::connections::ConnectionEvent;
 use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
+use crate::manager::ids::SocketId;
 use crate::manager::messages::Output;
 use crate::manager::messages::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
 use crate::manager::timers::{Scheduled, Timer};
@@ -177,14 +179,14 @@ impl HandlerHost {
                 Some(connection) => idle.connection = connection,
             }
         }
-        idle.hang_up(context);
+        idle.hand_over(context);
         false
     }
 
     /// Closes the connection of the call that was just answered, unless it is used again.
     pub(super) fn hang_up_idle(&mut self, context: &mut Context) {
         if let Some(idle) = self.idle.take() {
-            idle.hang_up(context);
+            idle.hand_over(context);
         }
     }
 
@@ -255,6 +257,10 @@ impl HandlerHost {
                     context.work.push_back(Work::Effect(recipient, event));
                 }
                 Progress::Ended(event) => {
+                    if is_connection_lost(&event) {
+                        let socket = SocketId::of_owner(id.owner);
+                        context.work.extend(socket.map(Work::CheckEndpoint));
+                    }
                     if let HandlerEvent::Called { method, result, .. } = &event {
                         context.measure(Measurement::Called {
                             method,
@@ -331,6 +337,18 @@ impl HandlerHost {
                 self.close(id, context);
             }
         }
+    }
+}
+
+/// Returns whether a stream or connection has ended because its connection has.
+fn is_connection_lost(event: &HandlerEvent) -> bool {
+    match event {
+        HandlerEvent::StreamEnded {
+            result: Err(CallFailure::Call(CallError::Connection { .. })),
+            ..
+        } => true,
+        HandlerEvent::Disconnected { error, .. } => error.is_none(),
+        _ => false,
     }
 }
 

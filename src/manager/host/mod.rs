@@ -12,17 +12,17 @@ use std::sync::Arc;
 
 use self::call::EndpointCall;
 use super::connections::Connection;
-use super::context::{Context, Recipient};
+use super::context::{Context, Recipient, Work};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
-use super::socket::Socket;
+use super::socket::{Socket, hang_up};
 use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
-    HandlerId, HandlerTable, Hints, Plugin, PluginHandler, Program, Reason, Run, Ticket,
+    HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run, Ticket,
 };
 use crate::time::Time;
 
@@ -67,6 +67,17 @@ struct Subject<'a> {
     owner: EffectOwner,
 }
 
+/// What a handler may know about a plugin that it is to register.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hints {
+    /// Whether exactly this plugin was registered before a restart.
+    pub(super) was_registered: bool,
+    /// Whether the plugin has announced itself.
+    pub(super) is_announced: bool,
+    /// The time until which the plugin's endpoint may not be ready.
+    pub(super) ready_by: Option<Time>,
+}
+
 /// An effect that has not ended.
 #[derive(Debug)]
 struct OpenEffect {
@@ -93,11 +104,19 @@ struct Idle {
 }
 
 impl Idle {
-    fn hang_up(self, context: &mut Context) {
-        context.connections.remove(self.connection.id);
-        context
-            .outputs
-            .push_back(self.connection.hang_up(context.now));
+    /// Hands the connection over to the plugin, which may be watched by it.
+    fn hand_over(self, context: &mut Context) {
+        let Self {
+            owner,
+            endpoint,
+            connection,
+        } = self;
+        match SocketId::of_owner(owner) {
+            Some(id) => context
+                .work
+                .push_back(Work::Endpoint(id, endpoint, connection)),
+            None => hang_up(connection, context),
+        }
     }
 }
 
@@ -233,7 +252,9 @@ impl HandlerHost {
         }
         let subject = Some(Subject { plugin, owner });
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
-            context.hints = hints;
+            context.set_was_registered(hints.was_registered);
+            context.set_is_announced(hints.is_announced);
+            context.set_ready_by(hints.ready_by);
             match question {
                 Question::Validate => handler.validate(plugin, context),
                 Question::Register => handler.register(plugin, context),
@@ -335,11 +356,10 @@ impl HandlerHost {
         let handler = self.handlers.get_mut(id)?;
         let mut wanted = Vec::new();
         let now = context.now;
-        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
-        handler_context.budget = Some(&context.budget);
+        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted)
+            .with_budget(&context.budget);
         if let Some(Subject { plugin, owner }) = subject {
-            handler_context = handler_context.with_plugin(plugin);
-            handler_context.owner = owner;
+            handler_context = handler_context.with_plugin(plugin).with_owner(owner);
         }
         let result = method(handler, &mut handler_context);
         let plugin = subject.map(|it| it.plugin);

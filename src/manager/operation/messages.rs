@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::Operation;
 use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin};
+use crate::manager::connections::Server;
 use crate::manager::event::EventKind;
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
@@ -42,6 +43,8 @@ pub(in crate::manager) trait Actions {
     fn socket(&self) -> Arc<Path>;
     /// Connects to the socket. [`Event::Connected`] or [`Event::DialFailed`] follows.
     fn dial(&mut self) -> Result<(), DialError>;
+    /// Connects to the plugin's endpoint. The same events follow.
+    fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
     /// Calls GetInfo on the connection, or [`Event::Replied`] follows.
     fn get_info(&mut self) -> Option<Reply>;
     /// Calls NotifyRegistrationStatus on the connection, with that deadline, or
@@ -50,8 +53,12 @@ pub(in crate::manager) trait Actions {
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialling.
     fn hang_up(&mut self);
-    /// Makes the connection the registered plugin's source of liveness.
-    fn monitor_liveness(&mut self);
+    /// Makes the connection, which leads to that server, the registered plugin's source of
+    /// liveness.
+    fn monitor_liveness(&mut self, server: Server);
+    /// Returns whether the connection to the registered plugin's driver has ended, and its endpoint
+    /// is to be checked.
+    fn is_driver_lost(&self) -> bool;
     /// Acquires the lock of this plugin name, to ask the handler about it. Returns whether it was
     /// free; otherwise [`Event::LockAcquired`] follows.
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool;

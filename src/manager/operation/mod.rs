@@ -129,8 +129,9 @@ pub(super) enum Goal {
     /// To register this plugin, which has announced itself: connects to its endpoint, which may not
     /// listen yet, and asks its handler. GetInfo is not called.
     RegisterAnnounced(Arc<Plugin>),
-    /// To check that this plugin, which has announced itself, still listens on its endpoint.
-    CheckAnnounced(Arc<Plugin>),
+    /// To check that this plugin still listens on its endpoint: it has announced itself, or its
+    /// driver listens there and its registration socket has been checked.
+    CheckEndpoint(Arc<Plugin>),
 }
 
 /// The purpose of a lock.
@@ -177,10 +178,7 @@ pub(super) enum Then {
 impl Operation {
     /// Begins an operation on a socket.
     pub(super) fn begin(goal: Goal, actions: &mut dyn Actions) -> Step {
-        let retry = DialRetry {
-            give_up: actions.now() + DIAL_TIMEOUT,
-            pause: DIAL_RETRY.first,
-        };
+        let retry = DialRetry::new(actions.now());
         Steps(actions).dial(retry, goal)
     }
 
@@ -200,8 +198,8 @@ impl Operation {
             (Self::Dialing(retry, goal), E::DialFailed(error)) => {
                 steps.dial_failed(retry, goal, error)
             }
-            (Self::Dialing(retry, _), E::Timeout) if retry.give_up <= now => {
-                steps.fail(Failure::Dial(DialError::TimedOut))
+            (Self::Dialing(retry, goal), E::Timeout) if retry.give_up <= now => {
+                steps.fail(goal.dial_failure(DialError::TimedOut))
             }
             (Self::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
                 steps.dial(retry, goal)
@@ -332,11 +330,28 @@ impl Operation {
         }
     }
 
+    /// Returns whether nothing is called on the connection that the operation dials.
+    pub(super) fn calls_nothing(&self) -> bool {
+        let Self::Dialing(_, goal) = self else {
+            return false;
+        };
+        matches!(goal, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_))
+    }
+
     /// Returns whether the operation takes one of the permits when it enters this state, because it
     /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
     /// no permit.
     pub(super) fn holds_permit(&self) -> bool {
         matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
+    }
+}
+
+impl DialRetry {
+    fn new(now: Time) -> Self {
+        Self {
+            give_up: now + DIAL_TIMEOUT,
+            pause: DIAL_RETRY.first,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::messages::{Actions, Outcome, Question, Reply, Step};
 use super::{Asked, Budget, DialRetry, Goal, Notification, Operation, Purpose, Then};
 use crate::config::{DIAL_RETRY, HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::handler::{CallFailure, DialError, Plugin, Reason};
+use crate::manager::connections::Server;
 use crate::manager::event::EventKind;
 use crate::manager::failure::{Failure, Refusal};
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse};
@@ -25,7 +26,13 @@ impl Steps<'_> {
     }
 
     pub(super) fn dial(self, retry: DialRetry, goal: Goal) -> Step {
-        match self.0.dial() {
+        let dialled = match &goal {
+            Goal::RegisterAnnounced(plugin) | Goal::CheckEndpoint(plugin) => {
+                self.0.dial_endpoint(plugin)
+            }
+            Goal::Register { .. } | Goal::Observe { .. } | Goal::Check(_) => self.0.dial(),
+        };
+        match dialled {
             Ok(()) => Step::Goes(Operation::Dialing(retry, goal)),
             Err(error) => self.dial_failed(retry, goal, error),
         }
@@ -43,7 +50,7 @@ impl Steps<'_> {
         };
         let until = self.0.now() + retry.pause;
         if !may_pass || retry.give_up <= until {
-            return self.fail(Failure::Dial(error));
+            return self.fail(goal.dial_failure(error));
         }
         self.report_not_connected(retry, error);
         let pause = DIAL_RETRY.after(Some(retry.pause));
@@ -71,8 +78,8 @@ impl Steps<'_> {
     pub(super) fn connected(self, goal: Goal) -> Step {
         match goal {
             Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
-            Goal::CheckAnnounced(plugin) => {
-                self.0.monitor_liveness();
+            Goal::CheckEndpoint(plugin) => {
+                self.0.monitor_liveness(Server::Endpoint);
                 Step::Ends(Outcome::Alive(plugin))
             }
             goal => match self.0.get_info() {
@@ -98,8 +105,11 @@ impl Steps<'_> {
         let plugin = Plugin::unchecked(info, self.0.socket());
         match goal {
             Goal::Check(registered) if *registered == plugin => {
-                self.0.monitor_liveness();
-                Step::Ends(Outcome::Alive(registered))
+                self.0.monitor_liveness(Server::Registration);
+                if !self.0.is_driver_lost() {
+                    return Step::Ends(Outcome::Alive(registered));
+                }
+                self.check_endpoint(registered)
             }
             Goal::Register { known: None, .. } => {
                 self.acquire_lock(Arc::new(plugin), Purpose::Register)
@@ -116,11 +126,16 @@ impl Steps<'_> {
                 known: Some(known), ..
             }
             | Goal::RegisterAnnounced(known)
-            | Goal::CheckAnnounced(known) => {
+            | Goal::CheckEndpoint(known) => {
                 self.0.hang_up();
                 Step::Ends(Outcome::Changed(known))
             }
         }
+    }
+
+    fn check_endpoint(self, plugin: Arc<Plugin>) -> Step {
+        let retry = DialRetry::new(self.0.now());
+        self.dial(retry, Goal::CheckEndpoint(plugin))
     }
 
     pub(super) fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
@@ -249,7 +264,7 @@ impl Steps<'_> {
         match (notification, RegistrationStatusResponse::decode(reply)) {
             (Notification::Refused(refusal), _) => self.fail(Failure::Refused(refusal)),
             (Notification::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
-                self.0.monitor_liveness();
+                self.0.monitor_liveness(Server::Registration);
                 Step::Ends(Outcome::Registered(plugin))
             }
             (Notification::Registered(plugin), Err(error)) => {
@@ -346,12 +361,22 @@ impl Steps<'_> {
 }
 
 impl Goal {
+    /// Returns the failure of the operation if its dial has failed.
+    pub(super) fn dial_failure(&self, error: DialError) -> Failure {
+        match self {
+            Self::CheckEndpoint(plugin) if plugin.endpoint != plugin.socket => {
+                Failure::Driver(plugin.endpoint.clone(), error)
+            }
+            _ => Failure::Dial(error),
+        }
+    }
+
     /// Returns whether to dial again after a refused connection.
     fn retries_refused(&self) -> bool {
         match self {
             Self::Register { is_new, .. } | Self::Observe { is_new } => *is_new,
             Self::RegisterAnnounced(_) => true,
-            Self::Check(_) | Self::CheckAnnounced(_) => false,
+            Self::Check(_) | Self::CheckEndpoint(_) => false,
         }
     }
 }

@@ -8,6 +8,7 @@ use prost::Message as _;
 use super::*;
 use crate::grpc::CallError;
 use crate::handler::Reason;
+use crate::manager::connections::Server;
 use crate::manager::event::EventKind;
 use crate::proto::pluginregistration::PluginInfo;
 
@@ -62,6 +63,7 @@ struct Recorder {
     now: Time,
     calls: Vec<String>,
     is_prompt: bool,
+    is_driver_lost: bool,
 }
 
 impl Recorder {
@@ -84,6 +86,11 @@ impl Actions for Recorder {
         Ok(())
     }
 
+    fn dial_endpoint(&mut self, _: &Plugin) -> Result<(), DialError> {
+        self.record("DialEndpoint");
+        Ok(())
+    }
+
     fn get_info(&mut self) -> Option<Reply> {
         self.record("GetInfo");
         self.is_prompt.then(|| Ok(info().encode_to_vec()))
@@ -98,8 +105,12 @@ impl Actions for Recorder {
         self.record("Hangup");
     }
 
-    fn monitor_liveness(&mut self) {
-        self.record("MonitorLiveness");
+    fn monitor_liveness(&mut self, server: Server) {
+        self.record(format!("MonitorLiveness({server:?})"));
+    }
+
+    fn is_driver_lost(&self) -> bool {
+        self.is_driver_lost
     }
 
     fn acquire_lock(&mut self, _: &Arc<Plugin>) -> bool {
@@ -294,7 +305,7 @@ AskingInfo(RegisterAgain)
     Replied(unsent) -> ended: Failed(GetInfo) [Hangup]
     Cancelled -> ended: Cancelled [Hangup]
 AskingInfo(Check)
-    Replied(info) -> ended: Alive [MonitorLiveness]
+    Replied(info) -> ended: Alive [MonitorLiveness(Registration)]
     Replied(empty) -> ended: Changed [Hangup]
     Replied(garbage) -> ended: Failed(UndecodableInfo) [Hangup]
     Replied(error) -> ended: Failed(GetInfo) [Hangup]
@@ -335,8 +346,8 @@ Registering
     Timeout -> Deregistering(Refuse) [Abandon, LeaveActual, Ask(Deregister)]
     Cancelled -> Deregistering [Abandon, Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Registered)
-    Replied(info) -> ended: Registered [MonitorLiveness]
-    Replied(empty) -> ended: Registered [MonitorLiveness]
+    Replied(info) -> ended: Registered [MonitorLiveness(Registration)]
+    Replied(empty) -> ended: Registered [MonitorLiveness(Registration)]
     Replied(garbage) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(error) -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
     Replied(unsent) -> Redialing(Registered) [Hangup, Dial]
@@ -387,7 +398,39 @@ fn a_plugin_is_registered_in_one_step() {
     assert_eq!(
         show_step(&step, &recorder.calls),
         "ended: Registered [Dial, GetInfo, AcquireLock, Ask(Validate), EnterActual, Ask(Register), \
-         Notify(true), MonitorLiveness]"
+         Notify(true), MonitorLiveness(Registration)]"
+    );
+}
+
+#[test]
+fn a_check_goes_on_to_the_endpoint_if_the_driver_is_lost() {
+    let info = PluginInfo {
+        endpoint: "/p/a.sock".into(),
+        ..info()
+    };
+    let plugin = Arc::new(Plugin::from_info(info.clone(), socket()).expect("it has a name"));
+    let mut recorder = Recorder {
+        is_driver_lost: true,
+        ..Recorder::default()
+    };
+    let asking = Operation::AskingInfo(Goal::Check(plugin.clone()));
+    let reply = Event::Replied(Ok(info.encode_to_vec()));
+    let Step::Goes(dialing) = asking.handle(reply, &mut recorder) else {
+        panic!("it dials")
+    };
+    let step = dialing.clone().handle(Event::Connected, &mut recorder);
+    let calls = "MonitorLiveness(Registration), DialEndpoint, MonitorLiveness(Endpoint)";
+    assert_eq!(
+        show_step(&step, &recorder.calls),
+        format!("ended: Alive [{calls}]")
+    );
+    let step = dialing.handle(Event::DialFailed(DialError::Refused), &mut recorder);
+    let Step::Ends(Outcome::Failed(failure)) = step else {
+        panic!("it fails")
+    };
+    assert_eq!(
+        failure.to_string(),
+        "the driver's process at /p/a.sock has ended"
     );
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
+use plugind::config::{BACKOFF, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
 use plugind::handler::HandlerTable;
 use plugind::handler::csi::CsiHandler;
-use plugind::manager::Manager;
+use plugind::manager::{Manager, OnDown, State};
 use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use prost::Message as _;
 
@@ -419,4 +419,56 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     let called = world.plugin(CSI).called.len();
     world.advance(seconds(600));
     assert_eq!((limit(), world.plugin(CSI).called.len()), (None, called));
+}
+
+/// Returns the state of the driver's plugin.
+fn state(node: &Node) -> Option<State> {
+    let record = node.world.manager.records().get(Path::new(REG))?;
+    Some(record.state)
+}
+
+#[test]
+fn a_driver_that_is_killed_beside_its_registrar_is_down() {
+    let mut node = with_driver([knows_node("node-1")]);
+    assert_eq!(node.world.watched_processes(), 2);
+    node.world.kill(CSI);
+    node.world.run();
+    assert_eq!(state(&node), Some(State::Down));
+    let down = node.world.events.iter().find(|it| it.reason() == "Down");
+    assert_eq!(
+        down.map(|it| it.message().to_string()).as_deref(),
+        Some(
+            "CSIPlugin disk.example is down: the driver's process at /p/disk.sock has ended; it \
+             stays registered"
+        )
+    );
+    node.world.advance(seconds(600));
+    assert_eq!(state(&node), Some(State::Down));
+    node.world
+        .listen(CSI, Script::serving([knows_node("node-1")]));
+    node.world.advance(BACKOFF.cap);
+    assert_eq!(state(&node), Some(State::Registered));
+    assert_eq!(node.world.watched_processes(), 2);
+    node.world.kill(CSI);
+    node.world.advance(seconds(1));
+    assert_eq!(state(&node), Some(State::Down), "it is watched again");
+}
+
+#[test]
+fn on_down_applies_to_a_driver_beside_its_registrar() {
+    let mut node = with_driver([knows_node("node-1")]);
+    let grace = seconds(30);
+    node.world.manager.set_on_down(OnDown::Deregister(grace));
+    node.world.kill(CSI);
+    node.world.run();
+    node.world.advance(grace);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+}
+
+#[test]
+fn a_driver_whose_registration_ends_is_not_watched_any_more() {
+    let mut node = with_driver([knows_node("node-1")]);
+    node.world.vanish(REG);
+    assert_eq!(node.world.watched_processes(), 0);
+    assert_eq!(node.world.open_connections(), []);
 }
