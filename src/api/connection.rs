@@ -14,7 +14,7 @@
 //!      |                       send()          finish()          |
 //!      |                                                         |
 //!      +---------------------------------------------------------+
-//!                refused, timeout, end of input, stop()
+//!                refused, timeout, end of input  
 //! ```
 
 use std::mem;
@@ -181,11 +181,6 @@ impl Connection {
             self.drop_output();
             self.state = State::Closing;
         }
-    }
-
-    /// Ends the connection, unless its request is being answered.
-    pub fn stop(&mut self) {
-        self.eof();
     }
 
     /// Refuses what was received.

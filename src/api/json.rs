@@ -128,24 +128,18 @@ impl Details {
     fn of(plugin: &Arc<Plugin>, view: &View<'_>) -> Option<Self> {
         let inventory = view.inventory?;
         match &*plugin.kind {
-            csi::TYPE => {
-                let drivers = inventory.csi_drivers.all(&plugin.name);
-                let driver = drivers.iter().find(|it| it.plugin == *plugin)?;
-                Some(Self::Csi {
-                    node_id: driver.node_id.clone(),
-                    max_volumes: driver.max_volumes,
-                    topology: driver.topology.iter().cloned().collect(),
-                })
-            }
-            device::TYPE => {
-                let plugins = inventory.device_plugins.all(&plugin.name);
-                let plugin = plugins.iter().find(|it| it.plugin == *plugin)?;
-                Some(Self::Devices {
+            csi::TYPE => inventory.csi_drivers.with(plugin, |driver| Self::Csi {
+                node_id: driver.node_id.clone(),
+                max_volumes: driver.max_volumes,
+                topology: driver.topology.iter().cloned().collect(),
+            }),
+            device::TYPE => inventory
+                .device_plugins
+                .with(plugin, |plugin| Self::Devices {
                     total: plugin.devices.len(),
                     healthy: plugin.healthy(),
                     connected: plugin.is_connected,
-                })
-            }
+                }),
             dra::TYPE => {
                 let drivers = inventory.dra_drivers.all(&plugin.name);
                 let driver = drivers.iter().find(|it| it.plugin == *plugin)?;

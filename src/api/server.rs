@@ -209,7 +209,7 @@ impl Server {
     pub fn stop(&mut self, now: Time) {
         self.is_stopping = true;
         for client in &mut self.clients {
-            client.connection.stop();
+            client.connection.eof();
             match client.task {
                 Some(Task::Follow(_)) => client.finish(),
                 Some(Task::Change(_)) => {

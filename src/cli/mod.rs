@@ -41,7 +41,7 @@ pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
 pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
-use self::options::{Ask, DEVICES, EVENTS, Formats, LIST, Run, TEXT};
+use self::options::{DEVICES, EVENTS, Formats, LIST, Run, TEXT};
 pub use self::options::{Format, Options as AskOptions, run as ask};
 pub use self::settings::needs_restart;
 use crate::daemon::probe::Options as Probe;
@@ -81,8 +81,8 @@ impl Command {
                 arguments.enter(verb.name, verb.help);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
-                    Parse::Ask(ask) => {
-                        options::parse(verb.name, ask.formats, ask.target, &mut arguments)
+                    Parse::Ask(formats, target, _) => {
+                        options::parse(verb.name, formats, target, &mut arguments)
                     }
                 }
             }
@@ -102,8 +102,8 @@ struct Verb {
 /// How the arguments of a command are parsed.
 enum Parse {
     Local(fn(&mut Arguments) -> Result<Command, UsageError>),
-    /// As those of all commands that ask a running daemon.
-    Ask(Ask),
+    /// As those of all commands that ask a running daemon: with these formats and kinds of target.
+    Ask(Formats, &'static str, Run),
 }
 
 /// Creates a command that does its work itself.
@@ -130,11 +130,7 @@ const fn remote(
     Verb {
         name,
         help: [help, options::HELP],
-        parse: Parse::Ask(Ask {
-            formats,
-            target,
-            run,
-        }),
+        parse: Parse::Ask(formats, target, run),
     }
 }
 
@@ -181,7 +177,7 @@ const SOCKET: &str = "TYPE/NAME or SOCKET";
 /// Returns the function that runs a command which asks a daemon.
 fn run_of(name: &str) -> Run {
     let asked = VERBS.iter().find_map(|verb| match &verb.parse {
-        Parse::Ask(ask) if verb.name == name => Some(ask.run),
+        Parse::Ask(.., run) if verb.name == name => Some(*run),
         _ => None,
     });
     asked.expect("options have the name of their command")

@@ -41,15 +41,6 @@ pub struct Options {
     pub(super) patience: String,
 }
 
-/// A command that asks a daemon.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    pub(super) formats: Formats,
-    /// The kinds of target, as in an error message; empty if there is none.
-    pub(super) target: &'static str,
-    pub(super) run: Run,
-}
-
 /// The function that runs a command.
 pub(super) type Run = fn(&Context<'_>) -> failure::Result<()>;
 

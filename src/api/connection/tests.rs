@@ -216,25 +216,23 @@ fn a_stream_without_anything_pending_has_no_deadline() {
 }
 
 #[test]
-fn the_end_of_the_input_and_a_stop_end_a_connection() {
-    for end in [Connection::eof, Connection::stop] {
-        let mut play = Play::with(get("/a").as_bytes());
-        end(&mut play.connection);
-        play.serve();
-        assert!(play.text().ends_with("/a"));
+fn the_end_of_the_input_ends_a_connection() {
+    let mut play = Play::with(get("/a").as_bytes());
+    play.connection.eof();
+    play.serve();
+    assert!(play.text().ends_with("/a"));
 
-        let mut play = Play::with(get("/").as_bytes());
-        assert!(play.connection.begin_stream(play.now));
-        end(&mut play.connection);
-        assert!(!play.connection.is_finished());
-        play.connection.finish();
-        play.read_all();
-        assert!(play.text().ends_with("\r\n\r\n") && play.connection.is_finished());
+    let mut play = Play::with(get("/").as_bytes());
+    assert!(play.connection.begin_stream(play.now));
+    play.connection.eof();
+    assert!(!play.connection.is_finished());
+    play.connection.finish();
+    play.read_all();
+    assert!(play.text().ends_with("\r\n\r\n") && play.connection.is_finished());
 
-        let mut play = Play::with(b"GET /half");
-        end(&mut play.connection);
-        assert!(play.connection.is_finished());
-    }
+    let mut play = Play::with(b"GET /half");
+    play.connection.eof();
+    assert!(play.connection.is_finished());
 }
 
 #[test]
