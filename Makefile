@@ -14,7 +14,7 @@ LINT_RUST = 1.95
 # that is left to .ci/with-tools.
 NEEDS = @CARGO="$(CARGO)" tests/tools/needs.sh check $@
 
-.PHONY: help demo run test build lint generate doc fuzz bench static dist check full
+.PHONY: help demo run test build lint generate doc fuzz bench bench-peers static dist check full
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,8 @@ fuzz: ## Fuzz each target for FUZZ_SECONDS (default: 30); TARGET=name only one
 bench: ## Measure the static binary beside other clients; ONLY=framing: HTTP/2 in memory beside h2
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/bench/bench.sh
+
+bench-peers: bench
 
 # The tests are last, so that the test runner's closing lines end it.
 check: ## Check what CI does: the oldest Rust, demo, lint, static, test

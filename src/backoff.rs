@@ -1,6 +1,6 @@
 //! Exponential backoff.
 //!
-//! Pure: a rule, without a clock and without randomness. The caller keeps the last pause.
+//! A rule without randomness. The caller keeps the last pause.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The memory budget: one number for all that plugins can make grow.
 //!
-//! Pure. Each buffer and each list has a limit of its own, but there may be many plugins, so the
-//! sum is limited, too. What would exceed the budget is refused at that moment: a call fails, or a
-//! list is not accepted. Nothing is taken from another plugin for it. A small share is always
-//! granted, so that a small plugin registers whatever the others hold.
+//! Each buffer and each list has a limit of its own, but there may be many plugins, so the sum is
+//! limited, too. What would exceed the budget is refused at that moment: a call fails, or a list is
+//! not accepted. Nothing is taken from another plugin for it. A small share is always granted, so
+//! that a small plugin registers whatever the others hold.
 
 use std::fmt;
 use std::sync::Arc;

@@ -47,9 +47,9 @@ pub struct Config {
     /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
     /// The octets that may be held of all plugins together, beyond the need of the plugin manager
-    /// itself; at least 1 MiB is sensible. Beyond that, a plugin that grows or holds most is cut:
-    /// its attempt to register fails, or its streams are closed and what handlers keep for it is
-    /// dropped. No registered plugin is deregistered for that.
+    /// itself; at least 1 MiB is sensible. What would exceed it is refused unless it is small: an
+    /// attempt to register fails, or a list of devices is rejected. No registered plugin is
+    /// deregistered for that.
     pub memory_budget: usize,
 }
 

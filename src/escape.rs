@@ -1,6 +1,6 @@
 //! Untrusted text, made safe to show.
 //!
-//! Pure: for the log and terminals ([`Escaped`]), and as JSON in plain ASCII. A plugin chooses its
+//! For the log and terminals ([`Escaped`]), and as JSON in plain ASCII. A plugin chooses its
 //! own name, versions and error messages, and every process that may write to the directory chooses
 //! file names: none of them may move a cursor, colour a terminal, forge a second log line or hide
 //! what follows.

@@ -1,7 +1,7 @@
 //! Points in time, for a core without a clock.
 //!
-//! Pure. The daemon reads the monotonic clock and passes the result; a test or a simulator passes
-//! any value. A [`Time`] cannot be compared with the time of day, which is only formatted here.
+//! The daemon reads the monotonic clock and passes the result; a test or a simulator passes any
+//! value. A [`Time`] cannot be compared with the time of day, which is only formatted here.
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -1,6 +1,6 @@
 //! Responses that are rendered as a whole.
 //!
-//! Pure. A response shows one moment: the [`View`] of the turn in which it is rendered.
+//! A response shows one moment: the [`View`] of the turn in which it is rendered.
 
 use serde::Serialize;
 

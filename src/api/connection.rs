@@ -1,8 +1,8 @@
 //! HTTP/1.1 of one client: octets in, one request out, octets of its response in, and the
 //! deadlines.
 //!
-//! Pure. A connection has one request: what a client sends behind it is ignored, and every response
-//! ends with the connection.
+//! A connection has one request: what a client sends behind it is ignored, and every response ends
+//! with the connection.
 //!
 //! ```text
 //!               request                 respond(), or HEAD

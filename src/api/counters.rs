@@ -1,8 +1,8 @@
 //! What has been counted since the start, for the metrics.
 //!
-//! Pure. The counters are fed with what leaves the core: events and measurements. Nothing else
-//! keeps numbers for the metrics. A plugin chooses its type and its status codes, so each table has
-//! a limit, and types that no handler is assigned to count as `other`.
+//! The counters are fed with what leaves the core: events and measurements. Nothing else keeps
+//! numbers for the metrics. A plugin chooses its type and its status codes, so each table has a
+//! limit, and types that no handler is assigned to count as `other`.
 
 use std::time::Duration;
 

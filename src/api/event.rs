@@ -1,6 +1,4 @@
 //! The events of the plugin manager: about sockets and their plugins, directories, or the daemon.
-//!
-//! Pure: values only.
 
 use std::fmt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The events that are kept for readers.
 //!
-//! Pure. The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
+//! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
 //! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
 //! event that repeats one of those is counted, as Kubernetes counts events. Events are kept as
 //! values and become text when they are read.

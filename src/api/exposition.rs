@@ -1,6 +1,4 @@
 //! The text format of Prometheus, version 0.0.4.
-//!
-//! Pure.
 
 use std::fmt::{self, Display};
 use std::io::Write as _;

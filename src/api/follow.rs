@@ -1,7 +1,7 @@
 //! Responses that follow changes, and have no end of their own.
 //!
-//! Pure. They are cursors, and are rendered in pieces, as fast as the client reads: a slow reader
-//! of a watch gets the latest state of each record.
+//! They are cursors, and are rendered in pieces, as fast as the client reads: a slow reader of a
+//! watch gets the latest state of each record.
 
 use serde::Serialize;
 use serde_json::json;

@@ -1,6 +1,4 @@
 //! Histograms of durations, with the same buckets for everything.
-//!
-//! Pure.
 
 use std::time::Duration;
 

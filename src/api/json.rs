@@ -1,7 +1,7 @@
 //! The documents of the API: lists, records, devices, events and the status, as JSON.
 //!
-//! Pure. The structs are the documents: their fields are the keys. Facts that are not known are
-//! left out. The server writes what the commands that ask a daemon read.
+//! The structs are the documents: their fields are the keys. Facts that are not known are left out.
+//! The server writes what the commands that ask a daemon read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The response to `GET /metrics`: Prometheus text.
 //!
-//! Pure. A metric is a row of `METRICS`. Gauges are computed from the manager while they are
-//! rendered, and counters are those of [`Counters`], so nothing is kept between two responses. The
-//! number of series is bounded by the number of sockets and by that of the rows of each table.
+//! A metric is a row of `METRICS`. Gauges are computed from the manager while they are rendered,
+//! and counters are those of [`Counters`], so nothing is kept between two responses. The number of
+//! series is bounded by the number of sockets and by that of the rows of each table.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

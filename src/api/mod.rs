@@ -1,7 +1,7 @@
 //! The API of the daemon: HTTP/1.1 on a Unix socket, for commands, scripts and scrapers.
 //!
-//! Pure: octets and times are arguments, requests are returned as values. The module never reads a
-//! clock, opens a socket or starts a thread; `daemon` carries the octets.
+//! Pure, as all of the folder: octets and times are arguments, requests are returned as values. The
+//! module never reads a clock, opens a socket or starts a thread; `daemon` carries the octets.
 //!
 //! ```text
 //!  receive()                                            pending(), sent()

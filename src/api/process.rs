@@ -1,6 +1,4 @@
 //! The resources of the process, which the daemon reads when they are asked for.
-//!
-//! Pure: values only.
 
 use std::time::Duration;
 

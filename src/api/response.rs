@@ -1,7 +1,7 @@
 //! A [`Response`], and how responses are written.
 //!
-//! Pure. Responses do not have a Date field: the core has no clock (RFC 9110 §6.6.1: "An origin
-//! server without a clock MUST NOT generate a Date header field"), and clients do not need one.
+//! Responses do not have a Date field: the core has no clock (RFC 9110 §6.6.1: "An origin server
+//! without a clock MUST NOT generate a Date header field"), and clients do not need one.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! A [`Request`] becomes a [`Call`], or the response that refuses it.
 //!
-//! Pure. The paths and their parameters are a table. What a client may not do is refused with the
-//! first of these that applies: an unknown path, a method that the path does not have, a parameter
-//! that is not valid, a parameter that the path does not have.
+//! The paths and their parameters are a table. What a client may not do is refused with the first
+//! of these that applies: an unknown path, a method that the path does not have, a parameter that
+//! is not valid, a parameter that the path does not have.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

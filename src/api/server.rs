@@ -1,6 +1,6 @@
 //! The clients, and what each of them waits for.
 //!
-//! Pure. The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
+//! The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
 //! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
 //! [`Server::poll_change`] and responds to it with [`Server::answer`].
 //!

@@ -1,6 +1,6 @@
 //! What the responses are rendered from.
 //!
-//! Pure: references and values only. The shell lends a view for each turn; nothing here is kept.
+//! References and values only: the shell lends a view for each turn, and nothing here is kept.
 
 use std::time::Duration;
 

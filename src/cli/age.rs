@@ -1,6 +1,6 @@
 //! Times as kubectl shows them: how long ago, in two units at most.
 //!
-//! Pure. The daemon sends times of day; the difference to the clock of this process is shown.
+//! The daemon sends times of day; the difference to the clock of this process is shown.
 
 use std::ops::Range;
 

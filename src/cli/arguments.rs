@@ -1,8 +1,8 @@
 //! The arguments of a command, and the errors about them.
 //!
-//! Pure. The help text of a command is the list of its options: an option that is not listed is
-//! unknown, and a similar one that is listed is suggested. Every error names the option, the value,
-//! the accepted values, and the help to read.
+//! The help text of a command is the list of its options: an option that is not listed is unknown,
+//! and a similar one that is listed is suggested. Every error names the option, the value, the
+//! accepted values, and the help to read.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

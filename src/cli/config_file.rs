@@ -1,6 +1,6 @@
 //! The configuration file, as text: what its lines mean, and how a setting is written.
 //!
-//! Pure. A line is a key, which is a long option of `run` without the dashes, and the value of that
+//! A line is a key, which is a long option of `run` without the dashes, and the value of that
 //! option behind blanks, `=` or both; a flag needs no value. Blanks around both are left out. `#`
 //! begins a comment at the beginning of a line and behind a blank, so a value cannot contain a
 //! blank with `#` behind it. There are neither quotes nor continued lines.

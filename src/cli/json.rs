@@ -1,6 +1,6 @@
 //! What the daemon has sent, as people read it, and JSON in plain ASCII, which a terminal can show.
 //!
-//! Pure. A text that is missing is the empty one.
+//! A text that is missing is the empty one.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
 //! The command line: one file per command.
 //!
 //! A command line is parsed into a [`Command`]. Wrong usage has an exit status of its own,
-//! [`WRONG_USAGE`], which distinguishes it from a command that fails.
+//! [`WRONG_USAGE`], which distinguishes it from a command that fails. No file of the folder opens
+//! anything: what a command needs of the system is in `daemon`.
 
 mod age;
 mod arguments;

@@ -1,8 +1,8 @@
 //! The options of `run`, a row for each.
 //!
-//! Pure. From these rows come the command line, the help text and with it the manual and the
-//! completions, the keys of the configuration file, the variables of the environment, what
-//! `check-config` prints, and what a reload says needs a restart.
+//! From these rows come the command line, the help text and with it the manual and the completions,
+//! the keys of the configuration file, the variables of the environment, what `check-config`
+//! prints, and what a reload says needs a restart.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -184,9 +184,8 @@ const SETTINGS: &[Setting] = &[
         long: "memory-budget",
         value: "SIZE",
         help: "hold at most SIZE octets of all plugins together: what they report, their device \
-               lists, unfinished messages; beyond that, a plugin that grows or holds most is not \
-               registered yet, or loses its device list until there is room, but is not \
-               deregistered; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
+               lists, unfinished messages; what would exceed it is refused and tried again \
+               later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
         read: |it, value| set(&mut it.manager.memory_budget, parsed(value, SIZE, size)),

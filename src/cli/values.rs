@@ -1,6 +1,6 @@
 //! The values of options, wherever they come from.
 //!
-//! Pure. Each function reads a value, or returns what is expected in its place.
+//! Each function reads a value, or returns what is expected in its place.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,8 +1,8 @@
 //! The mapping of paths that plugins report to paths of this process.
 //!
-//! Pure. A plugin in a container, or one that was configured with kubelet's usual directory on a
-//! node that uses another one, reports its endpoint as a path that leads elsewhere in this
-//! process's mount namespace.
+//! A plugin in a container, or one that was configured with kubelet's usual directory on a node
+//! that uses another one, reports its endpoint as a path that leads elsewhere in this process's
+//! mount namespace.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

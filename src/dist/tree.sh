@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 readonly tree=$1 source=src/dist
 
 main() {
+	local page
 	rm -rf "$tree"
 	put 755 "$binary" usr/bin/plugind
 	put_all 644 'man/*.5' usr/share/man/man5
@@ -23,6 +24,9 @@ main() {
 	put_all 644 '*.path' usr/share/doc/plugind
 	put_all 644 plugind.conf etc/plugind
 	put 644 README.md usr/share/doc/plugind/README.md
+	for page in $(grep -o 'src/guide/[a-z]*\.rs' README.md | sort -u); do
+		put 644 "$page" "usr/share/doc/plugind/$page"
+	done
 	put 644 LICENSE usr/share/doc/plugind/copyright
 	mv "$tree"/usr/share/bash-completion/completions/plugind{.bash,}
 }

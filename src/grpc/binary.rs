@@ -1,7 +1,7 @@
 //! Binary metadata: fields with a name that ends in `-bin`, and values in base64.
 //!
-//! Pure. A value that is not base64 is dropped without affecting the others. Decoding never needs
-//! more memory than the encoded value.
+//! A value that is not base64 is dropped without affecting the others. Decoding never needs more
+//! memory than the encoded value.
 
 use crate::http2::Fields;
 

@@ -1,7 +1,7 @@
 //! The client's end of a gRPC connection: its public methods.
 //!
-//! Pure. The caller, which drives the client as an [`Endpoint`], owns the socket and the clock, and
-//! takes events with [`Client::poll_event`] until it returns `None`.
+//! The caller, which drives the client as an [`Endpoint`], owns the socket and the clock, and takes
+//! events with [`Client::poll_event`] until it returns `None`.
 
 use smallvec::SmallVec;
 

@@ -1,8 +1,8 @@
 //! One call on the client: a request that is sent, and a reply or a stream of messages that is
 //! received.
 //!
-//! Pure. The two directions are independent of each other: a server may respond before it has read
-//! the request.
+//! The two directions are independent of each other: a server may respond before it has read the
+//! request.
 //!
 //! ```text
 //!     refused, once

@@ -1,7 +1,7 @@
 //! Why a call failed.
 //!
-//! Pure. Every variant names the cause. `code` maps it to the gRPC code that other gRPC clients
-//! would report; `transparent_retry` returns whether a retry is safe.
+//! Every variant names the cause. `code` maps it to the gRPC code that other gRPC clients would
+//! report; `transparent_retry` returns whether a retry is safe.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
 //! The events of calls, as their caller receives them.
-//!
-//! Pure.
 
 use super::error::CallError;
 

@@ -1,6 +1,4 @@
 //! The headers that gRPC sends before its messages, on either side.
-//!
-//! Pure.
 
 use super::error::NotGrpc;
 use super::timeout::Timeout;

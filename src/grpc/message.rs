@@ -1,6 +1,6 @@
 //! The length prefix in front of every gRPC message.
 //!
-//! Pure. "Length-Prefixed-Message → Compressed-Flag Message-Length Message": a flag of one octet, a
+//! "Length-Prefixed-Message → Compressed-Flag Message-Length Message": a flag of one octet, a
 //! length of four, and the message. DATA frames split this stream anywhere, so prefix and message
 //! are reassembled here. A message that is too large is rejected as soon as its prefix is complete;
 //! memory grows with what was received, never with what the prefix announces.

@@ -1,9 +1,9 @@
 //! gRPC calls on an HTTP/2 connection: unary and server-streaming, as a client and as a server.
 //!
-//! Pure: octets, times and requests are arguments of the methods of [`Client`] and [`Server`],
-//! which return octets to write and events. The module never reads a clock, opens a socket, or
-//! decodes a message: here, a message is octets. Compression is not offered, and the only metadata
-//! kept is the status with its details.
+//! Pure, as all of the folder: octets, times and requests are arguments of the methods of
+//! [`Client`] and [`Server`], which return octets to write and events. The module never reads a
+//! clock, opens a socket, or decodes a message: here, a message is octets. Compression is not
+//! offered, and the only metadata kept is the status with its details.
 //!
 //! ```text
 //! unary(), server_streaming() -> call ------> http2 ---> transmit(), sent()      bytes out

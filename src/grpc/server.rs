@@ -1,7 +1,7 @@
 //! The server's end of a gRPC connection: its public methods.
 //!
-//! Pure. The caller, which drives the server as an [`Endpoint`], owns the socket and the clock, and
-//! takes events with [`Server::poll_event`] until it returns `None`.
+//! The caller, which drives the server as an [`Endpoint`], owns the socket and the clock, and takes
+//! events with [`Server::poll_event`] until it returns `None`.
 //!
 //! ```text
 //!        poll_event()                 send(), any number of times       finish()

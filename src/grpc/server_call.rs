@@ -1,7 +1,5 @@
 //! One call on the server: a request that is received, and a response that is sent.
 //!
-//! Pure.
-//!
 //! ```text
 //!                    message, END_STREAM              finish()                 written
 //! AwaitingRequest -----------------------> Answering ----------> Ending ------------------> gone

@@ -1,8 +1,8 @@
 //! The status of a call: a code, a message for humans, and details for programs.
 //!
-//! Pure. The module parses `grpc-status` and the related fields, and maps responses that are not
-//! gRPC (an HTTP status, a reset stream) to the code that the gRPC specification assigns. Parsing
-//! never fails: whatever a peer sends becomes some status, and never `Ok` by accident.
+//! The module parses `grpc-status` and the related fields, and maps responses that are not gRPC (an
+//! HTTP status, a reset stream) to the code that the gRPC specification assigns. Parsing never
+//! fails: whatever a peer sends becomes some status, and never `Ok` by accident.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! `grpc-timeout`: how long the server has, as it is encoded on the wire.
 //!
-//! Pure. gRPC's grammar: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
+//! The grammar of gRPC: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
 //! {positive integer as ASCII string of at most 8 digits}". grpc-go resets a stream with nine.
 
 use std::time::Duration;

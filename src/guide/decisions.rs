@@ -151,6 +151,12 @@
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.
+//! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
+//!   `CSIDriver` objects that say so to kubelet are in the API server. Given up: telling a program
+//!   of `--exec` what has changed, because the daemon does not call drivers that a program serves.
+//! - **A list of devices that is refused does not end its stream**, and the health of a device that
+//!   a report leaves out stays until it expires, as with kubelet. Given up: a report as the list of
+//!   all devices.
 //! - **A taken endpoint is a rule of DRA drivers alone.** Given up: the rule for all types, which
 //!   refused a device plugin for good that came back through another socket.
 //!
@@ -218,6 +224,8 @@
 //!   ms, and their metrics 1 ms. Given up: connections that persist, several requests at once,
 //!   chunks, which the end of the connection replaces, and lists and metrics in pieces, whose parts
 //!   showed different moments.
+//! - **A request that is not understood gets an error with a body**, also if it began as `HEAD`.
+//!   Given up: a parser that finds the method of what cannot be parsed.
 //! - **`PLUGIND_API_SOCKET` names the socket of the API.** Given up: `PLUGIND_SOCKET`, which is the
 //!   plugin's socket in programs of `--exec`: a script that runs `plugind list` would ask a plugin.
 //! - **The daemon opens no network socket.** Prometheus reads a file that `plugind metrics` has

@@ -6,8 +6,8 @@
 //! with that number, and the name of a test may begin with it: `pm7_...` holds row PM7.
 //! `tests/tidy` checks that every number in a comment or a test name has a row, that every
 //! quotation is in its row, and that every test that a row names exists. `make full ONLY=parity`
-//! plays scenarios against kubelet's own code; the README's table "What a plugin can notice" lists
-//! all differences that it accepts.
+//! plays scenarios against kubelet's own code; [`differences`](super::differences) lists all
+//! differences that it accepts.
 //!
 //! # Constants
 //!
@@ -183,9 +183,11 @@
 //!   older one is its fallback.
 //!   Test: `the_newest_that_is_connected_is_used`.
 //! - **R34** The health of a DRA driver's devices is asked for only if the driver lists that
-//!   service, and UNIMPLEMENTED is final.
+//!   service, `v1` before `v1alpha1`, and UNIMPLEMENTED is final. A device that is not reported in
+//!   the time that the driver names (30 s if none) is unknown, and then forgotten.
 //!   Tests: `health_is_asked_for_only_when_it_is_listed`,
-//!   `a_driver_that_does_not_serve_its_health_is_not_asked_again`.
+//!   `a_driver_that_does_not_serve_its_health_is_not_asked_again`,
+//!   `health_that_is_not_reported_again_in_time_expires`.
 //! - **R35** Handlers refuse in kubelet's words; a failed call reads as grpc-go prints it.
 //!   Tests: `why_there_is_no_version_is_said_in_kubelet_s_words`,
 //!   `failed_calls_are_shown_as_grpc_go_shows_them`.

@@ -8,6 +8,8 @@
 //! them. Most plugins run as root and create their sockets with mode 0700, so the daemon usually
 //! runs as root. Programs of `--exec` run as the same user.
 //!
+#![doc = include_str!("asking.md")]
+//!
 //! # Examining a node
 //!
 //! `plugind doctor` checks what this page asks for, and names a remedy for each warning and each
@@ -172,7 +174,7 @@
 //! registered without further work; `--exec` adds types. Plugins of any other type are notified
 //! that no handler is registered for them, as by kubelet. With `--unknown-types accept` they are
 //! registered, with `--unknown-types ignore` they are not notified. A plugin that reports more than
-//! 32 versions, or one of more than 128 octets, is refused.
+//! 256 versions, or one of more than 128 octets, is refused.
 //!
 //! # Dry run
 //!
@@ -447,10 +449,10 @@
 //! 122 s; after 16 tries it is given up with a warning. Until it has run, an `add` for the same
 //! name is refused, and retried itself.
 //!
-//! Write programs so that they can run twice. The README's section "Programs" has everything that
-//! they may rely on, and what not. A program does not outlive the daemon: if the daemon is killed,
-//! the kernel kills the program, but not the program's children, nor a program that is set-user-ID.
-//! These may still run when the next daemon runs `re-add` or `del` for the name.
+//! Write programs so that they can run twice. `plugind-exec(7)` has everything that they may rely
+//! on, and what not. A program does not outlive the daemon: if the daemon is killed, the kernel
+//! kills the program, but not the program's children, nor a program that is set-user-ID. These may
+//! still run when the next daemon runs `re-add` or `del` for the name.
 //!
 //! A user who can change the program can do everything as the daemon's user. So the program and
 //! every directory above it must belong to root or that user and be writable by no other, or the

@@ -1,7 +1,7 @@
 //! What stays the same for scripts, programs and operators.
 //!
 //! A new patch version (0.1.1) changes none of what is listed here. A new minor version (0.2) may,
-//! and the README's section "Changes" names it then.
+//! and [`changes`](super::changes) names it then.
 //!
 //! # Command line and exit codes
 //!
@@ -143,8 +143,8 @@
 //! JSON that [`operator`](super::operator) describes. In the documentation of 0.1.0 the action
 //! `re-add` is called `old`. Keys and variables may be added; programs should ignore those that
 //! they do not know. The grammar of names and paths may become wider, never so wide that a text is
-//! more than one word or an option. What the README's section "Programs" promises about order and
-//! repetition stays.
+//! more than one word or an option. What `plugind-exec(7)` promises about order and repetition
+//! stays.
 //!
 //! Tests: `the_program_learns_everything_in_three_ways`,
 //! `names_that_kubernetes_accepts_are_passed_on`,

@@ -75,4 +75,5 @@
 //! - Small, and green. The subject names area, verb and object:
 //!   `http2: accept header lists of 64 KiB`. The body states why, with the measurement if there is
 //!   one.
-//! - The README's table of differences from kubelet and the rows of the guide change with the code.
+//! - The page [`differences`](super::differences), the rows of [`kubelet`](super::kubelet) and the
+//!   README change with the code.

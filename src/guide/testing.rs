@@ -40,7 +40,7 @@
 //! - **A rule of kubelet**: a row in [`kubelet`](super::kubelet), a test in
 //!   `tests/manager/parity.rs` or `tests/manager/handlers`, and a scenario in
 //!   `tests/parity/scenarios.rs`: `same` if plugins and handlers see the same with both, `differs`
-//!   with the first words of the README's row if not.
+//!   with the first cell of the row in [`differences`](super::differences) if not.
 //! - **A hole of kubelet**: an H row, and a test in `tests/manager/beyond_kubelet.rs`.
 //! - **A state or an event of an operation**: the drawing in `src/manager/operation/mod.rs`, and
 //!   the table of `every_state_meets_every_event`.

@@ -1,6 +1,6 @@
 //! A handler that accepts every plugin and records its calls.
 //!
-//! Pure. For types that need no work on this node, for experiments, and for tests.
+//! For types that need no work on this node, for experiments, and for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

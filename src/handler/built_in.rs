@@ -1,7 +1,5 @@
 //! The table of the handlers that come with the program, how it follows a configuration, and the
 //! inventory of the handlers.
-//!
-//! Pure.
 
 use std::path::Path;
 use std::time::Duration;

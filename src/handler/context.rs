@@ -1,6 +1,6 @@
 //! The effects that a handler may ask for, and the events that report their results.
 //!
-//! Pure: an effect is a value; the manager carries it out.
+//! An effect is a value; the manager carries it out.
 
 use std::fmt;
 use std::path::Path;
@@ -69,13 +69,23 @@ pub struct Context<'a> {
     now: Time,
     ticket: Option<Ticket>,
     plugin: Option<&'a Arc<Plugin>>,
-    owner: EffectOwner,
-    was_registered: bool,
-    is_announced: bool,
-    ready_by: Option<Time>,
-    budget: Option<&'a Budget>,
+    /// The owner of the effects that are asked for.
+    pub(crate) owner: EffectOwner,
+    pub(crate) hints: Hints,
+    pub(crate) budget: Option<&'a Budget>,
     ids: &'a mut EffectIds,
     effects: &'a mut Vec<Effect>,
+}
+
+/// What a handler may know about a plugin that it is to register.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hints {
+    /// Whether exactly this plugin was registered before a restart.
+    pub(crate) was_registered: bool,
+    /// Whether the plugin has announced itself.
+    pub(crate) is_announced: bool,
+    /// The time until which the plugin's endpoint may not be ready.
+    pub(crate) ready_by: Option<Time>,
 }
 
 impl<'a> Context<'a> {
@@ -92,9 +102,7 @@ impl<'a> Context<'a> {
             ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            was_registered: false,
-            is_announced: false,
-            ready_by: None,
+            hints: Hints::default(),
             budget: None,
             ids,
             effects,
@@ -106,17 +114,6 @@ impl<'a> Context<'a> {
     pub fn with_plugin(self, plugin: &'a Arc<Plugin>) -> Self {
         let plugin = Some(plugin);
         Self { plugin, ..self }
-    }
-
-    /// Sets the owner of the effects that are asked for.
-    pub(crate) fn with_owner(self, owner: EffectOwner) -> Self {
-        Self { owner, ..self }
-    }
-
-    /// Sets the memory budget.
-    pub(crate) fn with_budget(self, budget: &'a Budget) -> Self {
-        let budget = Some(budget);
-        Self { budget, ..self }
     }
 
     /// Returns the current time.
@@ -144,42 +141,24 @@ impl<'a> Context<'a> {
     /// for several plugins at once, or has to finish after a plugin has gone.
     pub fn detached(&mut self) -> Context<'_> {
         Context {
-            now: self.now,
-            ticket: self.ticket,
             plugin: None,
             owner: EffectOwner::HANDLER,
-            was_registered: self.was_registered,
-            is_announced: self.is_announced,
-            ready_by: self.ready_by,
-            budget: self.budget,
             ids: &mut *self.ids,
             effects: &mut *self.effects,
+            ..*self
         }
     }
 
     /// Returns whether the plugin to be registered was registered with this daemon before a
     /// restart: results of that registration may still exist.
     pub fn was_registered(&self) -> bool {
-        self.was_registered
-    }
-
-    pub(crate) fn set_was_registered(&mut self, was_registered: bool) {
-        self.was_registered = was_registered;
+        self.hints.was_registered
     }
 
     /// Returns, while a plugin is registered, whether it has announced itself by a call to the
     /// daemon, instead of by a socket in a watched directory: it does so again when it restarts.
     pub fn is_announced(&self) -> bool {
-        self.is_announced
-    }
-
-    pub(crate) fn set_is_announced(&mut self, is_announced: bool) {
-        self.is_announced = is_announced;
-    }
-
-    /// Sets the time until which the endpoint of the plugin in question may not be ready.
-    pub(crate) fn set_ready_by(&mut self, ready_by: Option<Time>) {
-        self.ready_by = ready_by;
+        self.hints.is_announced
     }
 
     /// Answers a question that was [`super::Answer::Pending`].
@@ -190,7 +169,7 @@ impl<'a> Context<'a> {
     /// Calls a method on a plugin's endpoint. [`Event::Called`] reports the outcome.
     pub fn call(&mut self, call: Call) -> EffectId {
         let id = self.ids.next(self.owner);
-        let ready_by = self.ready_by.filter(|_| call.wait_for_ready);
+        let ready_by = self.hints.ready_by.filter(|_| call.wait_for_ready);
         self.effects.push(Effect::Call { id, call, ready_by });
         id
     }

@@ -1,6 +1,4 @@
 //! The errors of connecting to a unix socket.
-//!
-//! Pure.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! A handler that runs a program for each plugin.
 //!
-//! Pure: this module decides which program is run and what its end means; the daemon runs it. The
-//! command line is
+//! This module decides which program is run and what its end means; the daemon runs it. The command
+//! line is
 //!
 //! ```text
 //! PROGRAM add|re-add|del TYPE NAME ENDPOINT

@@ -1,6 +1,4 @@
 //! Plugins of other types, which the user names: they are only registered and listed.
-//!
-//! Pure.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! Lists of devices: decoding, limits, and the reasons why one is rejected.
-//!
-//! Pure.
 
 use std::fmt;
 

@@ -1,13 +1,13 @@
 //! The handlers, which do the work for plugins once they are identified.
 //!
-//! Pure. A [`PluginHandler`] is asked three questions about a plugin of its type, always in the
-//! order validate, register, deregister, and usually never two at a time about one plugin name:
-//! only if an answer takes longer than [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions
-//! about another socket of that name may overlap with it. The handler answers at once
-//! ([`Answer::Done`]) or later ([`Answer::Pending`]), and meanwhile may ask for effects through its
-//! [`Context`]: a call, a stream or a connection to the plugin's endpoint, a program, a timer.
-//! Their results are passed to the handler as [`Event`]s. A handler never blocks, and never
-//! accesses the system itself.
+//! Pure, as all of the folder. A [`PluginHandler`] is asked three questions about a plugin of its
+//! type, always in the order validate, register, deregister, and usually never two at a time about
+//! one plugin name: only if an answer takes longer than
+//! [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions about another socket of that name may
+//! overlap with it. The handler answers at once ([`Answer::Done`]) or later ([`Answer::Pending`]),
+//! and meanwhile may ask for effects through its [`Context`]: a call, a stream or a connection to
+//! the plugin's endpoint, a program, a timer. Their results are passed to the handler as
+//! [`Event`]s. A handler never blocks, and never accesses the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -116,10 +116,10 @@ pub use accept::MAX_RECORDED;
 pub use accept::{AcceptHandler, Record, RecordedCall};
 pub use built_in::{Inventory, built_in};
 pub(crate) use built_in::{NO_HANDLERS, change};
-pub(crate) use context::EffectOwner;
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds, Run};
+pub(crate) use context::{EffectOwner, Hints};
 pub use dial::DialError;
 pub use exec::ExecHandler;
 pub use generic::GenericHandler;

@@ -1,6 +1,4 @@
 //! A plugin as it describes itself.
-//!
-//! Pure.
 
 use std::ffi::OsStr;
 use std::fmt;

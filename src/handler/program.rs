@@ -1,6 +1,6 @@
 //! A program that a handler asks for, and its outcome.
 //!
-//! Pure: values only; the daemon starts, supervises and kills the program.
+//! The daemon starts, supervises and kills the program.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,7 +1,5 @@
 //! A stream or a connection that is opened again after a pause whenever it ends.
 //!
-//! Pure.
-//!
 //! ```text
 //!            ended                 pause over
 //!  Open --------------> Pausing --------------> Open

@@ -1,6 +1,4 @@
 //! Decoding of a call's result into a message, or into the reason that is sent to the plugin.
-//!
-//! Pure.
 
 use std::path::Path;
 

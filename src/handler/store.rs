@@ -1,8 +1,8 @@
 //! The data that a handler keeps about its plugins, readable from outside.
 //!
-//! Pure. A handler is given away when it is put into its table; its store stays readable. Plugins
-//! of one name coexist, distinguished by their registration sockets: the newest is current, and the
-//! others are its fallback.
+//! A handler is given away when it is put into its table; its store stays readable. Plugins of one
+//! name coexist, distinguished by their registration sockets: the newest is current, and the others
+//! are its fallback.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

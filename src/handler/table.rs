@@ -1,6 +1,4 @@
 //! The assignment of handlers to plugin types.
-//!
-//! Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;

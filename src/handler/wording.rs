@@ -1,7 +1,7 @@
 //! Texts for plugins in kubelet's words: lists as Go prints them, and failed calls as grpc-go does.
 //!
-//! Pure. Operators search for these sentences, and scripts match them. Nothing is escaped here: a
-//! plugin receives its own text back.
+//! Operators search for these sentences, and scripts match them. Nothing is escaped here: a plugin
+//! receives its own text back.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Decodes a header block into fields.
 //!
-//! Pure. A decoder reads one complete block at a time and keeps the dynamic table between blocks.
-//! The table is correct only if both ends have processed the same blocks, so the caller decodes
-//! every block of the connection, needed or not, and closes the connection after an error.
+//! A decoder reads one complete block at a time and keeps the dynamic table between blocks. The
+//! table is correct only if both ends have processed the same blocks, so the caller decodes every
+//! block of the connection, needed or not, and closes the connection after an error.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! Fields that are the same in every block, encoded at compile time.
 //!
-//! Pure. The octets are those that [`Encoder`](super::Encoder) writes; writing a block only copies
-//! them.
+//! The octets are those that [`Encoder`](super::Encoder) writes; writing a block only copies them.
 
 use super::{integer, table};
 

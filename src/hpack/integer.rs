@@ -1,7 +1,7 @@
 //! Integers with a prefix: RFC 7541 §5.1.
 //!
-//! Pure. An integer starts in the low bits of an octet, whose high bits identify what the integer
-//! is for, and continues in the following octets, seven bits at a time.
+//! An integer starts in the low bits of an octet, whose high bits identify what the integer is for,
+//! and continues in the following octets, seven bits at a time.
 
 use super::Error;
 

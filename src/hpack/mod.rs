@@ -1,9 +1,9 @@
 //! Header compression for HTTP/2: RFC 7541, both directions.
 //!
-//! Pure: octets in, fields out. The module does not know frames or the meaning of fields: upper
-//! case, the order of pseudo-headers and the limits on what is kept are up to the caller. The
-//! caller also joins the fragments of a header block and limits their total size;
-//! [`Decoder::decode`] takes one complete block.
+//! Pure, as all of the folder: octets in, fields out. The module does not know frames or the
+//! meaning of fields: upper case, the order of pseudo-headers and the limits on what is kept are up
+//! to the caller. The caller also joins the fragments of a header block and limits their total
+//! size; [`Decoder::decode`] takes one complete block.
 //!
 //! ```text
 //! block -> Decoder: representation -> integer, string (-> huffman) -> table -> field(name, value)

@@ -1,9 +1,9 @@
 //! The tables that an index refers to: RFC 7541 §2.3, §4 and appendix A.
 //!
-//! Pure. The static table is fixed by the RFC; the dynamic table is filled by the peer, newest
-//! entry first, and evicts its oldest entries when it is full. All its names and values share one
-//! buffer, which is not allocated before the first literal. A literal is assembled after the
-//! entries and, if it is inserted, becomes an entry where it lies.
+//! The static table is fixed by the RFC; the dynamic table is filled by the peer, newest entry
+//! first, and evicts its oldest entries when it is full. All its names and values share one buffer,
+//! which is not allocated before the first literal. A literal is assembled after the entries and,
+//! if it is inserted, becomes an entry where it lies.
 //!
 //! ```text
 //! octets: [ evicted | oldest entry | ... | newest entry | a literal that is being read ]

@@ -1,8 +1,8 @@
 //! A header block that arrives in fragments (RFC 9113 §4.3).
 //!
-//! Pure. A block in a single frame is decoded in place. A block that continues in CONTINUATION
-//! frames is assembled here, within limits, because an unfinished block holds up everything else on
-//! its connection.
+//! A block in a single frame is decoded in place. A block that continues in CONTINUATION frames is
+//! assembled here, within limits, because an unfinished block holds up everything else on its
+//! connection.
 
 use super::StreamId;
 use super::error::{Excess, Violation};

@@ -1,10 +1,10 @@
 //! The receive buffer, cut into frames.
 //!
-//! Pure. The caller reads into one buffer, and frames are taken out of it without being copied: the
-//! last one stays in place until the next is asked for. The buffer grows with what was received,
-//! never to a length that a frame announces, and never beyond one frame of the size that we accept.
-//! Until a frame is complete, only its head is examined, so a peer that sends one octet at a time
-//! does not cause more work.
+//! The caller reads into one buffer, and frames are taken out of it without being copied: the last
+//! one stays in place until the next is asked for. The buffer grows with what was received, never
+//! to a length that a frame announces, and never beyond one frame of the size that we accept. Until
+//! a frame is complete, only its head is examined, so a peer that sends one octet at a time does
+//! not cause more work.
 
 use super::error::Violation;
 use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};

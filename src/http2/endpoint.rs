@@ -1,6 +1,4 @@
 //! The interface between one end of a connection and the loop that moves its octets.
-//!
-//! Pure.
 
 use crate::time::Time;
 

@@ -1,8 +1,8 @@
 //! Errors of connections and streams: which side broke which rule, and the code to send.
 //!
-//! Pure. RFC 9113 §5.4 defines two scopes of errors, and so do the types: a [`StreamError`] ends
-//! one stream (RST_STREAM), a [`ConnectionError`] ends the connection (GOAWAY, if the peer can
-//! still receive it).
+//! RFC 9113 §5.4 defines two scopes of errors, and so do the types: a [`StreamError`] ends one
+//! stream (RST_STREAM), a [`ConnectionError`] ends the connection (GOAWAY, if the peer can still
+//! receive it).
 
 use std::fmt;
 use std::time::Duration;

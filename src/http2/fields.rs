@@ -1,9 +1,9 @@
 //! Header fields: what is kept of a decoded block, and whether the block is well formed.
 //!
-//! Pure. [`Fields`] is one buffer for all names and values of a block, which the next block reuses;
-//! it keeps no more than our limits, however much a block decodes to. [`Section`] applies the rules
-//! of RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the purpose of
-//! the block, which only the stream knows.
+//! [`Fields`] is one buffer for all names and values of a block, which the next block reuses; it
+//! keeps no more than our limits, however much a block decodes to. [`Section`] applies the rules of
+//! RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the purpose of the
+//! block, which only the stream knows.
 
 use super::error::{Malformed, StreamError};
 use crate::budget::grow;

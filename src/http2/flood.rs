@@ -1,9 +1,9 @@
 //! Limits on frames that do not advance any call: floods and rapid resets.
 //!
-//! Pure. PING, SETTINGS, PRIORITY, WINDOW_UPDATE, frames on streams that have ended, extensions:
-//! each is legal, cheap to send and not free to read, so each is counted. Headers and data of a
-//! call in progress, in either direction, reset these counters. So does the passing of time,
-//! because a connection may stay open for days with nothing but an occasional keepalive.
+//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, frames on streams that have ended, extensions: each is
+//! legal, cheap to send and not free to read, so each is counted. Headers and data of a call in
+//! progress, in either direction, reset these counters. So does the passing of time, because a
+//! connection may stay open for days with nothing but an occasional keepalive.
 //!
 //! More than 1000 such frames within 60 s end the connection with GOAWAY ENHANCE_YOUR_CALM, and
 //! every call on it: an attempt to register fails, and is repeated with backoff. While 64 answers

@@ -1,6 +1,6 @@
 //! Flow control (RFC 9113 §5.2, §6.9): how much either side may send before the other allows more.
 //!
-//! Pure arithmetic. The same two types serve a stream and the connection.
+//! The same two types serve a stream and the connection.
 
 use super::error::WindowError;
 

@@ -1,6 +1,6 @@
 //! What all frames have in common: the nine octets in front (RFC 9113 §4.1), flags and padding.
 //!
-//! Pure and stateless: a frame is judged by itself here, never by earlier frames.
+//! Stateless: a frame is judged by itself here, never by earlier frames.
 
 use super::error::Violation;
 use super::frame_type::FrameType;

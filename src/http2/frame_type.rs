@@ -1,4 +1,4 @@
-//! The types of frames (RFC 9113 §6). Pure.
+//! The types of frames (RFC 9113 §6).
 
 use std::fmt;
 

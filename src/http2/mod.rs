@@ -1,8 +1,8 @@
 //! HTTP/2 framing and connection management: RFC 9113, as a client and as a server.
 //!
-//! Pure: octets and times are arguments; events and octets to write are taken out of bounded
-//! buffers. The module never reads a clock, opens a socket, starts a thread, or interprets a
-//! message.
+//! Pure, as all of the folder: octets and times are arguments; events and octets to write are taken
+//! out of bounded buffers. The module never reads a clock, opens a socket, starts a thread, or
+//! interprets a message.
 //!
 //! ```text
 //!  recv_buf(), received()                                     transmit(), sent()

@@ -1,6 +1,4 @@
 //! What a peer sends instead of HTTP/2, so that errors can name the protocol.
-//!
-//! Pure.
 
 use std::fmt;
 

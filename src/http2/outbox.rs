@@ -1,9 +1,9 @@
 //! The send buffer: what is to be written and was not yet.
 //!
-//! Pure. One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates)
-//! are inserted ahead of queued frames that are not begun, so that a peer gets its answer while a
-//! large message is being sent; all other frames keep their order. Waiting control frames are
-//! counted: if a peer does not read its answers, its next frames are not processed until it does.
+//! One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates) are
+//! inserted ahead of queued frames that are not begun, so that a peer gets its answer while a large
+//! message is being sent; all other frames keep their order. Waiting control frames are counted: if
+//! a peer does not read its answers, its next frames are not processed until it does.
 //!
 //! ```text
 //! octets: [ sent | rest of a frame | answers ahead of the queue | queued frames ... ]

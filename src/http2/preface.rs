@@ -1,10 +1,9 @@
 //! Recognises the first octets that a peer sends: the HTTP/2 connection preface or another
 //! protocol.
 //!
-//! Pure. RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS
-//! frame that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a
-//! client starts with 24 more octets. Other protocols are recognised here, so that errors can name
-//! them.
+//! RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS frame
+//! that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a client
+//! starts with 24 more octets. Other protocols are recognised here, so that errors can name them.
 
 use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::frame_type::FrameType;

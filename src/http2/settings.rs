@@ -1,7 +1,7 @@
 //! The settings of both sides of a connection (RFC 9113 §6.5.2).
 //!
-//! Pure. Ours are constants, which depend on our role; the peer's begin with the initial values
-//! below and change with every SETTINGS frame.
+//! Ours are constants, which depend on our role; the peer's begin with the initial values below and
+//! change with every SETTINGS frame.
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;

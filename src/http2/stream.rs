@@ -1,8 +1,7 @@
 //! One stream (RFC 9113 §5.1), from the moment it is open.
 //!
-//! Pure. An idle stream is above the highest that was opened, and a closed one is removed from the
-//! table ([`super::streams`]); neither takes memory. Pushes are refused, so streams are never
-//! reserved.
+//! An idle stream is above the highest that was opened, and a closed one is removed from the table
+//! ([`super::streams`]); neither takes memory. Pushes are refused, so streams are never reserved.
 //!
 //! ```text
 //!     open(), accept()            END_STREAM sent

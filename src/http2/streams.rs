@@ -1,9 +1,9 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
-//! Pure. Streams are opened in the order of their numbers, and all by the client, because pushes
-//! are refused: so they are kept in one list, which needs no sorting. Of a stream that has ended,
-//! only the side that ended it is remembered, for a short while: late frames are normal on a stream
-//! that we ended and an error on one that the peer ended.
+//! Streams are opened in the order of their numbers, and all by the client, because pushes are
+//! refused: so they are kept in one list, which needs no sorting. Of a stream that has ended, only
+//! the side that ended it is remembered, for a short while: late frames are normal on a stream that
+//! we ended and an error on one that the peer ended.
 
 use smallvec::SmallVec;
 

@@ -10,7 +10,7 @@ use super::connections::{Connection, Owner, SERVERS, Server};
 use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
-use super::host::{Asker, Hints};
+use super::host::Asker;
 use super::ids::SocketId;
 use super::messages::Output;
 use super::names::Names;
@@ -23,7 +23,7 @@ use crate::config::{
 };
 use crate::escape;
 use crate::grpc::{CallError, Client};
-use crate::handler::{DialError, HandlerId, Plugin, Reason};
+use crate::handler::{DialError, HandlerId, Hints, Plugin, Reason};
 use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registration};
 use crate::time::Time;
 use crate::watch::Identity;

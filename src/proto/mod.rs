@@ -1,9 +1,9 @@
 //! The messages that plugins and the daemon exchange, and the paths of their methods.
 //!
-//! Pure. One module per protobuf package, generated from `proto/*.proto` and checked in, so that a
-//! build needs no generator. `make generate` writes them anew; `tests/tidy/proto.rs` fails when
-//! they are not what the definitions say. Only this file is written by hand: a new package gets a
-//! line.
+//! Pure, as all of the folder. One module per protobuf package, generated from `proto/*.proto` and
+//! checked in, so that a build needs no generator. `make generate` writes them anew;
+//! `tests/tidy/proto.rs` fails when they are not what the definitions say. Only this file is
+//! written by hand: a new package gets a line.
 
 /// What a CSI driver serves on its endpoint, as far as registering it needs.
 // Generated code is held to the compiler's rules, not to this crate's taste.

@@ -1,6 +1,4 @@
 //! A client of the service: its connection, and its calls.
-//!
-//! Pure.
 
 use std::collections::VecDeque;
 use std::path::Path;

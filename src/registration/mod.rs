@@ -1,9 +1,9 @@
 //! The service `v1beta1.Registration`, by which device plugins announce themselves: kubelet's
 //! `kubelet.sock`.
 //!
-//! Pure. The shell owns the sockets and the clock: connections are named by a [`ClientId`], octets
-//! are read and written at an [`Endpoint`], and calls that are acceptable are returned as an
-//! [`Output`], to be answered when the outcome is known.
+//! Pure, as all of the folder. The shell owns the sockets and the clock: connections are named by a
+//! [`ClientId`], octets are read and written at an [`Endpoint`], and calls that are acceptable are
+//! returned as an [`Output`], to be answered when the outcome is known.
 //!
 //! ```text
 //!   accept() -> ClientId

@@ -1,6 +1,6 @@
 //! The request of `Register`, and whether it is acceptable.
 //!
-//! Pure. The version and the name of the resource are checked as kubelet does, with its texts.
+//! The version and the name of the resource are checked as kubelet does, with its texts.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! A call to the plugin, from its arrival to its end.
 //!
-//! Pure.
-//!
 //! ```text
 //!          the delay is over                    the devices change
 //! Delayed --+----------------> answered, gone      +-------+

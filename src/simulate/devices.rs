@@ -1,6 +1,4 @@
 //! The simulated devices of a plugin: two, of which the second breaks and is repaired.
-//!
-//! Pure.
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
 //! The events of the plugin, as text for the user.
-//!
-//! Pure.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! The usual properties of each type of plugin: its name, its versions and its methods.
-//!
-//! Pure.
 
 use super::Socket;
 use crate::proto::csi_v1::{identity, node};

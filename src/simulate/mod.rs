@@ -1,8 +1,9 @@
 //! A simulated plugin: its description, its answers, and its faults.
 //!
-//! Pure. Built on this crate's own server, to try a node and its handlers without a driver. The
-//! shell owns the sockets and the clock: connections are named by a [`ConnectionId`], octets are
-//! read and written at an [`Endpoint`], and requests to the shell are returned as an [`Output`].
+//! Pure, as all of the folder. Built on this crate's own server, to try a node and its handlers
+//! without a driver. The shell owns the sockets and the clock: connections are named by a
+//! [`ConnectionId`], octets are read and written at an [`Endpoint`], and requests to the shell are
+//! returned as an [`Output`].
 //!
 //! ```text
 //!   accept(socket) -> ConnectionId

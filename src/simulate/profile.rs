@@ -1,6 +1,4 @@
 //! The configuration of a plugin: its description, its sockets and its faults.
-//!
-//! Pure.
 
 use std::path::PathBuf;
 use std::time::Duration;

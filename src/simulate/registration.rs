@@ -1,7 +1,7 @@
 //! The registration of a device plugin that calls kubelet, instead of being found and called.
 //!
-//! Pure. The plugin serves first and registers then; kubelet calls it before it replies. The reply
-//! is the end of the connection.
+//! The plugin serves first and registers then; kubelet calls it before it replies. The reply is the
+//! end of the connection.
 //!
 //! ```text
 //!             the pause is over            connected            registered

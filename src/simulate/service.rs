@@ -1,7 +1,7 @@
 //! The answers of the plugin to each call.
 //!
-//! Pure. A call is passed in as its method and its message, without the framing of gRPC. The answer
-//! is returned together with its news; the time at which it is sent is not decided here.
+//! A call is passed in as its method and its message, without the framing of gRPC. The answer is
+//! returned together with its news; the time at which it is sent is not decided here.
 
 use prost::Message as _;
 

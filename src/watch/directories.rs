@@ -1,4 +1,4 @@
-//! How well each directory is watched, as an operator sees it. Pure.
+//! How well each directory is watched, as an operator sees it.
 
 use std::path::Path;
 use std::sync::Arc;

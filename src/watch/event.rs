@@ -1,4 +1,4 @@
-//! Events that the kernel reports about a watched directory. Pure: decoded by the shell.
+//! Events that the kernel reports about a watched directory; the shell decodes them.
 
 use std::ffi::OsString;
 

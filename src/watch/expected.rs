@@ -1,8 +1,8 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
-//! Pure. An expected socket that is found is an ordinary one. An expected socket is lost if a
-//! complete listing of its directory does not hold it. If a directory cannot be listed, the state
-//! of the sockets below it is unknown: they stay expected, and the directory is reported with their
+//! An expected socket that is found is an ordinary one. An expected socket is lost if a complete
+//! listing of its directory does not hold it. If a directory cannot be listed, the state of the
+//! sockets below it is unknown: they stay expected, and the directory is reported with their
 //! number.
 
 use std::collections::{BTreeMap, BTreeSet};

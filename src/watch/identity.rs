@@ -1,4 +1,4 @@
-//! The kinds of files at a path, and their identity. Pure: read from the file system by the shell.
+//! The kinds of files at a path, and their identity, which the shell reads.
 
 use std::ffi::OsString;
 

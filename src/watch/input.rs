@@ -1,6 +1,4 @@
 //! The inputs of the watch, provided by the shell.
-//!
-//! Pure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

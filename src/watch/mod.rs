@@ -1,7 +1,8 @@
 //! The watch, which turns inotify events and scan results into sockets that are found or lost.
 //!
-//! Pure. The shell owns the inotify instance and examines directories; this machine decides what is
-//! examined next and what the answers mean. It never accesses the file system and never blocks.
+//! Pure, as all of the folder. The shell owns the inotify instance and examines directories; this
+//! machine decides what is examined next and what the answers mean. It never accesses the file
+//! system and never blocks.
 //!
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)

@@ -1,4 +1,4 @@
-//! The requests and reports of the watch. Pure: values, carried out by the shell.
+//! The requests and reports of the watch, which the shell carries out.
 
 use std::fmt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Joining a directory and a name to a path, and splitting such a path again.
 //!
-//! Pure. The results are those of [`Path`], but only for paths of this form: they are not parsed
+//! The results are those of [`Path`], but only for paths of this form: they are not parsed
 //! component by component.
 
 use std::ffi::OsStr;

@@ -1,8 +1,8 @@
 //! Paths that request work repeatedly, and the pauses between two runs.
 //!
-//! Pure. The first request is served at once. Requests during the pause that follows are served
-//! together when the pause ends, and the next pause is twice as long. A path without requests for a
-//! while starts with the shortest pause again.
+//! The first request is served at once. Requests during the pause that follows are served together
+//! when the pause ends, and the next pause is twice as long. A path without requests for a while
+//! starts with the shortest pause again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

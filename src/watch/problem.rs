@@ -1,4 +1,4 @@
-//! The reasons why a directory is not watched properly, and the remedies. Pure.
+//! The reasons why a directory is not watched properly, and the remedies.
 
 use std::fmt;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Roots that are added and removed while others are followed.
 //!
-//! Pure. None is inside another. Everything below a root is lost with it: requests that concern it
-//! are dropped, and late answers and events find neither its paths nor its watches.
+//! No root is inside another. Everything below a root is lost with it: requests that concern it are
+//! dropped, and late answers and events find neither its paths nor its watches.
 
 use std::path::{Component, Path};
 use std::sync::Arc;

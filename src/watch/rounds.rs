@@ -1,10 +1,10 @@
 //! Rounds that scan every directory: at the start, after events were lost, at long intervals, and
 //! on request.
 //!
-//! Pure. Lost events are not evidence of a change in any one directory: one busy directory fills
-//! the queue for all. So a round does not affect the pauses of directories (`pauses`). Rounds
-//! follow each other after a short pause that does not grow, and begin with the directories that
-//! the user named, because most plugins have their sockets there.
+//! Lost events are not evidence of a change in any one directory: one busy directory fills the
+//! queue for all. So a round does not affect the pauses of directories (`pauses`). Rounds follow
+//! each other after a short pause that does not grow, and begin with the directories that the user
+//! named, because most plugins have their sockets there.
 //!
 //! The round of the start and those on request have an end: when all outputs have been carried out,
 //! and those that they have caused. Directories that appear meanwhile are waited for, unless that

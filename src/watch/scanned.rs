@@ -1,7 +1,7 @@
 //! Handling of scan results: which watch a directory has, and which entries it holds.
 //!
-//! Pure. The directory is watched before it is listed: a change that the listing missed is reported
-//! as an event, and examined. A known name that is not listed is examined, too.
+//! The directory is watched before it is listed: a change that the listing missed is reported as an
+//! event, and examined. A known name that is not listed is examined, too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

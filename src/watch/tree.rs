@@ -1,5 +1,4 @@
 //! The known directories: a tree of sockets and subdirectories, and the watch of each directory.
-//! Pure.
 //!
 //! The tree keeps its paths, watches, counts and limits consistent and decides nothing:
 //! [`super::Watch`] decides what a change means. What exceeds a limit is not added; known sockets

@@ -16,12 +16,14 @@ use super::register::Register;
 use super::report::Table;
 use super::rest::Rest;
 use super::spread::ratio;
+use super::start::Start;
 use super::subject::{Subject, plugind};
 
 /// All measurements.
 pub(crate) struct Measured {
     pub(crate) one_by_one: OneByOne,
     pub(crate) at_once: AtOnce,
+    pub(crate) start: Start,
     pub(crate) held: Held,
     pub(crate) rest: Rest,
     pub(crate) list: List,
@@ -44,23 +46,43 @@ impl Measured {
         let asked = [
             (
                 "one at a time: p50, to the h2 client's",
-                AtMost(1.5),
+                AtMost(0.95),
                 self.one_by_one.ratio(Plugind, H2),
             ),
             (
                 "1,000 at once: wall time, to the h2 client's",
-                AtMost(1.5),
+                AtMost(0.8),
                 self.wall(Plugind, H2),
             ),
             (
-                "resident with 100 registered, KiB",
-                AtMost(1024.0),
-                self.held.resident(Plugind, 100),
+                "1,000 at once: CPU time, to the h2 client's",
+                AtMost(0.6),
+                self.cpu(Plugind, H2),
             ),
             (
-                "more for each further plugin, KiB",
-                AtMost(2.0),
-                self.held.per_plugin(Plugind, 100, 1000),
+                "start beside dead sockets: p50, to the h2 client's",
+                AtMost(1.15),
+                self.start.ratio(Plugind, H2),
+            ),
+            (
+                "private at rest, KiB",
+                AtMost(100.0),
+                self.held.private(Plugind, 0),
+            ),
+            (
+                "private with 100 registered, KiB",
+                AtMost(230.0),
+                self.held.private(Plugind, 100),
+            ),
+            (
+                "private with 1,000 registered, KiB",
+                AtMost(1100.0),
+                self.held.private(Plugind, 1000),
+            ),
+            (
+                "resident with 100 registered, KiB",
+                AtMost(1500.0),
+                self.held.resident(Plugind, 100),
             ),
             (
                 "wakeups at rest",
@@ -73,13 +95,23 @@ impl Measured {
                 Some(self.list.wall()),
             ),
             (
+                "the command's CPU time, ms",
+                AtMost(4.0),
+                Some(self.list.cpu()),
+            ),
+            (
                 "the longest turn meanwhile, ms",
                 AtMost(5.0),
                 Some(self.list.turn()),
             ),
             (
+                "the longest turn of /metrics and /v1/plugins with 2,000, ms",
+                AtMost(5.0),
+                Some(self.list.response()),
+            ),
+            (
                 "one at a time beside readers: p50, to that without",
-                AtMost(1.1),
+                AtMost(1.05),
                 Some(self.readers.ratio()),
             ),
             (
@@ -87,7 +119,7 @@ impl Measured {
                 AtMost(1.5),
                 self.register.ratio(Plugind, H2),
             ),
-            ("the binary, bytes", AtMost(999_999.0), size()),
+            ("the binary, bytes", AtMost(1_500_000.0), size()),
             (
                 "GetInfo in memory, with set-up, instructions",
                 AtMost(19_999.0),
@@ -100,7 +132,7 @@ impl Measured {
             ),
             (
                 "1,000 at once: CPU time, to kubelet's",
-                AtMost(0.1),
+                AtMost(0.095),
                 self.cpu(Plugind, Kubelet),
             ),
         ];

@@ -73,7 +73,8 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
     report.add(one_by_one.table());
     let at_once = at_once::measure(&subjects)?;
     report.add(at_once.table());
-    report.add(start::measure(&subjects)?.table());
+    let start = start::measure(&subjects)?;
+    report.add(start.table());
     let held = held::measure(&subjects)?;
     report.add(held.table());
     let rest = rest::measure(&subjects)?;
@@ -89,6 +90,7 @@ fn benchmark() -> Result<(), Box<dyn Error>> {
     let measured = Measured {
         one_by_one,
         at_once,
+        start,
         held,
         rest,
         list,

@@ -57,6 +57,12 @@ impl Held {
         Some(f64::from(u32::try_from(resident).ok()?))
     }
 
+    /// Returns the private memory with this many plugins (KiB).
+    pub(crate) fn private(&self, subject: Subject, plugins: usize) -> Option<f64> {
+        let private = self.of(subject, plugins)?.memory.private_dirty;
+        Some(f64::from(u32::try_from(private).ok()?))
+    }
+
     /// Returns the growth of the resident memory per plugin, between the two numbers of plugins
     /// (KiB).
     pub(crate) fn per_plugin(&self, subject: Subject, few: usize, many: usize) -> Option<f64> {

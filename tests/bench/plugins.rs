@@ -108,18 +108,17 @@ impl Plugins {
             drop(UnixListener::bind(socket)?);
         }
         let mut listened = Vec::with_capacity(live);
-        for n in 0..live {
-            if n == MOST_IN_ONE {
-                self.dir.push("more");
-                fs::create_dir(&self.dir)?;
+        let dir = self.dir.clone();
+        for _ in 0..live {
+            if self.staying.len() >= MOST_IN_ONE {
+                self.dir = dir.join("more");
+                fs::create_dir_all(&self.dir)?;
             }
             let plugin = self.listen()?;
             listened.push((plugin.number, plugin.listened));
             self.staying.push(plugin);
         }
-        if live > MOST_IN_ONE {
-            self.dir.pop();
-        }
+        self.dir = dir;
         Ok(listened)
     }
 

@@ -1,4 +1,4 @@
-//! How much longer a plugin waits for its registration while others read the API: one that watches
+//! How much longer a plugin waits for its registration while others read the API: four that watch
 //! all records, and one that scrapes the metrics every second.
 
 use std::error::Error;
@@ -60,40 +60,48 @@ fn median(field: &mut Field) -> Result<Duration, Box<dyn Error>> {
     Ok(Spread::new(lives.iter().map(Life::wait).collect()).median())
 }
 
-/// The two readers.
+/// The readers.
 struct Reading {
-    watch: UnixStream,
+    watches: Vec<UnixStream>,
     /// Dropped to end the scraper.
     stop: Sender<()>,
-    watcher: JoinHandle<io::Result<u64>>,
-    scraper: JoinHandle<io::Result<u64>>,
+    readers: Vec<JoinHandle<io::Result<u64>>>,
 }
 
 impl Reading {
     fn start(api: &Path) -> io::Result<Self> {
-        let watch = request(api, "/v1/watch")?;
-        let mut watched = watch.try_clone()?;
+        let (mut watches, mut readers) = (Vec::new(), Vec::new());
+        for _ in 0..WATCHES {
+            let watch = request(api, "/v1/watch")?;
+            let mut watched = watch.try_clone()?;
+            readers.push(thread::spawn(move || {
+                io::copy(&mut watched, &mut io::sink())
+            }));
+            watches.push(watch);
+        }
         let (stop, stopped) = mpsc::channel();
         let api = PathBuf::from(api);
+        readers.push(thread::spawn(move || {
+            let mut octets = 0;
+            while stopped.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                octets += io::copy(&mut request(&api, "/metrics")?, &mut io::sink())?;
+            }
+            Ok(octets)
+        }));
         Ok(Self {
-            watch,
+            watches,
             stop,
-            watcher: thread::spawn(move || io::copy(&mut watched, &mut io::sink())),
-            scraper: thread::spawn(move || {
-                let mut octets = 0;
-                while stopped.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    octets += io::copy(&mut request(&api, "/metrics")?, &mut io::sink())?;
-                }
-                Ok(octets)
-            }),
+            readers,
         })
     }
 
-    /// Ends the readers, both of which must have read something.
+    /// Ends the readers, each of which must have read something.
     fn end(self) -> Result<(), Box<dyn Error>> {
-        self.watch.shutdown(Shutdown::Both)?;
+        for watch in self.watches {
+            watch.shutdown(Shutdown::Both)?;
+        }
         drop(self.stop);
-        for reader in [self.watcher, self.scraper] {
+        for reader in self.readers {
             if reader.join().map_err(|_| "a reader has failed")?? < LEAST_READ {
                 return Err("a reader has read nothing".into());
             }
@@ -104,7 +112,7 @@ impl Reading {
 
 /// Sends a request whose response ends with the connection. Returns that when the response has
 /// begun.
-fn request(api: &Path, target: &str) -> io::Result<UnixStream> {
+pub(crate) fn request(api: &Path, target: &str) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(api)?;
     let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -135,7 +143,7 @@ impl Readers {
             rows: vec![
                 row("none", &self.without, 1.0),
                 row(
-                    "a watch, and a scrape every second",
+                    "four watches, and a scrape every second",
                     &self.with,
                     self.ratio(),
                 ),
@@ -146,6 +154,9 @@ impl Readers {
 
 /// The number of registered plugins: more than a node has.
 const PLUGINS: usize = 100;
+
+/// The number of readers that watch.
+const WATCHES: usize = 4;
 
 /// The number of rounds.
 const ROUNDS: usize = 11;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::clock::Moment;
 use super::field::Field;
 use super::report::{Table, millis};
-use super::spread::Spread;
+use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
 /// The times from the start of each subject until the last plugin was notified.
@@ -39,12 +39,19 @@ fn run(subject: Subject) -> Result<Duration, Box<dyn Error>> {
 }
 
 impl Start {
+    /// Returns the ratio of the medians of two subjects.
+    pub(crate) fn ratio(&self, one: Subject, other: Subject) -> Option<f64> {
+        let of = |wanted| self.0.iter().find(|(subject, _)| *subject == wanted);
+        Some(ratio(of(one)?.1.median(), of(other)?.1.median()))
+    }
+
     pub(crate) fn table(&self) -> Table {
         let row = |(subject, spread): &(Subject, Spread)| {
             vec![
                 json!(subject.name()),
                 millis(spread.median()),
                 millis(spread.percentile(100)),
+                json!(self.ratio(*subject, Subject::H2)),
             ]
         };
         Table {
@@ -52,7 +59,7 @@ impl Start {
                 "Start with {LIVE} plugins there and {DEAD} dead sockets, until the last is told"
             ),
             name: "start",
-            columns: vec!["subject", "p50 ms", "most ms"],
+            columns: vec!["subject", "p50 ms", "most ms", "p50 to h2"],
             rows: self.0.iter().map(row).collect(),
         }
     }

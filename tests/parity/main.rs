@@ -1,9 +1,9 @@
 //! The same scenarios with kubelet's own plugin manager and with this one: the statuses sent to
 //! plugins and the calls of handlers have to be equal, apart from their times.
 //!
-//! Intended differences are rows of the README's table "What a plugin can notice", and a scenario
-//! names its row. A scenario that names a row but does not differ fails, too. `make full
-//! ONLY=parity` builds kubelet's plugin manager and runs this.
+//! Intended differences are rows of the guide's page `differences`, and a scenario names its row.
+//! A scenario that names a row but does not differ fails, too. `make full ONLY=parity` builds
+//! kubelet's plugin manager and runs this.
 
 mod plugin;
 mod scenarios;
@@ -58,7 +58,7 @@ fn compare(scenario: &Scenario, kubelet: &std::path::Path) -> Option<String> {
     match (theirs == ours, scenario.differs) {
         (true, None) => None,
         (false, Some(row)) if is_row(row) => None,
-        (false, Some(row)) => Some(format!("{name}: the README has no row {row:?}")),
+        (false, Some(row)) => Some(format!("{name}: the guide has no row {row:?}")),
         (true, Some(row)) => Some(format!("{name}: names {row:?}, but does not differ")),
         (false, None) => Some(format!("{name}:\nkubelet {theirs:#?}\nplugind {ours:#?}")),
     }
@@ -70,11 +70,11 @@ fn play(scenario: &Scenario, subject: Which<'_>) -> Seen {
     stage.end()
 }
 
-/// Returns whether the README's table has a row that begins with these words.
+/// Returns whether the guide's page has a row that begins with these words.
 fn is_row(words: &str) -> bool {
-    let readme = include_str!("../../README.md");
-    let row = format!("| {words} |");
-    readme.lines().any(|line| line.starts_with(&row))
+    let page = include_str!("../../src/guide/differences.rs");
+    let row = format!("//! | {words} |");
+    page.lines().any(|line| line.starts_with(&row))
 }
 
 /// The number of scenarios that run at a time, each with a kubelet of its own.

@@ -15,7 +15,7 @@ use crate::subject::TYPE;
 /// A scenario: the life of one plugin, or of several.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// The row of the README's table that describes the difference.
+    /// The row of the guide's page that describes the difference.
     pub(crate) differs: Option<&'static str>,
     pub(crate) play: fn(&mut Stage<'_>),
 }
@@ -29,7 +29,7 @@ const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     }
 }
 
-/// Returns a scenario that differs as a row of the README's table describes.
+/// Returns a scenario that differs as a row of the guide's page describes.
 const fn differs(row: &'static str, name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     Scenario {
         name,

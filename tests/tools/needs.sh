@@ -28,7 +28,8 @@ main() {
 needs_of() {
 	case $1 in
 	build | run | demo | test | doc | generate) needs_cargo ;;
-	bench) [ "${ONLY:-}" != framing ] && needs_of static || needs_cargo ;;
+	bench) [ "${ONLY:-}" = framing ] && needs_cargo || needs_bench ;;
+	bench-peers) needs_bench ;;
 	static) needs_cargo && needs_static ;;
 	lint) needs_cargo && needs_lints ;;
 	fuzz) needs_cargo && needs_fuzzer ;;
@@ -74,6 +75,12 @@ needs_static() {
 	else
 		add "cargo$(family)" "rustc$(family)" "$(sources_package)"
 	fi
+}
+
+# The static binary, and what counts its instructions.
+needs_bench() {
+	needs_of static
+	needs_command valgrind "valgrind optional"
 }
 
 # The static binaries for the processor that TARGET names, or for all.

@@ -25,7 +25,7 @@ use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
 use crate::api::Counters;
-use crate::config::{Config, MAX_UNREAD_EVENTS, Mode};
+use crate::config::{Config, MAX_UNREAD_EVENTS, Mode, PathMap};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
@@ -119,13 +119,11 @@ impl PluginManager {
             }
             Mode::Observe => None,
         };
-        let device_plugins = match device_plugins_dir {
-            Some(dir) => {
-                let opened = DevicePlugins::open(&dir, poll.registry());
-                Some(opened.map_err(|problem| SetupError::DevicePlugins { dir, problem })?)
-            }
-            None => None,
-        };
+        let device_plugins = device_plugins_dir.map(|dir| {
+            DevicePlugins::open(&dir, poll.registry())
+                .map_err(|problem| SetupError::DevicePlugins { dir, problem })
+        });
+        let device_plugins = device_plugins.transpose()?;
         let clock = Clock::start();
         let listeners = listener::open_all(config, passed)?;
         let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
@@ -164,33 +162,38 @@ impl PluginManager {
             locks,
             leaving: Vec::new(),
         };
-        plugins.manager.set_mode(config.mode);
-        plugins.manager.set_on_down(config.on_down);
-        plugins.manager.set_memory_budget(config.memory_budget);
-        plugins.manager.set_path_map(path_map.clone());
-        if let Some(file) = &mut plugins.state_file {
+        plugins.restore_and_scan(config, path_map)?;
+        Ok(plugins)
+    }
+
+    /// Restores the plugins from before a restart, and finds those that there are.
+    fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
+        self.manager.set_mode(config.mode);
+        self.manager.set_on_down(config.on_down);
+        self.manager.set_memory_budget(config.memory_budget);
+        self.manager.set_path_map(path_map.clone());
+        if let Some(file) = &mut self.state_file {
             file.check()?;
-            file.restore(&mut plugins.manager);
-            plugins.watch.expect(plugins.manager.restored());
+            file.restore(&mut self.manager);
+            self.watch.expect(self.manager.restored());
         }
         if config.links_by_name && config.mode == Mode::Register {
-            let run_dir = config.run_dir.as_deref();
-            plugins.links = ByName::new(run_dir, path_map);
+            self.links = ByName::new(config.run_dir.as_deref(), path_map);
         }
-        let now = plugins.clock.now();
-        plugins.manager.handle_timeout(now);
-        for report in plugins.drain_watch(WATCH_TIME_AT_START, now) {
+        let now = self.clock.now();
+        self.manager.handle_timeout(now);
+        for report in self.drain_watch(WATCH_TIME_AT_START, now) {
             match report {
                 Report::Trouble { dir, problem }
-                    if problem.prevents_start() && plugins.dirs.iter().any(|it| **it == *dir) =>
+                    if problem.prevents_start() && self.dirs.iter().any(|it| **it == *dir) =>
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => plugins.emit(other, now),
+                other => self.emit(other, now),
             }
         }
-        plugins.drain_manager(now);
-        Ok(plugins)
+        self.drain_manager(now);
+        Ok(())
     }
 
     /// Returns the watched directories: absolute, and without duplicates.

@@ -14,10 +14,14 @@ pub(crate) fn read() -> Option<ProcessFacts> {
     let stat = fs::read("/proc/self/stat").ok()?;
     let status = fs::read("/proc/self/status").ok()?;
     let (cpu, start) = times(&stat)?;
-    let open_fds = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
+    let open_fds = match fs::metadata(DESCRIPTORS).ok()?.len() {
+        // Before Linux 6.2, the size is 0. One of the descriptors reads the directory.
+        0 => (fs::read_dir(DESCRIPTORS).ok()?.count() as u64).saturating_sub(1),
+        count => count,
+    };
     Some(ProcessFacts {
         cpu,
-        open_fds: open_fds.saturating_sub(1), // One of them reads the directory.
+        open_fds,
         max_fds: getrlimit(Resource::RLIMIT_NOFILE).ok()?.0,
         resident: field(&status, b"VmRSS:")? * KIBIBYTE,
         virtual_size: field(&status, b"VmSize:")? * KIBIBYTE,
@@ -61,6 +65,8 @@ fn field(text: &[u8], name: &[u8]) -> Option<u64> {
 const TICK: Duration = Duration::from_millis(10);
 
 const KIBIBYTE: u64 = 1024;
+
+const DESCRIPTORS: &str = "/proc/self/fd";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,4 @@
 //! The known facts about a CSI driver on this node.
-//!
-//! Pure.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! CSI drivers: the ID that they give this node, and its topology.
 //!
-//! Pure. A driver is acceptable if it supports CSI 1 and if none of the registered drivers of its
-//! name supports the same version or a higher one. Registering it calls NodeGetInfo, as kubelet
-//! does.
+//! A driver is acceptable if it supports CSI 1 and if none of the registered drivers of its name
+//! supports the same version or a higher one. Registering it calls NodeGetInfo, as kubelet does.
 //!
 //! ```text
 //!             NodeGetInfo

@@ -1,6 +1,4 @@
 //! CSI versions: those that a driver lists, and the one to use.
-//!
-//! Pure.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! The changes by one list of devices, for the log.
-//!
-//! Pure.
 
 use std::fmt;
 

@@ -1,6 +1,4 @@
 //! A list of devices.
-//!
-//! Pure.
 
 use super::changes::Changes;
 use crate::handler::{Unlistable, list};

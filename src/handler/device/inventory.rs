@@ -1,6 +1,4 @@
 //! What is known about one device plugin.
-//!
-//! Pure.
 
 use std::mem;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Device plugins: their devices, and whether these can be used.
 //!
-//! Pure. A plugin is acceptable if it supports `v1beta1` and is named as an extended resource.
+//! A plugin is acceptable if it supports `v1beta1` and is named as an extended resource.
 //! Registering the plugin asks for its options. After that, it lists its devices on a stream, and
 //! every message replaces the whole previous list:
 //!

@@ -1,7 +1,7 @@
 //! The valid names and versions of device plugins.
 //!
-//! Pure. The name is the one by which a pod requests devices, such as `vendor.example/gpu`:
-//! Kubernetes calls it an extended resource.
+//! The name is the one by which a pod requests devices, such as `vendor.example/gpu`: Kubernetes
+//! calls it an extended resource.
 
 use crate::handler::{Plugin, Reason, wording};
 

@@ -1,6 +1,4 @@
 //! The known facts about the DRA drivers on this node.
-//!
-//! Pure.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! DRA drivers: the service to call, the connection to each driver, and the health of its devices.
 //!
-//! Pure. A driver is acceptable if it lists a known service. Registering it is immediate: the
-//! connection is opened afterwards and kept open, so that it is known which of several instances of
-//! a driver answers. If a driver lists a health service, its health stream is opened:
+//! A driver is acceptable if it lists a known service. Registering it is immediate: the connection
+//! is opened afterwards and kept open, so that it is known which of several instances of a driver
+//! answers. If a driver lists a health service, its health stream is opened:
 //!
 //! ```text
 //! register --> connecting <----------------+        --> health stream <----------+

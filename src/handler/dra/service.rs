@@ -1,8 +1,7 @@
 //! The choice of the services of a DRA driver to call.
 //!
-//! Pure. A DRA driver lists its services where other plugins list versions. The order is the
-//! driver's preference: the first known service is called. Only of the services for health, the
-//! newest is.
+//! A DRA driver lists its services where other plugins list versions. The order is the driver's
+//! preference: the first known service is called. Only of the services for health, the newest is.
 
 use std::fmt;
 

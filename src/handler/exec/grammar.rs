@@ -1,11 +1,10 @@
 //! The grammar of the values that a program receives as arguments and in its environment.
 //!
-//! Pure. A plugin chooses its name, its endpoint and its versions, and the file name of its socket.
-//! The program is likely to be a script that passes these values on: to other programs, where a
-//! leading `-` is an option; into paths, where `..` leads elsewhere; into lists and files, where a
-//! newline or a comma begins the next entry; and to terminals. If the script lacks quotes, more
-//! characters become special. So a program never receives such values: the plugin is refused
-//! instead.
+//! A plugin chooses its name, its endpoint and its versions, and the file name of its socket. The
+//! program is likely to be a script that passes these values on: to other programs, where a leading
+//! `-` is an option; into paths, where `..` leads elsewhere; into lists and files, where a newline
+//! or a comma begins the next entry; and to terminals. If the script lacks quotes, more characters
+//! become special. So a program never receives such values: the plugin is refused instead.
 //!
 //! ```text
 //! type, version = word

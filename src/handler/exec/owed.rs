@@ -1,8 +1,8 @@
 //! The retries of a `del` that cannot be started.
 //!
-//! Pure. The program may be missing for a moment because it is being replaced, or the system may
-//! lack memory or processes. The changes made by `add` still exist then, so the `del` is owed: it
-//! is tried again after a pause that doubles, and given up after some tries.
+//! The program may be missing for a moment because it is being replaced, or the system may lack
+//! memory or processes. The changes made by `add` still exist then, so the `del` is owed: it is
+//! tried again after a pause that doubles, and given up after some tries.
 
 use std::time::Duration;
 

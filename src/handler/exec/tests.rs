@@ -41,8 +41,8 @@ impl Bench {
         ticket: Option<Ticket>,
         method: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> T,
     ) -> T {
-        let context = Context::new(self.now, ticket, &mut self.ids, &mut self.effects);
-        let mut context = context.with_owner(EffectOwner(1));
+        let mut context = Context::new(self.now, ticket, &mut self.ids, &mut self.effects);
+        context.owner = EffectOwner(1);
         let result = method(&mut self.handler, &mut context);
         let owned = self.effects.iter().filter(|it| !is_detached(it));
         assert_eq!(owned.count(), 0, "{:?}", self.effects);
@@ -299,7 +299,7 @@ fn a_question_that_is_given_up_while_it_waits_is_never_put() {
 fn what_was_known_before_a_restart_is_added_again() {
     let mut bench = Bench::new();
     bench.ask(|handler, context| {
-        context.set_was_registered(true);
+        context.hints.was_registered = true;
         handler.register(&plugin(""), context)
     });
     assert_eq!(bench.spawned_verb().1, "re-add");

@@ -1,6 +1,6 @@
 //! The state machine of one end of a connection, client or server.
 //!
-//! Pure. `receive` has one function for each frame type, `send` does what the caller asks for.
+//! `receive` has one function for each frame type, `send` does what the caller asks for.
 //!
 //! ```text
 //!             preface             GOAWAY, shutdown()

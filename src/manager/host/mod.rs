@@ -22,7 +22,7 @@ use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
     Answer, Context as HandlerContext, EffectId, EffectIds, EffectOwner, Event as HandlerEvent,
-    HandlerId, HandlerTable, Plugin, PluginHandler, Program, Reason, Run, Ticket,
+    HandlerId, HandlerTable, Hints, Plugin, PluginHandler, Program, Reason, Run, Ticket,
 };
 use crate::time::Time;
 
@@ -65,17 +65,6 @@ pub(super) struct Asker {
 struct Subject<'a> {
     plugin: &'a Arc<Plugin>,
     owner: EffectOwner,
-}
-
-/// What a handler may know about a plugin that it is to register.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hints {
-    /// Whether exactly this plugin was registered before a restart.
-    pub(super) was_registered: bool,
-    /// Whether the plugin has announced itself.
-    pub(super) is_announced: bool,
-    /// The time until which the plugin's endpoint may not be ready.
-    pub(super) ready_by: Option<Time>,
 }
 
 /// An effect that has not ended.
@@ -252,9 +241,7 @@ impl HandlerHost {
         }
         let subject = Some(Subject { plugin, owner });
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
-            context.set_was_registered(hints.was_registered);
-            context.set_is_announced(hints.is_announced);
-            context.set_ready_by(hints.ready_by);
+            context.hints = hints;
             match question {
                 Question::Validate => handler.validate(plugin, context),
                 Question::Register => handler.register(plugin, context),
@@ -356,10 +343,11 @@ impl HandlerHost {
         let handler = self.handlers.get_mut(id)?;
         let mut wanted = Vec::new();
         let now = context.now;
-        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted)
-            .with_budget(&context.budget);
+        let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
+        handler_context.budget = Some(&context.budget);
         if let Some(Subject { plugin, owner }) = subject {
-            handler_context = handler_context.with_plugin(plugin).with_owner(owner);
+            handler_context = handler_context.with_plugin(plugin);
+            handler_context.owner = owner;
         }
         let result = method(handler, &mut handler_context);
         let plugin = subject.map(|it| it.plugin);

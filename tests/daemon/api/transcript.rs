@@ -1,4 +1,4 @@
-//! The transcript of the README is what the commands print.
+//! The transcripts of the README and the guide are what the commands print.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,20 +10,21 @@ use crate::support::binary::binary;
 use crate::support::simulated::Simulated;
 use crate::support::skip::skip;
 
-/// The plugins directory and the API socket of the transcript.
+/// The plugins directory and the API socket of the transcripts.
 const DIRECTORY: &str = "/var/lib/kubelet/plugins_registry";
 const SOCKET: &str = "/run/plugind/plugind.sock";
 
-/// The length that leaves the transcript on one screen.
+/// The length that leaves a transcript on one screen.
 const MAX_LINES: usize = 40;
 
-/// Returns the commands of the transcript, each with its output.
-fn transcript() -> Vec<(String, Vec<String>)> {
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let lines = readme.lines().skip_while(|line| *line != "$ plugind list");
+/// Returns the commands of a text's transcript, each with its output.
+fn transcript(text: &str) -> Vec<(String, Vec<String>)> {
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("$ plugind "));
     let lines: Vec<_> = lines.take_while(|line| *line != "```").collect();
     assert!(
-        (20..=MAX_LINES).contains(&lines.len()),
+        (5..=MAX_LINES).contains(&lines.len()),
         "{} lines",
         lines.len()
     );
@@ -56,7 +57,7 @@ fn masked(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs a command of the transcript in a shell, and returns its output.
+/// Runs a command of a transcript in a shell, and returns its output.
 fn run(command: &str, node: &Node) -> Vec<String> {
     let directory = Path::new(&binary()).parent().unwrap().to_owned();
     let mut path = OsString::from(directory);
@@ -76,7 +77,7 @@ fn run(command: &str, node: &Node) -> Vec<String> {
 }
 
 #[test]
-fn the_transcript_of_the_readme_is_what_the_commands_print() {
+fn the_transcripts_are_what_the_commands_print() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
     fs::create_dir(&registry).unwrap();
@@ -99,7 +100,9 @@ fn the_transcript_of_the_readme_is_what_the_commands_print() {
         attempts.filter(|attempts| *attempts >= 3)
     });
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
-    for (command, expected) in transcript() {
+    let readme = transcript(include_str!("../../../README.md"));
+    let guide = transcript(include_str!("../../../src/guide/asking.md"));
+    for (command, expected) in readme.into_iter().chain(guide) {
         if command.starts_with("curl") && !has_curl {
             skip("curl is not installed");
             continue;

@@ -93,6 +93,7 @@ fn systemd_finds_nothing_to_improve_in_the_units() {
     let Some(dir) = units() else { return };
     let line = [
         "verify",
+        "--man=no",
         "./plugind.service",
         "./plugind.socket",
         "./plugind-metrics.socket",

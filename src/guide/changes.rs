@@ -1,0 +1,47 @@
+//! What has changed between versions, as far as a user, a plugin or an embedder can notice it.
+//!
+//! [`stability`](super::stability) lists what stays the same.
+//!
+//! # Since 0.1.0, not released yet
+//!
+//! - The daemon serves an API on a Unix socket (`--socket`, `--socket-group`). `list`, `devices`,
+//!   `describe`, `watch`, `events`, `wait`, `status`, `metrics`, `retry`, `forget`, `rescan` and
+//!   `log` use it.
+//! - `probe` shows the events of a dry run. Its JSON has other keys, in camelCase, and exit status
+//!   9 stands for any plugin at whose endpoint nothing listens.
+//! - `doctor` examines a node, and `version` names the commit and the target of the program.
+//! - Static binaries for aarch64 and armv7, Debian packages and container images (`make dist`).
+//! - Manual pages, and completions for bash, zsh and fish.
+//! - Device plugins register by calling `kubelet.sock` (`--device-plugins`,
+//!   `--device-plugins-dir`).
+//! - `simulate --legacy` is a device plugin that registers itself at `kubelet.sock`.
+//! - `by-name/TYPE/NAME.sock` in the run directory is a link to the endpoint of a registered
+//!   plugin.
+//! - systemd is notified, and may pass in sockets for the API and for metrics. There are units and
+//!   alert rules. `--log-format` is `text`, `json` or `journald`.
+//! - Sockets are distinguished by birth time in the static binary, too. The state file has format
+//!   2, and one of format 1 is not used.
+//! - Header lists of up to 64 KiB are accepted.
+//! - Plugins are refused in kubelet's words. A refusal is retried with backoff during a socket's
+//!   first minute, and a call to an endpoint that is not ready is repeated for two seconds.
+//! - An endpoint that is taken is a reason to refuse DRA drivers only.
+//! - A socket to which several paths lead is one plugin, and registered once.
+//! - A handler's answer that is pending for five seconds stops blocking other sockets of the name.
+//! - Endpoints that begin with `@` are abstract sockets.
+//! - Every `del` of a program runs, over restarts too, and also if the daemon was killed right
+//!   after the `add`: the state file is written before. Programs end with the daemon.
+//! - The action `old` of programs is called `re-add`: programs that match the action need that
+//!   word.
+//! - Mounts near a plugins directory are noticed, and a mount that does not answer blocks nothing.
+//! - Locks are files in the run directory (`--run-dir`), not locks on the plugins directory.
+//! - The log is rate-limited, and never waits for its reader.
+//! - What is held of all plugins together has a budget (`--memory-budget`, 16 MiB).
+//! - The daemon raises its limit of open files, and still registers plugins when descriptors run
+//!   short.
+//! - A program that embeds the plugin manager can add and remove directories at run time.
+//! - Items of the library were renamed, and those that an embedder does not need are hidden.
+//!   Devices in its inventory are sorted vectors. The next version is 0.2.0.
+//! - Directories that change all the time, are large or contain many links delay no other plugin.
+//! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again.
+//! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
+//!   the configuration file.
