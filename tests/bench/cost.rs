@@ -40,22 +40,22 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let alone = coming_and_going(0)?;
     let beside = coming_and_going(MANY)?;
     let figures = [
-        ("functions of a registration", 902, functions.len()),
-        ("files with one of them", 140, files.len()),
-        ("functions of them in manager/", 279, in_manager),
+        ("functions of a registration", 828, functions.len()),
+        ("files with one of them", 118, files.len()),
+        ("functions of them in manager/", 269, in_manager),
         (
             "instructions of a registration",
-            254_000,
+            156_000,
             instructions / MORE,
         ),
         (
             "system calls of 100 registrations",
-            3_100,
+            2_400,
             calls * 100 / MORE,
         ),
         (
             "instructions of a plugin that comes and goes",
-            480_000,
+            287_000,
             alone / MORE,
         ),
         (

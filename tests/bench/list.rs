@@ -97,11 +97,6 @@ fn longest_turn(
 }
 
 impl List {
-    /// Returns the median of the wall times (ms).
-    pub(crate) fn wall(&self) -> f64 {
-        self.wall.median().as_secs_f64() * 1e3
-    }
-
     /// Returns the median of the command's CPU times (ms).
     pub(crate) fn cpu(&self) -> f64 {
         self.cpu.median().as_secs_f64() * 1e3

@@ -161,9 +161,10 @@ impl Plugins {
         let mut left = listened.len();
         while left > 0 {
             let news = self.told.recv().await.expect("`self` holds a sender");
-            let place = &mut told[news.number - first];
-            if place.replace(news.at).is_none() {
-                left -= 1;
+            // A plugin of an earlier order may be notified again.
+            let at = news.number.checked_sub(first);
+            if let Some(place) = at.and_then(|at| told.get_mut(at)) {
+                left -= usize::from(place.replace(news.at).is_none());
             }
         }
         let lives = listened.iter().zip(told);
