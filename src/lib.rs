@@ -86,21 +86,27 @@
 //! |---|---|
 //! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
-//! | when a plugin is dialled again | `guide/kubelet.rs` (R10, H2), `manager/desired.rs` |
+//! | backoff, and when a plugin is dialled again | `manager/desired.rs` (`failed`), `backoff.rs` |
 //! | a handler's open calls | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
-//! | programs that ran before a crash | `daemon/event_loop/plugin_manager/programs.rs` |
+//! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | a plugin that ends and leaves its socket | `manager/registered.rs`, `manager/outcomes.rs` |
-//! | a peer that floods its connection | `http2/flood.rs`, `config/protocol.rs` |
-//! | what operators see of a plugin, and its changes | `manager/record.rs`, `manager/changes.rs` |
+//! | the process of a plugin ends | `manager/turn.rs`, `manager/registered.rs` (`liveness_lost`) |
+//! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
+//! | lost inotify events, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
+//! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |
+//! | a peer that floods its connection | `http2/flood.rs` |
+//! | what operators see of a plugin, and its changes | `manager/records.rs`, `manager/changes.rs` |
 //! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
+//! | who may read the API, and who may change something | `api/server.rs` (`permitted`) |
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
 //! | memory for all plugins together | `budget.rs` |
-//! | metrics | `manager/measurement.rs`, `api/counters.rs`, `api/metrics.rs` |
+//! | metrics | `manager/messages.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `daemon/fs/link_name.rs` |
-//! | commands that ask the daemon | `cli/ask.rs`, `cli/client.rs` |
+//! | commands that ask the daemon, and their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
+//! | an option of `run`, and how to add one | `cli/settings.rs` |
+//! | a type of plugins, and how to add one | `handler/built_in.rs`, `handler/mod.rs`, `config.rs` |
 //! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |
 //! | device plugins that dial `kubelet.sock` | `registration/mod.rs`, `manager/announced.rs` |
 //! | systemd: notifications, passed sockets | `daemon/service/`, `daemon/process/passed.rs` |

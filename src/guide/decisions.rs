@@ -1,5 +1,8 @@
-//! What was decided and why, and what was tried or considered and given up. Figures are from the
-//! commits that made the change, on x86_64; the README has those of today.
+//! What was decided and why, and what was given up for it.
+//!
+//! Each entry begins with the decision. "Given up" names what was tried or considered instead, so
+//! that it is not tried again without a new reason. Figures are from the commits that made the
+//! change, on x86_64; the README has those of today.
 //!
 //! # The shape
 //!
@@ -18,13 +21,35 @@
 //!   lines of the same step.
 //! - **A library first.** [`PluginManager`](crate::daemon::PluginManager) is one descriptor, a
 //!   deadline and a turn; the binary is its smallest user.
-//! - **The shell has six rooms**, each with a map in its `mod.rs`. `log` writes lines; `fs` looks
-//!   at, opens, locks and writes files; `process` starts programs and watches processes; `api`
-//!   serves the API socket; `event_loop` joins them in one value, the plugin manager; `service` is
-//!   the binary around that value and the commands that look at a node. Each may call those before
-//!   it in this list, and all may use the loose files: `clock`, `source` (the tokens of the loop)
-//!   and `connection` (the pump between a descriptor and a protocol). Given up: 41 files side by
-//!   side.
+//! - **Two kinds of rooms**: those of the core decide, and those of the shell (`daemon`) act. A
+//!   room may call those in the last column and whatever these may call; `tests/tidy` holds it. All
+//!   may use `config`, `backoff`, `budget`, `escape` and `time`.
+//!
+//!   | room | what for | calls |
+//!   |---|---|---|
+//!   | `hpack`, `http2`, `grpc` | octets to calls and back, for both ends | each the one before it |
+//!   | `proto` | the messages | |
+//!   | `handler` | what is done with a plugin, by type | `grpc`, `proto` |
+//!   | `watch` | changes of directories to sockets found and lost | |
+//!   | `manager` | what to do next with each socket | `handler`, `watch` |
+//!   | `api` | requests of operators to responses | `manager` |
+//!   | `registration` | calls on `kubelet.sock` | `manager` |
+//!   | `simulate` | a plugin without a driver | `grpc`, `proto` |
+//!   | `daemon` | descriptors, files, processes, the clock | all of these |
+//!   | `cli` | the commands | `daemon` |
+//!
+//! - **The shell has six rooms**, each of which may call those above it; all may use `clock`,
+//!   `source` (the tokens of the loop) and `connection` (from a descriptor to a protocol):
+//!
+//!   | room of `daemon` | what for |
+//!   |---|---|
+//!   | `log` | writes lines |
+//!   | `fs` | looks at, opens, locks and writes files |
+//!   | `process` | starts programs, watches processes, knows this one |
+//!   | `api` | serves the API socket, and is the client of the commands |
+//!   | `event_loop` | joins these in one value, the plugin manager |
+//!   | `service` | the binary around that value, and the commands that look at a node |
+//!
 //! - **Sorted collections in the core** (`BTreeMap`), so that outputs never depend on a hasher.
 //!   Given up: vectors of sorted runs of our own, which were some 120 kB smaller.
 //! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
@@ -37,19 +62,22 @@
 //!   runtime. A client on `h2` needs 24,436 KiB to register 1,000 plugins at once, this program
 //!   2,492. `h2` remains as an independent peer of the tests and fuzz targets.
 //! - **Few packages, weighed in octets.** `lexopt` reads the command line (12 kB), `httparse` the
-//!   heads of the API, `serde_json` reads and writes JSON, `env_logger` reads and
-//!   applies the log filter, and `smallvec` holds the one call of a connection without an
-//!   allocation. Given up: `clap` (190 kB), `toml` (160 kB), the feature `regex` of `env_logger`
-//!   (700 kB), and a reader and writer of JSON of our own, which was 45 kB smaller.
-//! - **`-o json` sorts the keys of an object**, as kubectl does. Given up: the order of the API,
-//!   by the feature `preserve_order` of `serde_json` with its four packages.
+//!   heads of the API, `serde_json` reads and writes JSON, `env_logger` reads and applies the log
+//!   filter, and `smallvec` holds the one call of a connection without an allocation. Given up:
+//!   `clap` (190 kB), `toml` (160 kB), the feature `regex` of `env_logger` (700 kB), and a reader
+//!   and writer of JSON of our own, which was 45 kB smaller.
+//! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, and accept4 with an owned
+//!   descriptor. Given up: the accept of `mio`, which also reads the peer's address, and fails if
+//!   that is of a TCP socket, or a path of 108 octets.
+//! - **`-o json` sorts the keys of an object**, as kubectl does. Given up: the order of the API, by
+//!   the feature `preserve_order` of `serde_json` with its four packages.
 //! - **The commands read what the server writes, by the same structs.** `list` of 1,000 plugins
 //!   takes less than half of the time that a tree of JSON took. Given up: keys of a newer daemon in
 //!   the JSON of an older client.
 //! - **The configuration file is the command line**, an option in each line: what reads the one
 //!   reads the other, so keys, values and errors cannot differ. A new option is a row of one table,
-//!   from which its key, its variable and its help text come, too.
-//!   Given up: TOML, at 115 kB to 160 kB for flat keys.
+//!   from which its key, its variable and its help text come, too. Given up: TOML, at 115 kB to 160
+//!   kB for flat keys.
 //! - **A reload follows the difference of two configurations.** A type whose own line did not
 //!   change keeps its handler. Given up: a new table of handlers, which registered every plugin
 //!   again.
@@ -60,8 +88,7 @@
 //!   31 % larger. The table is in `Cargo.toml`.
 //! - **The static file is built as any other**: full RELRO, code apart from constants, musl's own
 //!   entry point and functions, the linker's defaults; at most 1,500,000 octets. Given up: a file
-//!   of 1,000,000 octets by other thresholds of inlining, an outliner, packed relocations with an
-//!   entry point of its own, and constants that share pages with code.
+//!   of 1,000,000 octets, which only a build of its own kind reaches.
 //! - **Debian packages and images are written by `dpkg-deb`, `tar` and `printf`** (`src/dist/`).
 //!   Given up: cargo-deb and image builders, which are more to install than the program.
 //!
@@ -86,8 +113,7 @@
 //! - **A name that vanished is examined before that is believed.** Two directories that change
 //!   places lost their plugins for 300 s otherwise. It costs one `statx` for each removal.
 //! - **A directory is read at once**, up to limits that keep a turn of the loop short, and what
-//!   changes all the time is examined after pauses that double. Given up: larger directories, which
-//!   were listed in pieces, a few at a time, each with a place to continue at.
+//!   changes all the time is examined after pauses that double.
 //! - **No plugins directory is inside another one.** Given up: a tree of its own for each, cut out
 //!   of the outer one.
 //! - **What a plugin chooses never leads to a mount that may not answer.** A system call on such a
@@ -104,8 +130,6 @@
 //! - **A directory under two paths is watched under one**, and the other is tried again after 1 s
 //!   to 60 s. Given up: following two directories that are exchanged at once; their sockets are
 //!   found at their new paths within 1 s.
-//! - **A socket that was removed is forgotten.** Given up: a watch over its process for five
-//!   seconds, for a warning that it still runs.
 //!
 //! # Registering
 //!
@@ -119,15 +143,12 @@
 //!   order. Two sockets that never answered held up an honest plugin for 239 s; a question that is
 //!   open for 5 s now lets the next socket go ahead, and the honest plugin waits 10 s.
 //! - **16 permits for operations that wait for their plugin.** What operations need at once in
-//!   memory stays with the process. An operation gives up its permit after 5 ms if others wait.
-//!   Given up: 64 operations at most, which 640 silent sockets held for 50 s; a limit that adapted
-//!   itself, which a queue that moved a little kept from growing; and turns of the directories and
-//!   a place behind newcomers for paths that come and go. The line is one of arrival: 2,047 silent
-//!   sockets hold it up for 640 ms.
-//! - **A refusal that depends only on what the plugin reports is sent once**, and tried again
-//!   at the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from
-//!   the first refusal on, because a plugin that was not ready when it was asked then waited for
-//!   122 s.
+//!   memory stays with the process. An operation gives up its permit after 5 ms if others wait. The
+//!   others wait in order of arrival: 2,047 silent sockets hold a plugin up for 640 ms. Given up:
+//!   64 operations at most, which 640 silent sockets held for 50 s, and a limit that adapts itself.
+//! - **A refusal that depends only on what the plugin reports is sent once**, and tried again at
+//!   the longest backoff. In 130 s kubelet sends it 8 times. Given up: the longest backoff from the
+//!   first refusal on, because a plugin that was not ready when it was asked then waited for 122 s.
 //! - **Effects belong to a plugin**, and the manager cancels them when the plugin is refused or
 //!   deregistered. The number of an effect begins with its owner, so those of a plugin are
 //!   neighbours and no list of them is kept. What handlers do for a plugin name or finish after a
@@ -140,9 +161,8 @@
 //!   NodeGetCapabilities, whose replies were only shown (`simulate` does not serve them either);
 //!   and a connection to the endpoint in a dry run, which `plugind probe` makes.
 //! - **`plugind probe` is a dry run with one socket**: the same plugin manager, whose events are
-//!   the steps, so the two cannot disagree. Given up: a ladder of calls of its own, with the mode
-//!   of the file, the process, the SETTINGS and the reply of a plugin that would be refused; and
-//!   waiting for SETTINGS at the endpoint.
+//!   the steps, so the two cannot disagree. Given up: calls of its own, which also showed the mode
+//!   of the file, the process and the SETTINGS.
 //! - **`plugind doctor` looks for six things**: a directory that cannot be used, plugins that would
 //!   not be registered, sockets below another root, a kubelet beside it, no daemon, and too few
 //!   descriptors. It probes the plugins. Given up: checks of the kernel's features, which have a
@@ -150,7 +170,7 @@
 //!   when it starts; and notes on birth times, owners and modes.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
-//!   up: lists of 65,536 devices, kept as they were sent and compared over several turns.
+//!   up: lists of 65,536 devices.
 //! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
 //!   `CSIDriver` objects that say so to kubelet are in the API server. Given up: telling a program
 //!   of `--exec` what has changed, because the daemon does not call drivers that a program serves.
@@ -169,14 +189,13 @@
 //!   driver that is watched once for several registrations, which its handlers refuse anyway.
 //! - **A plugin that is down stays registered**, as with kubelet, unless the user asks otherwise.
 //! - **What was registered survives a restart in a file** that is valid for one boot only and is
-//!   written a second after a change, as a whole. Given up: writing it to the disk with `fsync`; it
-//!   is worth nothing after a reboot; writing it in pieces; and reading its first format.
+//!   written a second after a change, as a whole. Given up: `fsync`, because the file is worth
+//!   nothing after a reboot.
 //! - **The state file is written before a program is started**, as a whole and at most once a turn:
 //!   an `add` of the last second had no `del` if the daemon was killed. It lies in memory (`/run`)
-//!   and takes 0.1 ms with 100 plugins. Given up: a journal beside it, which the child that becomes
-//!   the program appended to so that a slow disk held up no other plugin; and refusing a `del` or
-//!   `re-add` whose plugin cannot be saved. It is saved already, and a full disk must not keep what
-//!   is to be undone.
+//!   and takes 0.1 ms with 100 plugins. Given up: a journal, which kept a slow disk from holding up
+//!   other plugins; and refusing a `del` or `re-add` whose plugin cannot be saved, because a full
+//!   disk must not keep what is to be undone.
 //! - **A `del` of a program is owed until it has run.** Before, one that could not be started
 //!   counted as done.
 //!
@@ -192,9 +211,6 @@
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since. `env_logger` only filters,
 //!   because it would wait while it writes. Given up: a share for each directory, and formatting
 //!   only those lines that are admitted.
-//! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, and accept4 with an owned
-//!   descriptor. Given up: the accept of `mio`, which also reads the peer's address, and fails if
-//!   that is of a TCP socket, or a path of 108 octets.
 //! - **Locks lie in the run directory**, which only the daemon's user can change. Given up: `flock`
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every

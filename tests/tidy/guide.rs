@@ -2,6 +2,7 @@
 //! comments that quote them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::assert_none;
 use super::source::Source;
@@ -64,6 +65,19 @@ fn every_test_that_the_guide_names_exists() {
         found.extend(missing.map(|name| format!("{}: {name}", file.path)));
     }
     assert_none("the guide names a test that does not exist", &found);
+}
+
+#[test]
+fn the_map_names_files_that_exist() {
+    let map = std::fs::read_to_string("src/lib.rs").unwrap();
+    let rows = map.lines().filter(|line| line.starts_with("//! | "));
+    let paths = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let is_path = |path: &&str| path.ends_with(".rs") || path.ends_with('/');
+    let is_missing =
+        |path: &&str| !Path::new("src").join(path).exists() && !Path::new(path).exists();
+    let missing = paths.filter(is_path).filter(is_missing);
+    let found: Vec<String> = missing.map(str::to_owned).collect();
+    assert_none("the map in src/lib.rs names a file that is gone", &found);
 }
 
 #[test]
