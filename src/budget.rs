@@ -24,7 +24,7 @@ struct Counters {
     refused: AtomicUsize,
 }
 
-/// What one holder has of the budget, which it returns when it is dropped.
+/// The share of one holder, which is returned to the budget when it is dropped.
 #[derive(Debug)]
 pub struct Reserved {
     budget: Budget,

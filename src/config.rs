@@ -109,7 +109,7 @@ pub struct DaemonConfig {
 /// The treatment of the plugins that are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They are registered.
+    /// The plugins are registered.
     #[default]
     Register,
     /// Dry run: GetInfo is called, the reply is validated and the outcome is logged. Plugins are
@@ -120,12 +120,12 @@ pub enum Mode {
 /// The treatment of plugins of a type that is not accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownTypes {
-    /// They are refused and notified of that (kubelet: the same).
+    /// The plugins are refused and notified of that (kubelet: the same).
     #[default]
     Reject,
-    /// They are registered.
+    /// The plugins are registered.
     Accept,
-    /// They are ignored without a notification.
+    /// The plugins are ignored without a notification.
     Ignore,
 }
 
@@ -142,10 +142,10 @@ pub struct Exec {
 /// kubelet does not notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDown {
-    /// It stays registered, and is shown as down.
+    /// The plugin stays registered, and is shown as down.
     #[default]
     Keep,
-    /// It is deregistered after it has been down for this time.
+    /// The plugin is deregistered after it has been down for this time.
     Deregister(Duration),
 }
 

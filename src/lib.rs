@@ -104,7 +104,7 @@
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/messages.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `daemon/fs/link_name.rs` |
-//! | commands that ask the daemon, and their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
+//! | commands that ask the daemon; their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
 //! | an option of `run`, and how to add one | `cli/settings.rs` |
 //! | a type of plugins, and how to add one | `handler/built_in.rs`, `handler/mod.rs`, `config.rs` |
 //! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |

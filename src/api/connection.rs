@@ -28,11 +28,11 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Connection {
     state: State,
-    /// What is to be written.
+    /// The octets to write.
     output: Vec<u8>,
     /// The number of octets of `output` that are written.
     written: usize,
-    /// When output was written last, or began to wait.
+    /// The time at which output was written last, or began to wait.
     moved: Time,
 }
 

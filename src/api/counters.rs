@@ -13,7 +13,7 @@ use crate::manager::event::EventKind;
 use crate::manager::{Failure, Manager, Measurement, PluginEvent, Refusal};
 use crate::watch::{Cause, Problem, Report};
 
-/// What has been counted since the start.
+/// The counts of events and measurements since the start.
 #[derive(Debug)]
 pub struct Counters {
     /// By type and result.

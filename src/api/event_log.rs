@@ -21,11 +21,11 @@ pub struct KeptEvent {
     pub generation: Generation,
     /// The event, as it was the last time.
     pub event: Event,
-    /// How often it happened.
+    /// The number of its occurrences.
     pub count: u32,
-    /// When it happened first.
+    /// The time of its first occurrence.
     pub first: Time,
-    /// When it happened last.
+    /// The time of its last occurrence.
     pub last: Time,
     /// The memory that it takes (octets).
     len: usize,

@@ -71,7 +71,7 @@ pub(crate) struct TypeAndName<'a> {
     pub(crate) name: Text<'a>,
 }
 
-/// What the handler of a plugin knows about it.
+/// The facts that the handler of a plugin knows about it.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub(super) enum Details {

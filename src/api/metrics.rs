@@ -15,14 +15,14 @@ use crate::handler::{Inventory, device};
 use crate::manager::{Manager, Socket, State, World};
 use crate::watch::{DirectoryState, RoundReason, Watch};
 
-/// What the metrics are read from.
+/// The sources of the metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// The core.
     pub manager: &'a Manager,
     /// The watched directories.
     pub watch: &'a Watch,
-    /// What has been counted.
+    /// The counts since the start.
     pub counters: &'a Counters,
     /// The devices of the built-in handlers; `None` without them.
     pub inventory: Option<&'a Inventory>,

@@ -14,7 +14,7 @@ use super::response::{Response, Status};
 use crate::escape;
 use crate::manager::State;
 
-/// What a client asks for.
+/// A request of a client, as its path and parameters name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
     /// The records of all sockets, or of those that agree with each of these.
@@ -55,7 +55,7 @@ pub enum Call {
     Change(Change),
 }
 
-/// What a client wants to be done.
+/// A change that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Forget the backoff of these sockets, and try them at once.

@@ -33,7 +33,7 @@ pub struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// What a client may ask for.
+/// The requests that a client may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// The metrics, and whether the daemon runs and is ready.
@@ -53,7 +53,7 @@ struct Client {
     task: Option<Task>,
 }
 
-/// What a client waits for.
+/// The response that a client waits for.
 #[derive(Debug)]
 enum Task {
     /// The response to a call, which is rendered as a whole.

@@ -20,32 +20,32 @@ pub struct View<'a> {
     pub manager: &'a Manager,
     /// The watched directories.
     pub watch: &'a Watch,
-    /// What the built-in handlers know about their plugins; `None` without them.
+    /// The plugins of the built-in handlers; `None` without these handlers.
     pub inventory: Option<&'a Inventory>,
     /// The events that are kept. Those up to the generation of `manager` have to be in it.
     pub events: &'a EventLog,
-    /// What has been counted.
+    /// The counts since the start.
     pub counters: &'a Counters,
     /// Reads the resources of the process; `None` if the system does not report them.
     pub process: fn() -> Option<ProcessFacts>,
-    /// What does not change while the daemon runs.
+    /// The facts that do not change while the daemon runs.
     pub daemon: &'a Daemon,
-    /// Why the daemon is not ready, a sentence for each reason; empty if it is.
+    /// The reasons why the daemon is not ready, a sentence for each.
     pub not_ready: &'a [String],
     /// The longest turn of the loop so far.
     pub longest_turn: Duration,
     /// The time of this turn.
     pub now: Time,
-    /// The same, since the beginning of 1970 in UTC.
+    /// The same moment, since the beginning of 1970 in UTC.
     pub time_of_day: Duration,
 }
 
-/// What does not change while the daemon runs.
+/// The facts that do not change while the daemon runs.
 #[derive(Clone, Debug)]
 pub struct Daemon {
     /// The process ID.
     pub pid: u32,
-    /// What is done with the plugins that are found.
+    /// The treatment of the plugins that are found.
     pub mode: Mode,
     /// An ID that differs after every start: generations of another instance mean nothing.
     pub instance: String,

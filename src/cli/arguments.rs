@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     option: String,
 }
 
-/// One argument.
+/// An argument of a command line.
 #[derive(Debug)]
 pub(super) enum Argument {
     /// An option by its long name, such as `--verbose`, in whichever form it was typed.

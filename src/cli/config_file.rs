@@ -80,7 +80,7 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     }
 }
 
-/// What some editors write at the beginning of a file in UTF-8.
+/// The mark that some editors write at the beginning of a file in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn is_blank(byte: u8) -> bool {

@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Returns whether an event is about the socket of a record, or about its plugin on a socket that
-/// has gone.
+/// was removed.
 fn belongs(event: &Event, record: &Record) -> bool {
     let [kind, name, socket] = event_keys(event);
     let is_socket = !socket.is_empty() && socket == record.socket;

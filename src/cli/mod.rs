@@ -100,10 +100,10 @@ struct Verb {
     parse: Parse,
 }
 
-/// How the arguments of a command are parsed.
+/// The parser of a command's arguments.
 enum Parse {
     Local(fn(&mut Arguments) -> Result<Command, UsageError>),
-    /// As those of all commands that ask a running daemon: with these formats and kinds of target.
+    /// The parser of the commands that ask a running daemon, with these formats and targets.
     Ask(Formats, &'static str, Run),
 }
 
@@ -163,16 +163,16 @@ static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
     ]
 });
 
-/// What names the device plugins of a resource.
+/// The argument that names the device plugins of a resource.
 const RESOURCE: &str = "RESOURCE";
 
-/// What names a plugin.
+/// The argument that names a plugin.
 const NAME: &str = "TYPE/NAME";
 
-/// What names the plugins of a type, or one.
+/// The argument that names the plugins of a type, or one plugin.
 const TYPE: &str = "TYPE or TYPE/NAME";
 
-/// What names a plugin, or a socket.
+/// The argument that names a plugin or a socket.
 const SOCKET: &str = "TYPE/NAME or SOCKET";
 
 /// Returns the function that runs a command which asks a daemon.
@@ -215,10 +215,10 @@ pub const WRONG_USAGE: u8 = 2;
 /// The exit status for a configuration that is not valid: `EX_CONFIG` of sysexits(3).
 pub const BAD_CONFIG: u8 = 78;
 
-/// What is shown for a value that is absent, as in kubectl.
+/// The text for a value that is absent, as in kubectl.
 const NONE: &str = "<none>";
 
-/// What is shown for a value that is not known, as in kubectl.
+/// The text for a value that is not known, as in kubectl.
 const UNKNOWN: &str = "<unknown>";
 
 const VERSION: &str = concat!("plugind ", env!("CARGO_PKG_VERSION"), "\n");

@@ -44,7 +44,7 @@ pub struct Options {
 /// The function that runs a command.
 pub(super) type Run = fn(&Context<'_>) -> failure::Result<()>;
 
-/// What a command needs to run.
+/// The daemon to ask, and how to print its response.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
@@ -53,7 +53,7 @@ pub(super) struct Context<'a> {
     pub(super) is_coloured: bool,
 }
 
-/// What a command is about.
+/// The object that a command is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     All,

@@ -2,7 +2,7 @@
 //!
 //! From these rows come the command line, the help text and with it the manual and the completions,
 //! the keys of the configuration file, the variables of the environment, what `check-config`
-//! prints, and what a reload says needs a restart.
+//! prints, and what needs a restart after a reload.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl PartialEq for Setting {
 
 impl Eq for Setting {}
 
-/// What a row has unless it says otherwise.
+/// The defaults of a row.
 const SETTING: Setting = Setting {
     long: "",
     short: "",

@@ -144,7 +144,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Returns the last record of a socket that has gone.
+/// Returns the last record of a socket that was removed.
 fn deleted(record: Record) -> Record {
     let state = "Deleted".into();
     Record { state, ..record }

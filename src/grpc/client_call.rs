@@ -35,7 +35,7 @@ pub(super) type Outcome = Result<Vec<u8>, CallError>;
 /// The type of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// One message in response.
+    /// The response is one message.
     Unary,
     /// Any number of messages in response.
     ServerStreaming,

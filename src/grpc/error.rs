@@ -85,9 +85,9 @@ pub enum ProtocolError {
 /// retries of gRPC (A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransparentRetry {
-    /// None: the server may have processed the call, or has refused it twice.
+    /// No retry: the server may have processed the call, or has refused it twice.
     Never,
-    /// One: the server reported that it has not processed the call.
+    /// One retry: the server reported that it has not processed the call.
     Once,
     /// Any number until the deadline: the call never left this process.
     Unlimited,

@@ -27,7 +27,7 @@
 //!
 //!   | room | what for | calls |
 //!   |---|---|---|
-//!   | `hpack`, `http2`, `grpc` | octets to calls and back, for both ends | each the one before it |
+//!   | `hpack`, `http2`, `grpc` | octets to calls and back, for both ends | each the one before |
 //!   | `proto` | the messages | |
 //!   | `handler` | what is done with a plugin, by type | `grpc`, `proto` |
 //!   | `watch` | changes of directories to sockets found and lost | |

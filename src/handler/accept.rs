@@ -37,7 +37,7 @@ impl PluginHandler for AcceptHandler {
     }
 }
 
-/// One recorded call of a handler.
+/// A recorded call of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedCall {
     /// The plugin was to be validated.

@@ -113,7 +113,7 @@ fn add_generic(table: &mut HandlerTable, inventory: &mut Inventory) -> HandlerId
     table.add([""; 0], handler)
 }
 
-/// What handles the plugins of a type.
+/// The handler for the plugins of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
     /// With the periods of NodeGetInfo.

@@ -307,12 +307,12 @@ pub struct Stream {
     pub dial_timeout: Duration,
 }
 
-/// What the metrics count a program as.
+/// The labels with which the metrics count a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The plugin that the program is run for.
     pub plugin: Arc<Plugin>,
-    /// What the program is to do.
+    /// The action that the program is run for.
     pub action: &'static str,
 }
 
@@ -325,7 +325,7 @@ pub enum EventType {
     Warning,
 }
 
-/// What a handler reports to operators.
+/// An event that a handler reports to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Whether it is a warning.
@@ -348,7 +348,7 @@ pub enum Effect {
     Emit {
         /// The plugin that the event is about.
         plugin: Arc<Plugin>,
-        /// What is reported.
+        /// The event.
         notice: Box<Notice>,
     },
     /// Answer an earlier question.
@@ -381,7 +381,7 @@ pub enum Effect {
         id: EffectId,
         /// The program.
         program: Program,
-        /// What the metrics count it as, if they do.
+        /// The labels with which the metrics count it, if they do.
         run: Option<Box<Run>>,
     },
     /// Connect to an endpoint and hold the connection.

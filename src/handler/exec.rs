@@ -9,7 +9,7 @@
 //!
 //! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
 //! `re-add` for one that the program may know already: the plugin was registered before a restart
-//! of the daemon, or is current again because the newer plugins of its name are gone. The
+//! of the daemon, or is current again because the newer plugins of its name have ended. The
 //! environment holds the same values ([`environment`]), and standard input holds all that the
 //! plugin reported, as JSON. Status 0 registers the plugin; any other end refuses it, with the
 //! first line of standard error that is not empty as the reason.
@@ -81,7 +81,7 @@ enum Phase {
     Pausing(EffectId),
 }
 
-/// One run of the program, now or later.
+/// A run of the program, now or later.
 #[derive(Debug)]
 struct Job {
     verb: Verb,

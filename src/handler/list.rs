@@ -46,9 +46,9 @@ pub(super) fn sort<T, K: Ord>(list: &mut Vec<T>, key: impl Fn(&T) -> &K) {
 /// The reason why a list of devices is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlistable {
-    /// It cannot be decoded.
+    /// The message cannot be decoded.
     Undecodable,
-    /// It has more than [`MAX_DEVICES`] devices.
+    /// The list has more than [`MAX_DEVICES`] devices.
     TooMany {
         /// The number of listed devices.
         listed: usize,

@@ -150,7 +150,7 @@ pub trait PluginHandler: Send {
     /// Makes the plugin usable. An error leaves nothing behind: deregister is not called after it.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Reverts the registration of a plugin that is gone and cannot be called any more. The effects
+    /// Reverts the registration of a plugin that has ended and cannot be called. The effects
     /// that were open for the plugin are cancelled before.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
@@ -173,7 +173,7 @@ pub trait PluginHandler: Send {
         let _ = (plugin, context);
     }
 
-    /// Makes the plugin current again: the newer plugins of its name are gone.
+    /// Makes the plugin current again: the newer plugins of its name were deregistered.
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         let _ = (plugin, context);
     }

@@ -36,15 +36,15 @@ pub struct ProgramOutcome {
 /// The way in which a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramEnd {
-    /// It exited with this status.
+    /// The program exited with this status.
     Exited(i32),
-    /// It was killed by the signal of this number.
+    /// The program was killed by the signal of this number.
     Killed(i32),
-    /// It was killed because its time limit was exceeded.
+    /// The program was killed because its time limit was exceeded.
     TimedOut,
     /// Its time limit was exceeded before it was certain that it had been started; it was killed.
     NotInTime,
-    /// It could not be started, for this reason in the system's words.
+    /// The program could not be started, for this reason in the system's words.
     NotStarted(String),
 }
 

@@ -17,12 +17,12 @@ pub struct HandlerTable {
 /// The treatment of plugins of a type without a handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unknown {
-    /// They are refused and notified of that, as kubelet does.
+    /// The plugins are refused and notified of that, as kubelet does.
     #[default]
     Refused,
-    /// They are ignored: nothing is sent to them.
+    /// The plugins are ignored: nothing is sent to them.
     Ignored,
-    /// They are passed to this handler.
+    /// The plugins are passed to this handler.
     GivenTo(HandlerId),
 }
 

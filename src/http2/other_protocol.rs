@@ -7,7 +7,7 @@ use crate::escape;
 /// The octets received instead of HTTP/2, by protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OtherProtocol {
-    /// Nothing: the peer closed the connection.
+    /// No octets: the peer closed the connection.
     Nothing,
     /// An HTTP/1 response, with its status if that could be parsed.
     Http1(Option<u16>),

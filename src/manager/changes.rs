@@ -105,7 +105,7 @@ pub(super) struct Changes {
     expired: Generation,
 }
 
-/// What readers have seen of a record.
+/// The changes of a record that readers have seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The generation of the last change; 0 before the first.
@@ -171,7 +171,7 @@ impl Changes {
         (self.expired..=self.generation).contains(&seen)
     }
 
-    /// Forgets superseded changes, if there are many, given the number of records.
+    /// Drops superseded changes if they outnumber the records by far.
     pub(super) fn compact(
         &mut self,
         records: usize,

@@ -38,26 +38,25 @@ pub(super) enum Owner {
 /// The server of a plugin whose end is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
-    /// It listens on the registration socket, or on the endpoint of a plugin that has announced
-    /// itself.
+    /// The one on the registration socket, or on the endpoint of an announced plugin.
     Registration,
-    /// It listens on the plugin's endpoint: the driver, if a registrar registers that.
+    /// The one on the plugin's endpoint: the driver, if a registrar registers that.
     Endpoint,
 }
 
 /// Each server of a plugin.
 pub(super) const SERVERS: [Server; 2] = [Server::Registration, Server::Endpoint];
 
-/// What has happened to a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
-    /// It is established, with this process if the daemon can see that.
+    /// The connection is established, with this process if the daemon can see that.
     Connected(Option<Process>),
-    /// It could not be established.
+    /// The connection could not be established.
     DialFailed(DialError),
     /// Bytes were read or written.
     Exchanged,
-    /// It has ended.
+    /// The connection has ended.
     Closed,
     /// Its peer is watched from now on.
     Watched(LivenessSource),

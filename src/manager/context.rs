@@ -28,7 +28,7 @@ pub(super) struct Context {
     pub(super) timers: Timers,
     /// The requests to the daemon.
     pub(super) outputs: VecDeque<Output>,
-    /// What is left to do, in the order of arrival; empty between inputs.
+    /// The work that is left, in the order of arrival; empty between inputs.
     pub(super) work: VecDeque<Work>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
@@ -46,17 +46,17 @@ pub(super) struct Recipient {
     pub(super) plugin: Option<Arc<Plugin>>,
 }
 
-/// What the caller has decided.
+/// The settings of the caller.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     pub(super) mode: Mode,
     pub(super) on_down: OnDown,
     pub(super) path_map: PathMap,
-    /// Whether the daemon stops: no operation is started any more.
+    /// Whether the daemon is stopping: then no operation is started.
     pub(super) is_stopping: bool,
 }
 
-/// What is left to do within the same input.
+/// A step that is left to do within the same input.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Examine a socket whose `is_dirty` is set: after all other work, deregistrations first.

@@ -20,7 +20,7 @@ use crate::watch::Identity;
 pub struct Desired {
     /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
-    /// How the socket came to be known.
+    /// The way in which the socket came to be known.
     pub(super) origin: Origin,
     /// The time at which this process first saw the socket.
     pub found: Time,
@@ -40,13 +40,13 @@ pub struct Desired {
     pub(super) refused: Option<Arc<Plugin>>,
     /// The number of attempts to register its plugin.
     pub attempts: u32,
-    /// The plugin that was registered through it before a restart, until it is registered again.
+    /// The plugin that was registered through this socket before a restart, until it is again.
     pub restored: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
     /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Whether it is retried when another plugin of the name goes.
+    /// Whether it is retried when another plugin of the name is deregistered.
     pub(super) is_blocked: bool,
 }
 
@@ -99,7 +99,7 @@ impl Desired {
             })
     }
 
-    /// Has it retried at once, because the cause of its last failure may have gone.
+    /// Retries the socket at once, because the cause of its last failure may be removed.
     pub(super) fn retry_now(&mut self) {
         self.backoff.succeed();
         self.observed = None;
@@ -122,7 +122,7 @@ impl Desired {
         self.predecessor.take()
     }
 
-    /// Records the failure of an attempt. `is_past` means that the cause of the failure has gone.
+    /// Records the failure of an attempt. `is_past`: its cause was removed.
     /// Returns whether the last attempt had another result.
     pub(super) fn failed(
         &mut self,

@@ -111,7 +111,7 @@ pub enum EventKind {
     Up,
     /// Another plugin answers on the socket of a registered one.
     PluginChanged,
-    /// The newer plugins of the name are gone: this one is current again.
+    /// The newer plugins of the name were deregistered: this one is current again.
     Promoted,
     /// The plugin has the name of a plugin of another user.
     TakenOver {

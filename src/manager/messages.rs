@@ -70,7 +70,7 @@ pub enum Input {
     PeerWatched {
         /// The connection.
         conn: ConnectionId,
-        /// How the peer is watched.
+        /// The source of the peer's liveness.
         by: LivenessSource,
     },
     /// The watched process has ended.
@@ -82,7 +82,7 @@ pub enum Input {
     ProgramEnded {
         /// The program.
         id: EffectId,
-        /// How it ended.
+        /// The outcome.
         outcome: ProgramOutcome,
     },
     /// The owner of a handler answers a question on the handler's behalf.
@@ -235,7 +235,7 @@ impl AnnouncementError {
             )) => reason.as_str().to_owned(),
             Self::Failed(failure) => failure.to_string(),
             Self::Superseded => "the plugin was announced again".to_owned(),
-            Self::Withdrawn => "the plugin is to be deregistered".to_owned(),
+            Self::Withdrawn => "the plugin is being deregistered".to_owned(),
             Self::TooMany => format!("{MAX_ANNOUNCED} device plugins are registered"),
             Self::Stopping => "plugind is stopping".to_owned(),
         }

@@ -11,9 +11,9 @@
 //!
 //! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
 //! The newest registered plugin is current; the others are its fallbacks, in reverse order of
-//! registration. A plugin that goes removes only itself. One that is down stays current. When the
-//! current one is deregistered, the next one becomes current, and its handler's `promoted` is
-//! called after that.
+//! registration. A plugin that is deregistered removes only itself, and a plugin that is down stays
+//! current. When the current one is deregistered, the next one becomes current, and its handler's
+//! `promoted` is called after that.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct Names {
     names: Vec<(Arc<Plugin>, Name)>,
 }
 
-/// One name of one plugin type.
+/// A name of a plugin type.
 #[derive(Debug, Default)]
 struct Name {
     /// The registered plugins, oldest first.
@@ -36,13 +36,13 @@ struct Name {
     waiters: Option<Box<Waiters>>,
 }
 
-/// What waits for a name.
+/// The sockets that wait for a name.
 #[derive(Debug, Default)]
 struct Waiters {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
     queue: Vec<(SocketId, Lock)>,
-    /// The sockets to retry when another plugin goes, each with the socket of that plugin.
+    /// The sockets to retry when another plugin is deregistered, each with that plugin's socket.
     blocked: Vec<(SocketId, SocketId)>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Instance {
 pub(super) struct Removed {
     /// The plugin to use from now on, if that has changed.
     pub(super) promoted: Option<Arc<Plugin>>,
-    /// The sockets to retry because the plugin has gone.
+    /// The sockets to retry because the plugin was deregistered.
     pub(super) unblocked: Vec<SocketId>,
 }
 
@@ -184,7 +184,7 @@ impl Names {
         instances.any(|it| it.socket != own && it.plugin.has_endpoint_of(plugin))
     }
 
-    /// Has a socket retried when the plugin behind the socket `holder` goes or is down.
+    /// Retries a socket once the plugin of the socket `holder` is deregistered or down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
         let waiters = self.name(plugin).waiters();
         waiters.blocked.push((socket, holder));
@@ -268,7 +268,7 @@ impl Name {
         }
     }
 
-    /// Removes and returns the sockets to retry when the plugin behind the socket `holder` goes.
+    /// Removes and returns the sockets to retry once the plugin of `holder` is deregistered.
     fn unblocked_by(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
         let Some(waiters) = &mut self.waiters else {

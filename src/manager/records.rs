@@ -401,10 +401,10 @@ pub struct Status {
     pub operations: usize,
 }
 
-/// How near the manager is to one of its limits.
+/// The use of one of the manager's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What is limited.
+    /// The name of the limit.
     pub name: &'static str,
     /// The number that is in use.
     pub used: usize,

@@ -8,7 +8,7 @@
 //! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
 //! before Linux 6.5, holds the connection open; if descriptors run short, it asks the
 //! plugin every 30 s or more. When the source is lost, the plugin is asked for its description once
-//! more. If it answers, only the source of liveness has gone. If it does not, the plugin is down:
+//! more. If it answers, only the source of liveness was lost. If it does not, the plugin is down:
 //! it is asked again with backoff until it answers or its socket is removed. It stays registered
 //! meanwhile, unless [`OnDown`](crate::config::OnDown) has it deregistered; its handler is not
 //! informed.

@@ -23,9 +23,9 @@ pub(super) struct Devices {
 /// The messages in which a stream lists the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// Those of a device plugin.
+    /// The devices of a device plugin.
     Devices,
-    /// Those of a DRA driver.
+    /// The devices of a DRA driver.
     Health,
 }
 

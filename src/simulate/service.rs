@@ -33,7 +33,7 @@ pub(super) struct Service {
 /// The answer to a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// One message, and success.
+    /// A message, and success.
     Reply(Vec<u8>),
     /// A status without a message.
     Refuse(Status),

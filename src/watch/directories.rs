@@ -12,21 +12,21 @@ pub struct Directory<'a> {
     pub path: &'a Arc<Path>,
     /// Whether the user named it.
     pub is_root: bool,
-    /// How changes are noticed.
+    /// The way in which changes are noticed.
     pub state: DirectoryState,
     /// What is wrong with the directory. A directory that is watched may hold more than a limit
     /// allows.
     pub problem: Option<&'a Problem>,
 }
 
-/// How changes in a directory are noticed.
+/// The way in which changes in a directory are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryState {
     /// The kernel reports them.
     Watched,
     /// The directory is scanned again and again.
     Polled,
-    /// They are not noticed: the directory does not exist or cannot be read, or was not read yet.
+    /// Changes are not noticed: the directory does not exist, cannot be read or was not read yet.
     Lost,
 }
 

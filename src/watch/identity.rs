@@ -53,7 +53,7 @@ pub enum EntryKind {
     Unknown,
 }
 
-/// One entry of a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The name.
@@ -67,8 +67,7 @@ pub struct Entry {
 pub struct Listing {
     /// The entries that were read. Those that are [`EntryKind::Other`] may be left out.
     pub entries: Vec<Entry>,
-    /// Whether the directory holds more entries than a limit allows; these are not among the
-    /// others.
+    /// Whether entries were left out because the directory holds more than a limit allows.
     pub is_cut: bool,
     /// The type of the directory's file system if it does not report all changes: the directory is
     /// then scanned on the tick, too.

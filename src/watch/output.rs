@@ -64,7 +64,7 @@ pub enum Report {
     Trouble {
         /// The directory.
         dir: Arc<Path>,
-        /// What is wrong with it.
+        /// The problem.
         problem: Problem,
     },
     /// The problem of the directory is solved.

@@ -16,17 +16,17 @@ use crate::escape;
 /// A problem with a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It does not exist.
+    /// The directory does not exist.
     Missing,
     /// Another kind of file has its name.
     NotADirectory,
-    /// It was missing and could not be created.
+    /// The directory was missing and could not be created.
     NotCreated(Cause),
     /// It cannot be listed: plugins that are added to it while it is not watched stay unknown.
     NotRead(Cause),
-    /// It cannot be watched: it is scanned on the tick instead.
+    /// The directory cannot be watched: it is scanned every second instead.
     NotWatched(Cause),
-    /// It holds names that cannot be examined: it is scanned on the tick until they can be.
+    /// The directory holds names that cannot be examined: it is scanned every second meanwhile.
     NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
     NotReported(String),
@@ -35,15 +35,15 @@ pub enum Problem {
     /// It is a directory that is already watched under this other path: it is tried again, because
     /// it may have been moved from there.
     SameAs(Arc<Path>),
-    /// It is inside this plugins directory, or around it.
+    /// The directory is inside this plugins directory, or around it.
     Nested(Arc<Path>),
-    /// It holds directories that are nested too deep; those are ignored.
+    /// The directory holds directories that are nested too deep, which are ignored.
     TooDeep,
     /// There are too many plugin sockets in total; the latest ones in it are ignored.
     TooManySockets,
     /// There are too many directories in total; the latest ones in it are ignored.
     TooManyDirectories,
-    /// It holds too many names to examine all of them.
+    /// The directory holds too many names to examine all of them.
     TooManyNames,
 }
 

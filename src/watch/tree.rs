@@ -61,11 +61,11 @@ pub(super) struct Socket {
     pub(super) path: Arc<Path>,
     /// Whether the path is a symbolic link to it.
     pub(super) is_link: bool,
-    /// The directory in which another path to it was ignored last: scanned when this one goes.
+    /// The directory in which a further path was ignored last: scanned when this path is removed.
     pub(super) other_path_in: Option<Arc<Path>>,
 }
 
-/// What was removed, in a directory before those below it.
+/// The removed entries, those of a directory before those below it.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     pub(super) sockets: Vec<Socket>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// What the clock of the loop showed as time of day when it began.
+/// The time of day at which the clock of the loop began.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
     /// The time of day at [`Time::ZERO`], since the beginning of 1970.

@@ -73,7 +73,7 @@ pub enum ApiSocketProblem {
     RunDir(RunDirProblem),
     /// This group does not exist.
     NoGroup(String),
-    /// It cannot be created, or not with its group and mode.
+    /// The socket cannot be created, or not with its group and mode.
     Unusable(io::Error),
 }
 

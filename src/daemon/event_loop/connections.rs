@@ -20,7 +20,7 @@ pub(crate) struct Connections {
     by_id: BTreeMap<ConnectionId, Held>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
-    /// Those that had unread data or unhandled messages after their last piece.
+    /// The connections that had unread data or unhandled messages after their last piece.
     busy: VecDeque<ConnectionId>,
     /// Whether the last connection that was served was busy.
     was_busy: bool,

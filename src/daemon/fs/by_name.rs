@@ -230,7 +230,7 @@ impl ByName {
     }
 
     /// Returns the plugin to use for a name: the newest, or one that was registered before a
-    /// restart. That one stays registered until it has answered again or its socket has gone.
+    /// restart. That one stays registered until it has answered again or its socket is removed.
     fn current<'a>(&self, manager: &'a Manager, kind: &str, name: &str) -> Option<&'a Arc<Plugin>> {
         let restored = || {
             let awaiting = self.has_restored.then(|| manager.awaiting());

@@ -73,7 +73,7 @@ fn digit(byte: u8) -> Option<u8> {
     u8::try_from(digit).ok()
 }
 
-/// What the name of every link ends with.
+/// The end of the name of every link.
 const SUFFIX: &str = ".sock";
 
 /// The length of the longest file name on Linux (bytes).

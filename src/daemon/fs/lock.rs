@@ -131,7 +131,7 @@ fn related(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Returns the name of a directory's lock file: device, inode and birth time. Inodes of removed
-/// directories are reused; the birth time, if the file system has it, tells such directories apart.
+/// directories are reused; the birth time, if the file system has it, distinguishes them.
 fn name(dir: &Path) -> io::Result<String> {
     let found = Stat::follow(dir)?;
     let Identity {

@@ -19,7 +19,7 @@ use crate::escape;
 pub enum ProgramProblem {
     /// The file does not exist, or cannot be examined.
     NotFound(io::Error),
-    /// It is not a regular file that this user may execute.
+    /// The program is not a regular file that this user may execute.
     NotExecutable,
     /// The file, or a directory above it, belongs to a user other than root and this user.
     Foreign {

@@ -17,11 +17,11 @@ use crate::escape;
 /// The reason why a run directory cannot be used.
 #[derive(Debug)]
 pub enum RunDirProblem {
-    /// It cannot be created, or used.
+    /// The directory cannot be created or used.
     Unusable(io::Error),
-    /// It is a symbolic link or a file.
+    /// The path is that of a symbolic link or a file.
     NotADirectory,
-    /// It belongs to another user, with this id.
+    /// The directory belongs to another user, with this id.
     Foreign(u32),
     /// Other users can change it, or open what is in it; the value is its mode.
     Open(u32),

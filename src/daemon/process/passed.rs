@@ -33,13 +33,13 @@ pub(crate) struct Passed {
 pub enum PassedProblem {
     /// The descriptor is not open.
     NotOpen,
-    /// It has a name that stands for nothing here.
+    /// The name of the socket is not known.
     UnknownName,
     /// Another one has the same name, or none either.
     Repeated,
-    /// It is not a listening stream socket.
+    /// The descriptor is not a listening stream socket.
     NotListening,
-    /// It is not a Unix socket.
+    /// The socket is not a Unix socket.
     NotUnix,
     /// The API is off, or its group was named.
     Unwanted,

@@ -31,7 +31,7 @@ use crate::handler::DialError;
 use crate::time::Time;
 use crate::watch::{Cause, Entry, EntryKind, Problem, Report};
 
-/// What to examine.
+/// The directories to examine, and the daemon's socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The plugins directories.
@@ -45,13 +45,13 @@ pub struct Options {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How serious it is.
+    /// The severity.
     pub level: Level,
     /// The name of the check: one word, or two with a hyphen.
     pub check: &'static str,
     /// What was found, about each path if there are any. Texts from outside are escaped.
     pub message: String,
-    /// What helps; empty if nothing has to be done.
+    /// The remedy; empty if nothing has to be done.
     pub remedy: String,
     /// The directory, file or process that it concerns, or the first of several sockets.
     pub paths: Vec<PathBuf>,
@@ -59,10 +59,10 @@ pub struct Finding {
     pub count: usize,
 }
 
-/// How serious a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing is wrong.
+    /// No problem was found.
     Ok,
     /// A fact that needs no action.
     Note,

@@ -23,7 +23,7 @@ use crate::manager::{Failure, PluginEvent, Socket};
 use crate::time::Time;
 use crate::watch;
 
-/// What to probe, and how.
+/// The paths to probe, and the options of `run` to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The socket, or the directory.
@@ -39,7 +39,7 @@ pub struct Options {
 pub struct Report {
     /// The findings about each socket, by its path.
     pub sockets: BTreeMap<Arc<Path>, Probed>,
-    /// What kept directories from being watched or read as a whole.
+    /// The reasons why directories could not be watched or read as a whole.
     pub problems: Vec<watch::Report>,
 }
 
@@ -75,9 +75,9 @@ pub enum Outcome {
     WouldRegister,
     /// The daemon would refuse the plugin.
     WouldRefuse,
-    /// What answers is not a registration service.
+    /// The peer is not a registration service.
     NotARegistrationService,
-    /// Nothing answers, or not in time.
+    /// The peer does not answer, or not in time.
     #[default]
     Unreachable,
     /// The connection was accepted and closed before any data was received.

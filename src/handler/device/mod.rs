@@ -76,7 +76,7 @@ enum Client {
     Listing(Box<Listing>),
 }
 
-/// What is known about a plugin whose devices are listed.
+/// The state of a plugin whose devices are listed.
 #[derive(Debug)]
 struct Listing {
     plugin: Arc<Plugin>,
@@ -88,7 +88,7 @@ struct Listing {
     stream: Option<Reconnect>,
     /// The timer after which unhealthy devices are forgotten, while it runs.
     grace: Option<EffectId>,
-    /// When a list was last applied on the stream.
+    /// The time at which a list of the stream was last applied.
     listed_at: Option<Time>,
     /// The newest list that arrived soon after that.
     next: Option<WaitingList>,

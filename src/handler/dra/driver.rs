@@ -36,7 +36,7 @@ pub struct Device {
     pub health: Health,
     /// Further details; often empty.
     pub message: String,
-    /// When the driver has reported its health.
+    /// The time at which the driver has reported its health.
     reported: Time,
     /// The time after which the health is unknown unless the driver reports it again.
     timeout: Duration,

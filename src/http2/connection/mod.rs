@@ -84,7 +84,7 @@ pub struct Connection {
 /// The phase of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// It is not yet known whether the peer speaks HTTP/2.
+    /// The peer has not shown yet that it speaks HTTP/2.
     Greeting,
     /// Frames are exchanged.
     Running,

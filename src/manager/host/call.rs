@@ -35,14 +35,14 @@ pub(super) struct EndpointCall {
     is_reported: bool,
 }
 
-/// What a handler asked for.
+/// The call or connection that a handler asked for.
 #[derive(Debug)]
 enum EndpointRequest {
-    /// One reply.
+    /// A call with one reply.
     Call(Box<Call>),
-    /// Any number of replies; `None` once the stream is opened.
+    /// A call with any number of replies; `None` once the stream is opened.
     Stream(Option<Box<Stream>>),
-    /// That the connection is established, and that it is lost.
+    /// A connection without a call, whose beginning and end are reported.
     Connection,
 }
 
@@ -57,7 +57,7 @@ struct WaitForReady {
     at: Option<Time>,
 }
 
-/// What follows from a change of a call.
+/// The consequence of a change of a call.
 #[derive(Debug)]
 pub(super) enum Progress {
     /// An event for the handler.

@@ -77,7 +77,7 @@ pub(in crate::manager) trait Actions {
 /// A question to a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::manager) enum Question {
-    /// Is the plugin acceptable?
+    /// Decide whether the plugin is acceptable.
     Validate,
     /// Make the plugin usable.
     Register,
@@ -153,7 +153,7 @@ impl fmt::Display for Question {
 
 impl fmt::Display for Unexpected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} means nothing while {}", self.event, self.state)
+        write!(f, "{} is not expected while {}", self.event, self.state)
     }
 }
 

@@ -117,8 +117,8 @@ pub(super) enum Goal {
         /// with [`Outcome::Changed`] if another one answers there.
         known: Option<Arc<Plugin>>,
     },
-    /// To find out the outcome of a registration, without a trace: calls GetInfo, and asks the
-    /// handler to validate the plugin.
+    /// To report the outcome of a registration in a dry run: calls GetInfo, and asks the handler
+    /// to validate the plugin.
     Observe {
         /// Whether no attempt was made before.
         is_new: bool,
@@ -156,7 +156,7 @@ pub(super) enum Notification {
     Refused(Refusal),
 }
 
-/// What is left for notifying the plugin.
+/// The time that is left for notifying the plugin, and whether it may be dialled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
     until: Time,
@@ -297,8 +297,8 @@ impl Operation {
         }
     }
 
-    /// Returns the plugin about whose name this operation may ask a handler, as no other operation
-    /// may unless this one is stalled.
+    /// Returns the plugin whose name this operation has acquired: unless it is stalled, no other
+    /// operation asks a handler about that name.
     pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
         let awaits_lock = matches!(self, Self::AwaitingLock(..));
         self.plugin().filter(|_| !awaits_lock)

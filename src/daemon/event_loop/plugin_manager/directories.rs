@@ -16,7 +16,7 @@ use crate::watch::Place;
 #[derive(Debug)]
 pub(super) struct Leaving {
     dir: PathBuf,
-    /// One of its sockets, if the last search has found one.
+    /// A socket in the directory, if the last search has found one.
     socket: Option<Arc<Path>>,
 }
 

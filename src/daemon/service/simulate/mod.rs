@@ -51,7 +51,7 @@ pub struct Simulation {
     clock: Clock,
 }
 
-/// How a simulated plugin ended.
+/// The end of a simulated plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// A signal asked the plugin to end.
