@@ -1,6 +1,6 @@
-//! What `plugind list` costs with many registered plugins: the time until the command has ended, its
-//! CPU time, and the longest turn that the daemon took meanwhile. With twice as many, the longest
-//! turn in which a long response is sent.
+//! What `plugind list` costs with many registered plugins: the time until the command has ended,
+//! its CPU time, and the longest turn that the daemon took meanwhile. With twice as many, the
+//! longest turn in which a long response is sent.
 
 use std::error::Error;
 use std::io::{self, BufRead as _, BufReader};
