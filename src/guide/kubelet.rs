@@ -304,10 +304,11 @@
 //! - **H23** Two plugin managers on one directory notify every plugin twice. A second one does not
 //!   start.
 //!   Test: `a_second_daemon_on_one_directory_is_one_line_and_status_1`.
-//! - **H24** A resource that registers again keeps its older connection, too; when that ends, the
-//!   newer plugin is disconnected. The newer plugin replaces the older one, whose end changes
-//!   nothing.
-//!   Test: `the_end_of_an_older_plugin_leaves_the_newer_one_healthy`.
+//! - **H24** Before 1.37, a resource that registers again keeps its older connection, too; when
+//!   that ends, the newer plugin is disconnected. Here, as in 1.37, the end of the older plugin
+//!   changes nothing, and the older one is used again when the newer one ends.
+//!   Tests: `the_end_of_an_older_plugin_leaves_the_newer_one_healthy`,
+//!   `the_end_of_the_newest_stream_leaves_the_devices_before_it`.
 //! - **H25** After a registration that failed, the end of the plugin that was registered before is
 //!   not noticed. A failure leaves that plugin as it was, unless both have one endpoint.
 //!   Test: `the_end_of_a_plugin_is_noticed_after_a_failure`.

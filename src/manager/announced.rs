@@ -14,13 +14,14 @@
 //! ```
 //!
 //! - A plugin that is refused is not tried again: it has to call again, as with kubelet.
-//! - A plugin that is announced again replaces the earlier one with its name, which is deregistered
-//!   and not notified: with another endpoint once it is registered (if it fails, the earlier one
-//!   stays), with the same endpoint before. If two calls are in progress, the plugin that is
-//!   registered last replaces the other one, as with kubelet.
+//! - A plugin that is announced again with the same endpoint replaces the earlier one, which is
+//!   deregistered before and not notified. With another endpoint, both serve the name, as with
+//!   kubelet since 1.37: the one that was registered last is used, and when that ends, the one
+//!   before it.
 //! - A plugin whose process has ended stays registered for
 //!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
-//!   another time: plugins announce themselves again when they restart.
+//!   another time or another plugin serves its name: plugins announce themselves again when they
+//!   restart.
 //! - After a restart of the daemon, its predecessor's plugins have the same time to announce
 //!   themselves again.
 
@@ -56,7 +57,9 @@ impl Desired {
 }
 
 impl Turn<'_> {
-    /// Has the other announced plugins of that name deregistered, because this one is registered.
+    /// Has the announced plugins of that name deregistered that do not serve it any more, because
+    /// this one is registered: those that are down, that had its endpoint, or that are from before
+    /// a restart. The others stay as its fallbacks.
     pub(super) fn supersede(&mut self, plugin: &Plugin) {
         let Manager {
             names,
@@ -65,8 +68,10 @@ impl Turn<'_> {
             ..
         } = &mut *self.manager;
         let instances = names.instances(&plugin.kind, &plugin.name);
-        let earlier = instances.iter().map(|instance| instance.socket);
-        let mut earlier: Vec<_> = earlier.filter(|id| *id != self.socket.id).collect();
+        let own = self.socket.id;
+        let others = instances.iter().filter(|it| it.socket != own);
+        let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
+        let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
         earlier.extend(sockets.restored_announced(plugin));
         for id in earlier {
             sockets.withdraw_announced(id, context);

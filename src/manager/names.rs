@@ -184,6 +184,12 @@ impl Names {
         instances.any(|it| it.socket != own && it.plugin.has_endpoint_of(plugin))
     }
 
+    /// Returns whether another plugin with this one's name is up.
+    pub(super) fn is_up_elsewhere(&self, plugin: &Plugin, own: SocketId) -> bool {
+        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+        instances.any(|it| it.socket != own && it.is_up)
+    }
+
     /// Retries a socket once the plugin of the socket `holder` is deregistered or down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
         let waiters = self.name(plugin).waiters();

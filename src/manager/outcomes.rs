@@ -249,8 +249,12 @@ impl Turn<'_> {
         if !health.not_answered(failure.is_overtaken(), context.now) {
             return;
         }
+        let is_announced = registered.identity.is_of_announcement();
+        let names = &mut self.manager.names;
+        let has_fallback = || names.is_up_elsewhere(&registered.plugin, self.socket.id);
         let grace = match context.policy.on_down {
-            OnDown::Keep if registered.identity.is_of_announcement() => Some(DEVICE_GRACE),
+            _ if is_announced && has_fallback() => Some(Duration::ZERO),
+            OnDown::Keep if is_announced => Some(DEVICE_GRACE),
             OnDown::Keep => None,
             OnDown::Deregister(grace) => Some(grace),
         };
@@ -267,9 +271,11 @@ impl Turn<'_> {
         };
         // planted: a plugin that is down is not reported
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
-        let names = &mut self.manager.names;
         for id in names.down(&registered.plugin, self.socket.id) {
             self.manager.sockets.retry_now(id, context);
+        }
+        if is_announced && grace == Some(Duration::ZERO) {
+            self.socket.withdraw(context);
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_call_that_is_overtaken_by_another_is_answered_at_once() {
 }
 
 #[test]
-fn a_newer_endpoint_of_a_name_replaces_the_older_one() {
+fn a_newer_endpoint_is_used_and_the_older_one_after_it() {
     let mut world = registered();
     world.create(B, Script::serving([]));
     world.handler.will_answer([Answer::no("not now")]);
@@ -193,12 +193,29 @@ fn a_newer_endpoint_of_a_name_replaces_the_older_one() {
     announce(&mut world, 3, B, GPU);
     assert_eq!(
         world.handler_calls(),
-        "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu"
+        "validate example.com/gpu, register example.com/gpu"
     );
+    let states = |world: &World| (state(world, A), state(world, B));
+    let both = (Some(State::Standby), Some(State::Registered));
+    assert_eq!((states(&world), world.counts()), (both, (2, 2)));
+    world.kill(B);
+    world.run();
     assert_eq!(
-        (state(&world, A), state(&world, B)),
-        (None, Some(State::Registered))
+        world.handler_calls(),
+        "deregister example.com/gpu, promoted example.com/gpu@/d/a.sock"
     );
+    assert_eq!(states(&world), (Some(State::Registered), None));
+}
+
+#[test]
+fn an_older_endpoint_that_is_down_is_replaced_by_a_newer_one() {
+    let mut world = registered();
+    world.kill(A);
+    world.run();
+    world.create(B, Script::serving([]));
+    announce(&mut world, 2, B, GPU);
+    let states = (state(&world, A), state(&world, B));
+    assert_eq!(states, (None, Some(State::Registered)));
     assert_eq!(world.counts(), (1, 1));
 }
 
@@ -497,6 +514,30 @@ fn the_end_of_an_old_stream_leaves_the_new_devices_healthy() {
         matches!(devices[..], [it] if &*it.id == "1-2" && it.is_healthy),
         "{devices:?}"
     );
+}
+
+#[test]
+fn the_end_of_the_newest_stream_leaves_the_devices_before_it() {
+    let (mut world, store) = listing();
+    let list = b"\x0a\x0e\x0a\x031-2\x12\x07Healthy".to_vec();
+    let services = [
+        (OPTIONS, Reply::Octets(vec![])),
+        (WATCH, Reply::Stream(vec![list])),
+    ];
+    world.create(B, Script::serving(services));
+    announce(&mut world, 2, B, GPU);
+    let usable = || {
+        let plugin = store.get(GPU).expect("it is registered");
+        let devices = plugin.devices.iter().filter(|it| it.is_healthy);
+        devices.map(|it| it.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(usable(), ["1-2"]);
+    world.end_streams(B, 0);
+    world.run();
+    assert_eq!((usable(), world.counts()), (vec!["1-1".to_owned()], (1, 1)));
+    world.end_streams(A, 0);
+    world.run();
+    assert_eq!(usable(), Vec::<String>::new(), "it is the last one");
 }
 
 #[test]

@@ -142,11 +142,26 @@ impl DeviceHandler {
             listing.is_announced = is_announced;
             *client = Client::Listing(Box::new(listing));
         });
-        if answer.is_err() {
-            self.forget(plugin);
+        match answer {
+            Ok(()) => self.withdraw_ended(plugin, context),
+            Err(_) => self.forget(plugin),
         }
         if let Some(ticket) = ticket {
             context.answer(ticket, answer);
+        }
+    }
+}
+
+impl DeviceHandler {
+    /// Has the announced plugins of this one's name deregistered whose streams have ended.
+    fn withdraw_ended(&self, plugin: &Plugin, context: &mut Context<'_>) {
+        for client in self.clients.values() {
+            if let Client::Listing(listing) = client {
+                let is_ended = listing.is_announced && listing.stream.is_none();
+                if is_ended && listing.plugin.name == plugin.name {
+                    context.withdraw(&listing.plugin);
+                }
+            }
         }
     }
 }
@@ -350,6 +365,10 @@ impl Listing {
         if self.is_announced {
             if let Some(ended) = self.stream.take() {
                 context.cancel(ended.effect());
+            }
+            if self.store.all(&plugin.name).len() > 1 {
+                log::debug!("{plugin}: its stream has ended, and another plugin serves its name");
+                return context.withdraw(plugin);
             }
         } else if let Some(stream) = &mut self.stream {
             stream.interrupted(context);

@@ -126,12 +126,13 @@ impl Simulation {
             assert!(announcer.open.remove(&id), "{id:?} is answered again");
         }
         assert!(announcer.open.is_empty(), "{:?} are open", announcer.open);
-        let mut names = BTreeSet::new();
+        let mut plugins = BTreeSet::new();
         for registered in self.node.world.manager.registered() {
             let plugin = &registered.plugin;
             let is_awaited = self.node.restored.has_announced(plugin);
             if is_announced(&plugin.endpoint) && !is_awaited {
-                assert!(names.insert(plugin.name.clone()), "{plugin} twice");
+                let is_new = plugins.insert((plugin.name.clone(), plugin.endpoint.clone()));
+                assert!(is_new, "{plugin} twice");
             }
         }
     }
