@@ -218,7 +218,7 @@ fn a_socket_on_which_nothing_listens_is_mentioned_soon() {
     let dir = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(dir.path());
     let _bound = bind(&dir.path().join("reg.sock"));
-    daemon.until_logged("reg.sock: attempt 1: nothing listens on the socket yet; retrying for 9 s");
+    daemon.until_logged("reg.sock: attempt 1: nothing listens on the socket yet; retrying for ");
 }
 
 #[test]
