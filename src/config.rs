@@ -138,7 +138,7 @@ pub struct Exec {
     pub program: PathBuf,
 }
 
-/// The treatment of a registered plugin that does not answer any more, although its socket exists.
+/// The treatment of a registered plugin that stopped answering, although its socket exists.
 /// kubelet does not notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDown {

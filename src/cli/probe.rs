@@ -30,7 +30,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--timeout") => timeout = Some(arguments.value(duration)?),
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
             other => match find(&other) {
-                // One that decides about plugins: the help text lists no other.
+                // An option that decides about plugins: the help text lists no other.
                 Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
                 None => return arguments.standard(&other),
             },

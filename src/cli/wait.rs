@@ -137,7 +137,7 @@ impl<'a> Plugin<'a> {
 /// The states in which a handler knows the plugin.
 const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
 
-/// The time that the daemon has for a response although the time is up.
+/// The time for the last response, after the timeout.
 const ONCE: Duration = Duration::from_secs(1);
 
 /// The time before the daemon is asked again.

@@ -172,7 +172,7 @@ pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 pub const SOFT_OPERATION_LIMIT: usize = 16;
 
 /// The time after which an operation passes its permit on if other sockets wait, and does not count
-/// towards that limit any more: longer than a plugin that answers needs, and so short that hundreds
+/// towards that limit: longer than a plugin that answers needs, and so short that hundreds
 /// of silent plugins delay the others only for a moment.
 pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 

@@ -59,7 +59,7 @@ impl Source {
         Token(usize::try_from(short).unwrap_or_default() * KINDS + kind)
     }
 
-    /// Returns the source that a token stands for.
+    /// Returns the source of a token.
     pub(super) fn of(token: Token) -> Self {
         let id = (token.0 / KINDS) as u64;
         match token.0 % KINDS {

@@ -64,7 +64,7 @@ fn unpadded(value: &[u8]) -> Option<&[u8]> {
     fits.then_some(digits)
 }
 
-/// Returns the number that a digit stands for.
+/// Returns the value of a digit.
 fn number(digit: u8) -> Option<u32> {
     let number = match digit {
         b'A'..=b'Z' => digit - b'A',

@@ -65,7 +65,7 @@ pub(super) struct ClientCall {
     pub(super) stream: Option<StreamId>,
     /// Whether the headers of the response were received.
     has_headers: bool,
-    /// The next message of the response as far as it was received.
+    /// The part of the next message of the response that was received.
     assembler: Assembler,
     /// The message of the response to a unary call, once it is complete.
     reply: Option<Vec<u8>>,

@@ -41,7 +41,7 @@ enum State {
     AwaitingRequest {
         /// The method that was called.
         method: &'static str,
-        /// The request message as far as it was received.
+        /// The part of the request message that was received.
         assembler: Assembler,
         /// The message, once it is complete.
         message: Option<Vec<u8>>,
@@ -106,7 +106,7 @@ impl ServerCall {
         matches!(self.state, State::Answering)
     }
 
-    /// Returns when the call's time is up, if it is limited.
+    /// Returns the deadline of the call, if it has one.
     pub(super) fn due(&self) -> Option<Time> {
         match self.state {
             State::AwaitingRequest { until, .. } => {

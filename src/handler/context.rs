@@ -254,7 +254,7 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Emit { plugin, notice });
     }
 
-    /// Has a plugin deregistered that has announced itself and is of no use any more, until it
+    /// Deregisters a plugin that has announced itself and cannot be used, until it
     /// announces itself again. Another plugin is not affected.
     pub fn withdraw(&mut self, plugin: &Arc<Plugin>) {
         let plugin = plugin.clone();

@@ -77,7 +77,7 @@ impl Reconnect {
         }
     }
 
-    /// Cancels the pending effect, because it has ended or is not wanted any more, and schedules
+    /// Cancels the pending effect, because it has ended or is not wanted, and schedules
     /// the next opening, unless that is scheduled already.
     pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {

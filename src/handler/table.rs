@@ -102,7 +102,7 @@ impl HandlerTable {
         self.handlers.get_mut(id.index())?.take()
     }
 
-    /// Returns the handlers that plugins of no type are assigned to any more.
+    /// Returns the handlers without assigned types.
     pub(crate) fn unassigned(&self) -> impl Iterator<Item = HandlerId> {
         let ids = self.handlers.iter().zip(0..);
         let ids = ids.filter_map(|(handler, id)| handler.is_some().then_some(HandlerId(id)));

@@ -156,7 +156,7 @@ impl Sockets {
             } else {
                 registered.by = By::Predecessor;
                 registered.health.check_at = None;
-                // Its call may have had the same number: they begin at 1 again after a restart.
+                // Its call may have had the same number: numbers begin at 1 again after a restart.
                 registered.health.must_deregister = true;
             }
         }
@@ -165,7 +165,7 @@ impl Sockets {
         if let Some(mut before) = before {
             // planted: a call that is overtaken by another one is not answered
             before.answer_announcement(Err(AnnouncementError::Superseded), context);
-            // It may announce itself twice before the first call is answered.
+            // The plugin may call again before its first call is answered.
             let is_same = before.restored.as_ref() == Some(&plugin);
             if let Some(desired) = socket.desired.as_mut().filter(|_| is_same) {
                 desired.restored = before.restored;
@@ -177,7 +177,7 @@ impl Sockets {
         self.mark_dirty(socket_id, context);
     }
 
-    /// Has a plugin deregistered that has announced itself, because that does not hold any more.
+    /// Deregisters a plugin whose announcement has ended.
     pub(super) fn withdraw_announced(&mut self, id: SocketId, context: &mut Context) {
         let Some(mut socket) = self.take_out(id) else {
             return;

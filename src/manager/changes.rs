@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// What a change of a record can change, as far as the socket alone determines it.
+/// The part of a record that can change and depends on the socket alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     /// The state, except that [`State::Standby`] counts as [`State::Registered`].

@@ -175,7 +175,7 @@ impl Connections {
         self.open
     }
 
-    /// Returns the number of connections, with those that are not open any more.
+    /// Returns the number of connections, those that are being closed included.
     pub(super) fn len(&self) -> usize {
         self.owners.len()
     }

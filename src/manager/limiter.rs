@@ -68,7 +68,7 @@ impl Limiter {
         self.held.insert(socket, now);
     }
 
-    /// Records that the operation of a socket does not need its permit any more.
+    /// Takes back the permit of a socket's operation.
     pub(super) fn release(&mut self, socket: SocketId) {
         self.held.remove(&socket);
     }

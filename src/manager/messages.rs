@@ -194,7 +194,7 @@ impl World {
 /// The means by which the daemon watches a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LivenessSource {
-    /// The process is watched: the connection is not needed any more.
+    /// The process is watched, so the connection is not needed.
     Process,
     /// The connection is watched, and has to stay open.
     Connection,

@@ -149,7 +149,7 @@ impl Names {
         instances.get(before)
     }
 
-    /// Removes a plugin that is not registered any more.
+    /// Removes a plugin that was deregistered.
     pub(super) fn remove(&mut self, plugin: &Plugin, socket: SocketId) -> Removed {
         let Ok(at) = self.find(plugin) else {
             return Removed::default();
@@ -196,7 +196,7 @@ impl Names {
         waiters.blocked.push((socket, holder));
     }
 
-    /// Records that a socket is not to be retried because of a name any more.
+    /// Forgets that a socket is to be retried because of a name.
     pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
         if let Ok(at) = self.find(plugin) {
             if let Some(waiters) = &mut self.names[at].1.waiters {
@@ -241,7 +241,7 @@ impl Names {
             .binary_search_by(|(it, _)| it.key().cmp(&(name, kind)))
     }
 
-    /// Returns the memory that a name does not need any more.
+    /// Frees the memory that a name does not need.
     fn tidy(&mut self, at: usize) {
         let name = &mut self.names[at].1;
         let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();

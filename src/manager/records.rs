@@ -115,7 +115,7 @@ impl Socket {
         }
     }
 
-    /// Returns the plugin, as far as the socket knows it.
+    /// Returns the plugin of the socket, if it is known.
     fn known_plugin(&self) -> Option<&Arc<Plugin>> {
         if let Some(registered) = &self.registered {
             return Some(&registered.plugin);
@@ -287,7 +287,7 @@ impl<'a> Records<'a> {
     pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
         let plugin = socket.known_plugin();
-        // Those that were registered before a restart and not found since have no place in a name.
+        // Plugins from before a restart that were not found since have no place in a name.
         let registered = socket.registered.as_ref();
         let is_instance = registered.is_some_and(|it| !it.is_restored());
         let current = plugin

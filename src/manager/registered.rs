@@ -49,7 +49,7 @@ pub struct Registered {
     pub plugin: Arc<Plugin>,
     /// The handler that knows the plugin.
     pub(super) by: By,
-    /// Whether the plugin is up, as far as is known.
+    /// Whether the plugin is up, if that is known.
     pub health: Health,
 }
 
@@ -69,7 +69,7 @@ pub(super) enum By {
     Predecessor,
 }
 
-/// The state of a registered plugin, as far as it is known.
+/// The known state of a registered plugin.
 #[derive(Debug, Default)]
 pub struct Health {
     /// `None` if it is up. Boxed, because that is so for nearly every plugin.
@@ -188,8 +188,8 @@ impl Health {
         }
     }
 
-    /// Removes and returns the source of liveness of that server. The endpoint is checked from now
-    /// on, if it is the endpoint's.
+    /// Removes and returns the source of liveness of that server. Without the source of the
+    /// endpoint, the endpoint is checked.
     pub(super) fn take_source(&mut self, server: Server) -> Option<Liveness> {
         match server {
             Server::Registration => self.liveness.take(),
@@ -214,7 +214,7 @@ impl Health {
         }
         let until = self.checks.until().filter(|until| now < *until);
         if until.is_some() {
-            // It was watched for a moment only: the server closes idle connections.
+            // The connection lasted for a moment only: the server closes idle connections.
             self.check_at = until;
         } else {
             self.checks.succeed();

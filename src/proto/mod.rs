@@ -5,7 +5,7 @@
 //! `tests/tidy/proto.rs` fails when they are not what the definitions say. Only this file is
 //! written by hand: a new package gets a line.
 
-/// What a CSI driver serves on its endpoint, as far as registering it needs.
+/// The part of a CSI driver's service that its registration needs.
 // Generated code is held to the compiler's rules, not to this crate's taste.
 #[allow(clippy::pedantic, unreachable_pub, unused_qualifications)]
 #[rustfmt::skip]

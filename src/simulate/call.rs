@@ -75,7 +75,7 @@ impl Call {
         true
     }
 
-    /// Returns the news when the caller does not wait for the answer any more.
+    /// Returns the news when the caller has stopped waiting for the answer.
     pub(super) fn end_event(&self) -> Event {
         match self.due {
             Some(_) => Event::CallCancelled(self.method),

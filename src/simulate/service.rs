@@ -105,7 +105,7 @@ impl Service {
             node::NODE_GET_INFO => node_info().encode_to_vec(),
             device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
             device_plugin::ALLOCATE => return allocate(request),
-            // It prefers no devices, and has nothing to do before a container starts.
+            // The plugin prefers no devices, and is not called before a container starts.
             _ => Vec::new(),
         };
         Answer::Reply(reply)

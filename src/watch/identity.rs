@@ -38,7 +38,7 @@ impl Identity {
 /// The device of the sockets whose plugins have announced themselves.
 const ANNOUNCED: u64 = u64::MAX;
 
-/// The kind of file at a path, as far as the watch distinguishes them.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A socket.

@@ -275,7 +275,7 @@ impl Watch {
 
     fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
         match kind {
-            // It may be a different directory than before.
+            // The path may be that of another directory than before.
             EntryKind::Directory if self.tree.contains(path) => {
                 self.rescan(Arc::clone(path), now);
             }
@@ -324,7 +324,7 @@ impl Watch {
         match self.tree.child(dir, name) {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
             Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
-                // It is found again, without being lost.
+                // The socket is found again, without being lost.
                 for replaced in self.tree.remove(path).sockets {
                     self.rescan_each(replaced.other_path_in, now);
                 }

@@ -22,7 +22,7 @@ pub enum Output {
         /// The path.
         path: Arc<Path>,
     },
-    /// Remove this watch: its directory is not of interest any more.
+    /// Remove this watch, whose directory is not needed.
     Unwatch {
         /// The watch to remove.
         watch: WatchId,
@@ -35,7 +35,7 @@ pub enum Output {
         /// The identity of the socket.
         identity: Identity,
     },
-    /// A plugin socket does not exist any more.
+    /// A plugin socket was removed.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,

@@ -89,7 +89,7 @@ impl Problem {
         matches!(self, SameAs(_)) || self.is_limit() && *self != TooDeep
     }
 
-    /// Returns whether the directory, and so everything in it, does not exist any more.
+    /// Returns whether the directory, and so everything in it, was removed.
     pub(super) fn means_gone(&self) -> bool {
         matches!(self, Missing | NotADirectory | NotCreated(_))
     }

@@ -51,7 +51,7 @@ pub struct Rescanned {
     pub directories: usize,
     /// The number of paths at which a socket was found that was not known, or is another one.
     pub found: usize,
-    /// The number of known paths at which the socket does not exist any more.
+    /// The number of known paths whose socket was removed.
     pub lost: usize,
 }
 
@@ -99,7 +99,7 @@ impl Rounds {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// Counts an output that is carried out, or not needed any more.
+    /// Counts an output that was carried out or dropped.
     pub(super) fn count_output(&mut self, output: &Output, is_needed: bool) {
         let is_request = matches!(output, Output::Scan { .. } | Output::Examine { .. });
         self.unanswered += usize::from(is_request && is_needed);

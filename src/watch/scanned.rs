@@ -85,7 +85,7 @@ impl Watch {
             self.examine(path::join(dir, &name));
         }
         if self.expected.paths.remove(dir) {
-            // It is a directory now, as a container runtime creates to mount a removed socket.
+            // A container runtime creates a directory to mount a removed socket.
             self.outputs.push_back(Output::Lost {
                 path: Arc::clone(dir),
             });

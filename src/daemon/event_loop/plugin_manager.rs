@@ -496,7 +496,7 @@ impl PluginManager {
                 }
                 manager::Output::Event(event) => {
                     if let Some(links) = &mut self.links {
-                        links.note(&event);
+                        links.handle_event(&event);
                     }
                     self.keep(event.generation, Event::Plugin(event), now);
                 }

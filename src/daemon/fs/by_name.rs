@@ -84,8 +84,8 @@ impl ByName {
         self.compare_at = Some(now);
     }
 
-    /// Notes that another plugin, or none, may be the one to use for a name.
-    pub(crate) fn note(&mut self, event: &PluginEvent) {
+    /// Handles an event after which another plugin, or none, may be the one to use for a name.
+    pub(crate) fn handle_event(&mut self, event: &PluginEvent) {
         let is_change = matches!(
             event.kind,
             EventKind::Registered { .. }
@@ -263,7 +263,7 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
     Ok(lock.map(|lock| (run_dir.join(DIR), lock)))
 }
 
-/// Returns the paths and names of the files in a directory, as far as it can be read.
+/// Returns the paths and names of the files in a directory that could be read.
 fn entries(dir: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))

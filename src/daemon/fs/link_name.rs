@@ -24,7 +24,7 @@ pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
     (fits && !is_empty).then_some(path)
 }
 
-/// Returns the type that the name of a directory stands for, or `None` for a name that no type has.
+/// Returns the type that the name of a directory encodes, or `None` for a name that no type has.
 pub(super) fn type_of_directory(file_name: &str) -> Option<String> {
     let kind = decoded(file_name)?;
     let mut encoded = String::new();
@@ -32,7 +32,7 @@ pub(super) fn type_of_directory(file_name: &str) -> Option<String> {
     (encoded == file_name && !kind.is_empty()).then_some(kind)
 }
 
-/// Returns the plugin name that the name of a link stands for, or `None` for a name that no link
+/// Returns the plugin name that the name of a link encodes, or `None` for a name that no link
 /// has.
 pub(super) fn name_of_link(file_name: &str) -> Option<String> {
     type_of_directory(file_name.strip_suffix(SUFFIX)?)

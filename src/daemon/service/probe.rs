@@ -181,7 +181,7 @@ impl Probe<'_> {
         loop {
             while let Some(event) = self.plugins.poll_event() {
                 match event {
-                    Event::Plugin(event) => self.note(&event),
+                    Event::Plugin(event) => self.record_event(&event),
                     Event::Directory(report) => self.report.problems.push(*report),
                 }
             }
@@ -204,7 +204,7 @@ impl Probe<'_> {
     }
 
     /// Records an event of a socket that has no outcome yet.
-    fn note(&mut self, event: &PluginEvent) {
+    fn record_event(&mut self, event: &PluginEvent) {
         let Some(path) = event.socket.as_ref().filter(|path| !self.is_over(path)) else {
             return;
         };

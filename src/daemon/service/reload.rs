@@ -97,31 +97,31 @@ impl Daemon {
         let (config, old) = (&new.manager, &mut self.config.manager);
         let plugins = &mut self.plugins;
         let is_changed = plugins.set_directories(&config.plugins_dirs)?;
-        note(&mut keys, "plugins-dir", is_changed);
-        if note(&mut keys, "map-path", config.path_map != old.path_map) {
+        push_if(&mut keys, "plugins-dir", is_changed);
+        if push_if(&mut keys, "map-path", config.path_map != old.path_map) {
             plugins.set_path_map(&config.path_map);
             old.path_map = config.path_map.clone();
         }
-        if note(&mut keys, "on-down", config.on_down != old.on_down) {
+        if push_if(&mut keys, "on-down", config.on_down != old.on_down) {
             plugins.set_on_down(config.on_down);
             old.on_down = config.on_down;
         }
         let is_changed = config.memory_budget != old.memory_budget;
-        if note(&mut keys, "memory-budget", is_changed) {
+        if push_if(&mut keys, "memory-budget", is_changed) {
             plugins.set_memory_budget(config.memory_budget);
             old.memory_budget = config.memory_budget;
         }
-        if note(&mut keys, "verbose", level != self.level) {
+        if push_if(&mut keys, "verbose", level != self.level) {
             self.level = level;
             if let Some(log) = self.log {
                 log.set_level(level);
             }
         }
         let (before, after) = (&mut self.config.handlers, &mut new.handlers);
-        let is_type = note(&mut keys, "type", before.types != after.types);
+        let is_type = push_if(&mut keys, "type", before.types != after.types);
         let is_changed = before.unknown_types != after.unknown_types;
-        let is_unknown = note(&mut keys, "unknown-types", is_changed);
-        if note(&mut keys, "exec", before.exec != after.exec) || is_type || is_unknown {
+        let is_unknown = push_if(&mut keys, "unknown-types", is_changed);
+        if push_if(&mut keys, "exec", before.exec != after.exec) || is_type || is_unknown {
             plugins.change_handlers(&mut self.inventory, before, after);
             mem::swap(before, after);
         }
@@ -133,7 +133,7 @@ impl Daemon {
 }
 
 /// Adds a key if its setting has changed. Returns whether it has.
-fn note(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
+fn push_if(keys: &mut Vec<String>, key: &str, is_changed: bool) -> bool {
     if is_changed {
         keys.push(key.to_owned());
     }

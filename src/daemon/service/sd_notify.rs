@@ -130,7 +130,7 @@ impl Service {
         self.send_unsent(now);
     }
 
-    /// Sends what was not sent, in this order, as far as the service manager reads.
+    /// Sends the pending notifications in this order, until the service manager stops reading.
     fn send_unsent(&mut self, now: Time) {
         while let Some(text) = self.unsent.front() {
             if !self.send(text) {

@@ -32,7 +32,7 @@ fn a_server_that_gives_nothing_runs_into_the_deadline() {
     }
 }
 
-/// One octet every 100 ms, of something that does not end before the time is up.
+/// The peer sends an octet every 100 ms, of something that does not end before the deadline.
 #[test]
 fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
     let large = block(&"x".repeat(10_000));

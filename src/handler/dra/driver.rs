@@ -113,7 +113,7 @@ impl Driver {
         expiries.min()
     }
 
-    /// Sets the health of all devices to unknown because the driver does not report it any more.
+    /// Sets the health of all devices to unknown because the driver stopped reporting it.
     pub(super) fn forget_health(&mut self) {
         for device in &mut self.devices {
             device.health = Health::Unknown;

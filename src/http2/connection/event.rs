@@ -3,7 +3,7 @@
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode, StreamError};
 
-/// An event on the connection. What it says of fields and content is held by the [`Connection`]
+/// An event on the connection. Its fields and content are held by the [`Connection`]
 /// until the next call of [`poll_event`].
 ///
 /// [`Connection`]: super::Connection

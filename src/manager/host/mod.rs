@@ -30,7 +30,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct HandlerHost {
     handlers: HandlerTable,
-    /// The handlers that no type is assigned to any more, and that something still uses.
+    /// The handlers without assigned types that are still in use.
     replaced: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
     tickets: BTreeMap<Ticket, Asker>,
@@ -144,7 +144,7 @@ impl HandlerHost {
         &mut self.handlers
     }
 
-    /// Finds the handlers that no type is assigned to any more.
+    /// Finds the handlers without assigned types.
     pub(super) fn find_replaced(&mut self) {
         self.replaced = self.handlers.unassigned().collect();
     }
@@ -405,5 +405,5 @@ impl HandlerHost {
     }
 }
 
-/// The answer of a handler that was dropped, which nothing asks any more.
+/// The answer of a handler that was dropped.
 const DROPPED: &str = "the handler for plugins of this type has gone";

@@ -16,7 +16,7 @@ use crate::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse};
 
 type Answer = Result<(), Refusal>;
 
-/// One step of an operation, which each method takes as a whole.
+/// The steps of an operation: each method is one, and calls the actions that it needs.
 pub(super) struct Steps<'a>(pub(super) &'a mut dyn Actions);
 
 impl Steps<'_> {

@@ -139,7 +139,7 @@ fn two_directories_that_change_places_keep_their_watches_apart() {
     t.examine("/p/a", EntryKind::Directory);
     t.scan_ok("/p/a", 3, &[("y", socket(2))]);
     t.expect(&["unwatch 2", "/p/a: it is already watched as /p/b"]);
-    // The other one is not at its path any more, so its watch is free.
+    // The other directory has left its path, so its watch is free.
     t.scan_ok("/p/b", 4, &[("x", socket(1))]);
     t.expect(&["unwatch 3", "examine /p/b/y"]);
     t.examine_gone("/p/b/y");

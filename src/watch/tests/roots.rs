@@ -118,7 +118,7 @@ fn what_is_wanted_for_a_root_is_dropped() {
     t.watch.handle_timeout(t.now + config::WATCH_RETRY);
     t.expect_silence();
     t.expect_rest();
-    // Its directories are scanned when it is added again.
+    // The directories are scanned when the root is added again.
     t.later();
     t.add("/q", 4, &[("sub", EntryKind::Directory)]);
     t.expect(&["scan /q/sub"]);
@@ -162,7 +162,7 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
         Err(denied())
     );
     t.expect(&["unwatch 3"]);
-    // It can be scanned at intervals.
+    // The root can be scanned at intervals.
     let added = t.try_add("/r", not_watched(), Ok(listing(&[("a", socket(2))])));
     assert_eq!(added, Ok(()));
     let trouble = format!("/r: {}", not_watched().unwrap_err());

@@ -69,7 +69,7 @@ impl PluginManager {
         for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
-        // One change in a turn: each examines all sockets.
+        // A turn has one change, because each examines all sockets.
         if let Some((client, change)) = self.api.poll_change() {
             self.change(client, change, now);
         }

@@ -101,7 +101,7 @@ impl PluginManager {
         true
     }
 
-    /// Releases what a directory needed that is not watched any more, its lock as soon as possible.
+    /// Releases the resources of a removed directory, its lock as soon as possible.
     fn leave(&mut self, dir: PathBuf) {
         self.inotify.unwatch_name_of(&dir);
         self.mounts.set_roots(&self.dirs);

@@ -54,7 +54,7 @@ fn more_changes_than_are_remembered_are_made_some_in_each_turn() {
     make(&of_type, all);
     let mut now = Time::ZERO;
     for n in 0..all {
-        links.note(&deregistered(n));
+        links.handle_event(&deregistered(n));
     }
     assert_eq!(links.changed.len(), MAX_CHANGED_LINKS);
     let mut left = all;
@@ -78,7 +78,7 @@ fn a_name_that_changes_all_the_time_is_changed_at_intervals() {
             make(&of_type, 1);
         }
         let now = Time::from_millis(ms);
-        links.note(&deregistered(0));
+        links.handle_event(&deregistered(0));
         links.handle_timeout(&manager, true, now);
         changes += usize::from(count(&of_type) == 0);
     }
@@ -93,7 +93,7 @@ fn what_cannot_be_done_is_tried_again_after_pauses() {
     let (dir, mut links, of_type) = links();
     make(&of_type, 3);
     let run_dir = dir.path().to_owned();
-    links.note(&deregistered(0));
+    links.handle_event(&deregistered(0));
     // A file is where the run directory was.
     fs::rename(&run_dir, run_dir.with_extension("away")).unwrap();
     fs::write(&run_dir, "").unwrap();
@@ -108,7 +108,7 @@ fn what_cannot_be_done_is_tried_again_after_pauses() {
         links.handle_timeout(&manager, true, now);
     }
     assert_eq!(pauses, [5, 5, 5, 5]);
-    links.note(&deregistered(1));
+    links.handle_event(&deregistered(1));
     fs::remove_file(&run_dir).unwrap();
     fs::rename(run_dir.with_extension("away"), &run_dir).unwrap();
     while let Some(at) = links.poll_timeout() {
@@ -148,14 +148,14 @@ fn the_link_of_a_restored_plugin_stays() {
     // Another plugin of the name was registered, and has gone.
     fs::remove_file(of_type.join("0.sock")).unwrap();
     symlink("/r/b", of_type.join("0.sock")).unwrap();
-    links.note(&deregistered(0));
+    links.handle_event(&deregistered(0));
     let due = links.poll_timeout().unwrap();
     links.handle_timeout(&manager, true, due);
     let target = fs::read_link(of_type.join("0.sock")).unwrap();
     assert_eq!(target, Path::new("/r/a"));
     let later = due + LINK_INTERVAL;
     manager.handle_input(Input::Lost { path }, later);
-    links.note(&deregistered(0));
+    links.handle_event(&deregistered(0));
     links.handle_timeout(&manager, true, later);
     assert_eq!(count(&of_type), 0);
 }
