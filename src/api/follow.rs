@@ -27,8 +27,8 @@ pub(super) struct Follower {
 /// The next line.
 #[derive(Debug)]
 enum Position {
-    /// The records, of which the cursor is `None` at first; then the changes after the generation
-    /// of the beginning.
+    /// The next record (`None`: the first one), and the generation at the beginning, whose later
+    /// changes follow.
     Records(Option<(RecordCursor, Generation)>),
     Changes(ChangeCursor),
     Events(EventCursor),

@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// Has the connection's memory counted: when it exceeds the budget, all calls end with
+    /// Counts the connection's memory: when it exceeds the budget, all calls end with
     /// [`CallError::OverBudget`].
     #[must_use]
     pub fn within(self, budget: &Budget) -> Self {

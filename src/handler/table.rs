@@ -63,7 +63,7 @@ impl HandlerTable {
         self.by_type.insert(kind.to_owned(), id);
     }
 
-    /// Has plugins of this type treated as those of a type without a handler.
+    /// Unassigns a type: its plugins are treated as those of a type without a handler.
     pub fn unassign(&mut self, kind: &str) {
         self.by_type.remove(kind);
     }

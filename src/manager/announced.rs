@@ -57,9 +57,9 @@ impl Desired {
 }
 
 impl Turn<'_> {
-    /// Has the announced plugins of that name deregistered that do not serve it any more, because
-    /// this one is registered: those that are down, that had its endpoint, or that are from before
-    /// a restart. The others stay as its fallbacks.
+    /// Deregisters the announced plugins of that name which this registered one replaces: those that
+    /// are down, that had its endpoint, or that are from before a restart. The others stay as its
+    /// fallbacks.
     pub(super) fn supersede(&mut self, plugin: &Plugin) {
         let Manager {
             names,

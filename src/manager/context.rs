@@ -93,12 +93,12 @@ impl Context {
         self.outputs.push_back(Output::Event(Box::new(event)));
     }
 
-    /// Has something counted for the metrics.
+    /// Emits a measurement for the metrics.
     pub(super) fn measure(&mut self, measurement: Measurement) {
         self.outputs.push_back(Output::Measured(measurement));
     }
 
-    /// Has it counted that something waits or is refused because of a limit.
+    /// Emits the measurement that something waits or is refused because of a limit.
     pub(super) fn limit_hit(&mut self, limit: Limit) {
         self.measure(Measurement::LimitHit(limit));
     }

@@ -482,7 +482,7 @@ impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Plugins => "plugins wait for others before they are asked",
-            Self::Call => "a call to a plugin is not made",
+            Self::Call => "a call to a plugin waits",
             Self::Stream => "a stream or connection to a registered plugin is retried later",
         })
     }

@@ -183,7 +183,7 @@ impl Tree {
         old
     }
 
-    /// Returns what is known of a name in a directory.
+    /// Returns the known entry of that name in a directory.
     pub(super) fn child(&self, dir: &Path, name: &OsStr) -> Option<Child> {
         self.get(dir)?.children.get(name).copied()
     }

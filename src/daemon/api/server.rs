@@ -231,7 +231,7 @@ impl Api {
         self.server.answer(id, response, now);
     }
 
-    /// Has a client wait for the rescan with this number.
+    /// Keeps a client waiting for the rescan with this number.
     pub(crate) fn await_rescan(&mut self, id: ClientId, number: u64) {
         self.rescans.push((id, number));
     }
@@ -261,7 +261,7 @@ impl Api {
         self.reloads.get_or_insert_default();
     }
 
-    /// Has a client wait for a reload.
+    /// Keeps a client waiting for a reload.
     pub(crate) fn await_reload(&mut self, id: ClientId, now: Time) {
         if let Some(reloads) = &mut self.reloads {
             return reloads.push(id);

@@ -201,7 +201,7 @@ impl ByName {
         )
     }
 
-    /// Has a link lead to `target`, or removes it and, if it was the last one there, its directory.
+    /// Points a link to `target`, or removes it and, if it was the last one there, its directory.
     /// Fails if a file at the path is not a link.
     fn change(&self, path: &Path, target: Option<&Path>) -> io::Result<()> {
         let found = match fs::read_link(path) {

@@ -133,7 +133,7 @@ impl Mounts {
         is_due
     }
 
-    /// Has the next change wake the loop, unless `/proc` is not mounted.
+    /// Asks the kernel to wake the loop at the next change, if `/proc` is mounted.
     fn wake(&mut self) -> io::Result<()> {
         let (None, Some(registry)) = (&self.waking, &self.registry) else {
             return Ok(());

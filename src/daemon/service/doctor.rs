@@ -181,12 +181,12 @@ impl Doctor {
         if self.findings.len() == before {
             self.add(Level::Ok, check, &[dir], "can be used", "");
         }
-        self.judge_sockets(&report);
+        self.assess_sockets(&report);
         Ok(report.sockets.len())
     }
 
     /// Adds a finding for all sockets about which the probe has found the same.
-    fn judge_sockets(&mut self, report: &probe::Report) {
+    fn assess_sockets(&mut self, report: &probe::Report) {
         let mut alike = BTreeMap::<(Outcome, &str), Vec<&Path>>::new();
         for (path, probed) in &report.sockets {
             let (_, _, what, _) = probed.outcome.describe();

@@ -158,7 +158,7 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Has the plugin manager find a socket, as the watch does.
+    /// Reports a socket to the plugin manager, as the watch does.
     fn find(&mut self, path: &Path) {
         let path: Arc<Path> = path.into();
         match self.plugins.find_socket(&path) {

@@ -25,7 +25,7 @@ struct Difference {
 }
 
 impl Daemon {
-    /// Has the configuration read again by `load` on SIGHUP, and when a client of the API asks for
+    /// Reads the configuration again by `load` on SIGHUP, and when a client of the API asks for
     /// that. `level` is that of the log; `needs_restart` returns the keys of what differs and is
     /// read at the start only.
     #[must_use]

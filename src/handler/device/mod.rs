@@ -250,7 +250,7 @@ impl Listing {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
-            Event::StreamMessage { message, .. } => self.listed(message, context),
+            Event::StreamMessage { message, .. } => self.receive_list(message, context),
             Event::StreamEnded { result, .. } => self.ended(result, context),
             Event::TimerFired { id } => self.timer_fired(id, context),
             _ => {} // Other effects are never asked for.
@@ -278,8 +278,8 @@ impl Listing {
         }
     }
 
-    /// Handles a list of devices: applies it, or has it wait because another one was just applied.
-    fn listed(&mut self, list: Vec<u8>, context: &mut Context<'_>) {
+    /// Handles a list of devices: applies it, or keeps it because another one was just applied.
+    fn receive_list(&mut self, list: Vec<u8>, context: &mut Context<'_>) {
         let due = self.listed_at.map(|at| at + LIST_INTERVAL);
         let wait = due.map_or(Duration::ZERO, |due| due.saturating_since(context.now()));
         if self.next.is_none() && wait.is_zero() {

@@ -301,7 +301,7 @@ impl EndpointCall {
         }
     }
 
-    /// Has the connection polled again after others had their turn.
+    /// Requests that the connection is polled again after others had their turn.
     pub(super) fn resume(&self, context: &mut Context) {
         if let Some(Connection { id: conn, .. }) = self.connection {
             context.outputs.push_back(Output::Resume { conn });

@@ -360,7 +360,7 @@ fn drop_events_of(context: &mut Context, is_dropped: &dyn Fn(EffectId) -> bool) 
     });
 }
 
-/// Has a program counted that has ended, if its handler has named it.
+/// Emits the measurement of a program that has ended, if its handler has named it.
 fn measure_run(started: Time, run: Option<Box<Run>>, result: &'static str, context: &mut Context) {
     let Some(Run { plugin, action }) = run.map(|run| *run) else {
         return;

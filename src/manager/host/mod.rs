@@ -311,7 +311,7 @@ impl HandlerHost {
         self.tickets.remove(&ticket)
     }
 
-    /// Has a handler resume a deregistration that the previous process owed.
+    /// Asks a handler to resume a deregistration that the previous process owed.
     pub(super) fn resume_debt(
         &mut self,
         handler: Option<HandlerId>,

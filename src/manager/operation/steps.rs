@@ -294,7 +294,7 @@ impl Steps<'_> {
         self.undo(plugin, Then::Fail(failure))
     }
 
-    /// Has the handler deregister a plugin that has left the actual state.
+    /// Asks the handler to deregister a plugin that has left the actual state.
     fn undo(self, plugin: Arc<Plugin>, then: Then) -> Step {
         match self.0.ask(Question::Deregister, &plugin) {
             Some(answer) => self.deregistered(plugin, then, answer),

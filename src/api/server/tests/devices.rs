@@ -26,7 +26,7 @@ impl World {
         self.inventory.as_ref().expect("there are handlers")
     }
 
-    /// Has a plugin list devices with these IDs, unhealthy if their ID ends with `!`.
+    /// Lists devices with these IDs for a plugin, unhealthy if their ID ends with `!`.
     fn list<T: Into<String>>(
         &self,
         plugin: &Arc<Plugin>,
