@@ -201,5 +201,5 @@ pub(super) const OTHER: &str = "other";
 /// The type of a plugin that has not described itself.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// The most rows of a table.
+/// The maximum number of rows of a table.
 const MAX_ROWS: usize = 128;

@@ -338,5 +338,5 @@ pub(crate) const REVISION: &str = match option_env!("PLUGIND_REVISION") {
     None => "unknown",
 };
 
-/// The most types with rows of their own.
+/// The maximum number of types with rows of their own.
 const MAX_TYPES: usize = 32;

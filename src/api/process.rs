@@ -9,7 +9,7 @@ pub struct ProcessFacts {
     pub cpu: Duration,
     /// The number of its open file descriptors.
     pub open_fds: u64,
-    /// The most file descriptors that it may open.
+    /// The maximum number of file descriptors that it may open.
     pub max_fds: u64,
     /// Its resident memory in bytes.
     pub resident: u64,

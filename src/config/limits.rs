@@ -7,19 +7,19 @@ use crate::backoff::Backoff;
 
 // --- The API -------------------------------------------------------------------------------------
 
-/// The most clients of the API socket: several operators and a scraper, with a watch each. Further
-/// ones are answered with 503 (kubelet has no such socket).
+/// The maximum number of clients of the API socket: several operators and a scraper, with a watch
+/// each. Further ones are answered with 503 (kubelet has no such socket).
 pub const API_CLIENTS: usize = 16;
 
-/// The most of them that may come through a socket for metrics, which may be open to the network:
-/// operators always find room.
+/// The maximum number of API clients that come through a socket for metrics, which may be open to the
+/// network: operators always find room.
 pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
 
 /// The longest head of a request (octets): many times what `curl` sends, and as much as the header
 /// fields of common HTTP servers may have.
 pub const API_HEAD: usize = 8 * 1024;
 
-/// The most header fields of a request: `curl` sends three, a browser about fifteen.
+/// The maximum number of header fields of a request: `curl` sends three, a browser about fifteen.
 pub const API_FIELDS: usize = 64;
 
 /// The time limit for a request, from the connection on: longer than a busy machine needs between
@@ -46,7 +46,7 @@ pub const API_TURN: usize = 32 * 1024;
 /// 4 MiB, which would take several turns. That of a UUID or a path is far below.
 pub const API_DEVICE_ID: usize = 1024;
 
-/// The most NUMA nodes of a device in a list: as many as Linux supports on x86-64.
+/// The maximum number of NUMA nodes of a device in a list: as many as Linux supports on x86-64.
 pub const API_DEVICE_NODES: usize = 1024;
 
 /// The time for which changes are gathered for a client that follows them, after it got the last
@@ -157,18 +157,21 @@ pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 /// minutes, which is longer than the replacement of a package takes.
 pub const MAX_DEL_TRIES: u32 = 16;
 
-/// The most such programs remembered for one type: each holds all that its plugin reported.
+/// The maximum number of such programs remembered for one type: each holds all that its plugin
+/// reported.
 pub const MAX_OWED: usize = 1024;
 
-/// The most programs that run at once; others wait. Each is a process, on a node with few cores.
+/// The maximum number of programs that run at once; others wait. Each is a process, on a node with
+/// few cores.
 pub const MAX_PROGRAMS: usize = 16;
 
 /// The length of a program's standard error that is kept (bytes): its first line is the reason that
 /// is shown.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
-/// The most operations that wait at once for plugins that are expected to answer (kubelet: no
-/// limit): more do not keep this process busier, and the memory that each needs is never returned.
+/// The maximum number of operations that wait at once for plugins that are expected to answer
+/// (kubelet: no limit): more do not keep this process busier, and the memory that each needs is
+/// never returned.
 pub const SOFT_OPERATION_LIMIT: usize = 16;
 
 /// The time after which an operation passes its permit on if other sockets wait, and does not count
@@ -208,8 +211,8 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The time limit for running operations when the daemon stops.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The most events that are kept until an embedder reads them; the oldest are dropped first
-/// (kubelet: keeps none, and sends them to the API server).
+/// The maximum number of events that are kept until an embedder reads them; the oldest are dropped
+/// first (kubelet: keeps none, and sends them to the API server).
 pub const MAX_UNREAD_EVENTS: usize = 256;
 
 /// The longest type or name of a plugin (bytes): four times the 253 of the longest names in
@@ -220,8 +223,8 @@ pub const MAX_PLUGIN_NAME: usize = 1024;
 /// reply).
 pub const MAX_ENDPOINT: usize = 4096;
 
-/// The most versions that a plugin may report: a CSI driver reports one, a DRA driver a few
-/// (kubelet: as many as fit a reply).
+/// The maximum number of versions that a plugin may report: a CSI driver reports one, a DRA driver
+/// a few (kubelet: as many as fit a reply).
 pub const MAX_VERSIONS: usize = 256;
 
 /// The longest version of a plugin (octets): the longest known ones are service names such as
@@ -243,7 +246,8 @@ pub const STATE_FILE_RETRY: Backoff = Backoff {
 /// hold.
 pub const MAX_CONFIG_FILE: usize = 64 * 1024;
 
-/// The most problems of a configuration that are listed: a screen. The others are counted.
+/// The maximum number of problems of a configuration that are listed: a screen. The others are
+/// counted.
 pub const MAX_CONFIG_PROBLEMS: usize = 20;
 
 /// The longest state file (octets): 4 KiB for each of [`MAX_SOCKETS`] plugins, which is several
@@ -254,8 +258,8 @@ pub const MAX_STATE_FILE: usize = 8 * 1024 * 1024;
 /// costs one change per second.
 pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most plugin names that are remembered because their links have to be changed: more are left
-/// to a comparison of all links.
+/// The maximum number of plugin names that are remembered because their links have to be changed:
+/// more are left to a comparison of all links.
 pub const MAX_CHANGED_LINKS: usize = 2048;
 
 /// The number of links that are set in one turn, in some milliseconds.
@@ -325,20 +329,20 @@ pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 /// (kubelet: `endpointStopGracePeriod`, 5 min).
 pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 
-/// The most plugins that have announced themselves: a node has a few device plugins (kubelet: no
-/// limit).
+/// The maximum number of plugins that have announced themselves: a node has a few device plugins
+/// (kubelet: no limit).
 pub const MAX_ANNOUNCED: usize = 1024;
 
-/// The most clients of `kubelet.sock`, and so the most calls of `Register` in progress: each client
-/// has one. Others wait to be accepted (kubelet: no limit).
+/// The maximum number of clients of `kubelet.sock`, and so of calls of `Register` in progress: each
+/// client has one. Others wait to be accepted (kubelet: no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
 
 /// The time that the only client of a process has to call before it is closed for one that waits: a
 /// gRPC client calls some milliseconds after it has connected (kubelet: no such time).
 pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most calls of one client that wait for its call in progress: plugins usually have a client
-/// for each call.
+/// The maximum number of calls of one client that wait for its call in progress: plugins usually
+/// have a client for each call.
 pub const MAX_WAITING_REGISTRATIONS: usize = 16;
 
 /// The pauses before `kubelet.sock` is created again, except for the first time, which is at once.
@@ -351,8 +355,8 @@ pub const REGISTRATION_RETRY: Backoff = Backoff {
 /// The longest request of `Register` (octets): many times what two names need (kubelet: 4 MiB).
 pub const MAX_REGISTER_REQUEST: usize = 16 * 1024;
 
-/// The most devices of one plugin: a hundred times what known ones list. A list takes a few
-/// milliseconds (kubelet: no other limit than that of the message).
+/// The maximum number of devices of one plugin: a hundred times what known ones list. A list takes
+/// a few milliseconds (kubelet: no other limit than that of the message).
 pub const MAX_DEVICES: usize = 16_384;
 
 /// The time after which the health of a device of a DRA driver is unknown unless the driver reports
@@ -396,7 +400,7 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 /// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The most shares that are remembered: of more, the least used is forgotten.
+/// The maximum number of shares that are remembered: of more, the least used is forgotten.
 pub const MAX_LOG_SHARES: usize = 64;
 
 /// The part of the log that is kept while standard error cannot be written (bytes). Lines that do
@@ -441,8 +445,8 @@ pub const PAUSE_CALM: Duration = Duration::from_secs(10);
 /// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
 pub const MAX_TREE_DEPTH: usize = 16;
 
-/// The most plugin sockets that are remembered (kubelet: no limit). A node has tens; any process
-/// that may write to the directory can create more.
+/// The maximum number of plugin sockets that are remembered (kubelet: no limit). A node has tens;
+/// any process that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 2048;
 
 /// The pauses between scans of a directory that holds more than a limit allows, which may last.
@@ -451,17 +455,17 @@ pub const LIMITED_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(60),
 };
 
-/// The most directories that are watched, each with a watch of its own (kubelet: no limit). The
-/// kernel's own limit per user is often 8,192.
+/// The maximum number of directories that are watched, each with a watch of its own (kubelet: no
+/// limit). The kernel's own limit per user is often 8,192.
 pub const MAX_DIRECTORIES: usize = 1024;
 
-/// The most names of one directory that are read, which takes some milliseconds (kubelet: no
-/// limit).
+/// The maximum number of names of one directory that are read, which takes some milliseconds
+/// (kubelet: no limit).
 pub const MAX_NAMES: usize = 16_384;
 
-/// The most names of one directory that are examined, because they may be plugin sockets: those of
-/// sockets and of symbolic links, which count twice (kubelet: no limit). One directory leaves room
-/// for others, and is read in one turn of the loop: 768 links take 10 ms.
+/// The maximum number of names of one directory that are examined, because they may be plugin
+/// sockets: those of sockets and of symbolic links, which count twice (kubelet: no limit). One
+/// directory leaves room for others, and is read in one turn of the loop: 768 links take 10 ms.
 pub const MAX_EXAMINED_NAMES: usize = MAX_SOCKETS / 4 * 3;
 
 /// The shortest pause between two reads of the mount table: a pod that starts mounts several times
@@ -470,31 +474,31 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 // --- Readers of the state ------------------------------------------------------------------------
 
-/// The most events that are kept for readers: an operator looks at the last minutes.
+/// The maximum number of events that are kept for readers: an operator looks at the last minutes.
 pub const KEPT_EVENTS: usize = 256;
 
-/// The most memory that those events take, approximately (octets).
+/// The maximum memory that those events take, approximately (octets).
 pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
 
-/// The most events of one socket or directory that are kept: one that flaps does not displace the
-/// events of others.
+/// The maximum number of events of one socket or directory that are kept: one that flaps does not
+/// displace the events of others.
 pub const KEPT_EVENTS_OF_ONE: usize = 8;
 
-/// The most memory that the events of one socket or directory take, approximately (octets). One
+/// The maximum memory that the events of one socket or directory take, approximately (octets). One
 /// event is kept whatever its size, which limits of its parts bound.
 pub const KEPT_EVENTS_OF_ONE_LEN: usize = 8 * 1024;
 
-/// The most removed records that are remembered for readers that follow the changes: a reader that
-/// has missed more reads everything again.
+/// The maximum number of removed records that are remembered for readers that follow the changes: a
+/// reader that has missed more reads everything again.
 pub const MAX_REMOVED_RECORDS: usize = 256;
 
-/// The most octets of the paths of those records.
+/// The maximum number of octets of the paths of those records.
 pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
 
 // --- The simulated plugin ------------------------------------------------------------------------
 
-/// The most connections of a simulated plugin: several times the need of a node agent. Further ones
-/// wait to be accepted, which the kernel limits.
+/// The maximum number of connections of a simulated plugin: several times the need of a node agent.
+/// Further ones wait to be accepted, which the kernel limits.
 pub const MAX_CLIENTS: usize = 32;
 
 /// The largest request that a simulated plugin accepts (octets): four times the longest reason for

@@ -10,21 +10,21 @@ pub const MAX_GET_INFO_REPLY: usize = 64 * 1024;
 /// on more (octets; kubelet: the same).
 pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 
-/// The most messages of one connection that are handled at once, before other connections have
-/// their turn: a frame of 16 KiB may hold thousands, and a list of devices that is different every
-/// time takes several microseconds (kubelet: no limit; a thread for each stream).
+/// The maximum number of messages of one connection that are handled at once, before other
+/// connections have their turn: a frame of 16 KiB may hold thousands, and a list of devices that is
+/// different every time takes several microseconds (kubelet: no limit; a thread for each stream).
 pub const MAX_EVENTS_AT_ONCE: usize = 64;
 
-/// The most calls of one connection at a time, open or waiting for a stream: more than any handler
-/// needs, few enough to look at each on every turn.
+/// The maximum number of calls of one connection at a time, open or waiting for a stream: more than
+/// any handler needs, few enough to look at each on every turn.
 pub const MAX_CALLS: usize = 100;
 
-/// The most streams that a client may have open on a connection to a server of this crate,
-/// advertised as SETTINGS_MAX_CONCURRENT_STREAMS: the least that RFC 9113 §6.5.2 recommends.
+/// The maximum number of streams that a client may have open on a connection to a server of this
+/// crate, advertised as SETTINGS_MAX_CONCURRENT_STREAMS: the least that RFC 9113 §6.5.2 recommends.
 pub const MAX_STREAMS: u32 = 100;
 
-/// The most requests that a client may cancel in excess of those that were answered: as many as it
-/// may have open, for a client that cancels all of them at once.
+/// The maximum number of requests that a client may cancel in excess of those that were answered:
+/// as many as it may have open, for a client that cancels all of them at once.
 pub const MAX_CANCELLED: u32 = 100;
 
 /// The time that a client has from the headers of a request to its end: the message has a few
@@ -62,13 +62,14 @@ pub const MAX_HEADER_LIST: usize = 64 * 1024;
 /// that does not know the limit exceeds it by a little (octets, counted the same way).
 pub const MAX_DECODED_HEADERS: usize = 4 * MAX_HEADER_LIST;
 
-/// The most fields that are accepted in one header list: an empty field costs memory, too.
+/// The maximum number of fields that are accepted in one header list: an empty field costs memory,
+/// too.
 pub const MAX_FIELDS: usize = 256;
 
 /// The largest header block that is accepted, in all its frames and before it is decoded (octets).
 pub const MAX_HEADER_BLOCK: usize = 64 * 1024;
 
-/// The most CONTINUATION frames that are accepted in one header block. A block of
+/// The maximum number of CONTINUATION frames that are accepted in one header block. A block of
 /// [`MAX_HEADER_BLOCK`] fits four frames of the initial size; empty frames would cost a peer
 /// nothing.
 pub const MAX_CONTINUATIONS: u32 = 8;
@@ -80,7 +81,7 @@ pub const HEADER_TABLE: usize = 4096;
 /// The largest header block that is sent: java and C-core refuse larger ones (octets).
 pub const MAX_SENT_HEADER_BLOCK: usize = 8 * 1024;
 
-/// The most 1xx responses before the final one: gRPC servers send none.
+/// The maximum number of 1xx responses before the final one: gRPC servers send none.
 pub const MAX_INFORMATIONAL: u8 = 8;
 
 /// The length of a `grpc-message` that is kept, and sent: enough for any honest reason, too little
@@ -91,25 +92,25 @@ pub const MAX_STATUS_MESSAGE: usize = 1024;
 /// are dropped, because a part of them would be meaningless (octets).
 pub const MAX_STATUS_DETAILS: usize = 1024;
 
-/// The most values in one SETTINGS frame: there are six, and extensions.
+/// The maximum number of values in one SETTINGS frame: there are six, and extensions.
 pub const MAX_SETTINGS: usize = 32;
 
 /// The length of a GOAWAY's debug data that is kept: a sentence (octets).
 pub const MAX_GOAWAY_DEBUG: usize = 256;
 
-/// The most unsent frames that answer the peer, before reading stops until they are written: about
-/// 1 KiB.
+/// The maximum number of unsent frames that answer the peer, before reading stops until they are
+/// written: about 1 KiB.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
 /// The unsent octets from which on no further headers or data are queued: one frame of the largest
 /// size, so that a writable socket always finds enough (octets).
 pub const UNSENT_OCTETS: usize = 16 * 1024;
 
-/// The most frames within [`FLOOD_WINDOW`] that advance none of the calls: PING, SETTINGS,
-/// PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
+/// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,
+/// SETTINGS, PRIORITY, `WINDOW_UPDATE`, `RST_STREAM`, frames on ended streams, extensions.
 pub const MAX_FRAMES_WITHOUT_PROGRESS: u32 = 1000;
 
-/// The most empty DATA frames in a row; honest peers send one only to end a stream.
+/// The maximum number of empty DATA frames in a row; honest peers send one only to end a stream.
 pub const MAX_EMPTY_DATA: u32 = 100;
 
 /// The time after which the flood counters are reset: a keepalive every second is rude, but not a

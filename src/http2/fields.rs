@@ -305,7 +305,7 @@ const LIKELY_FIELDS: usize = 8;
 /// A typical size of these fields in octets.
 const LIKELY_OCTETS: usize = 128;
 
-/// The most memory that is kept between blocks (octets): several times an ordinary response.
+/// The maximum memory that is kept between blocks (octets): several times an ordinary response.
 const KEPT_OCTETS: usize = 1024;
 
 #[cfg(test)]

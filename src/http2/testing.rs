@@ -210,7 +210,7 @@ pub(crate) struct Peer {
     pub(crate) now: Time,
     /// Whether received DATA is consumed at once.
     pub(crate) consumes: bool,
-    /// The most memory that the connection held after an event.
+    /// The maximum memory that the connection held after an event.
     pub(crate) peak: usize,
 }
 

@@ -190,7 +190,7 @@ impl Connections {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
     }
 
-    /// Returns the most connections.
+    /// Returns the maximum number of connections.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }

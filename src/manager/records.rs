@@ -408,7 +408,7 @@ pub struct Usage {
     pub name: &'static str,
     /// The number that is in use.
     pub used: usize,
-    /// The most that may be in use.
+    /// The limit.
     pub limit: usize,
 }
 

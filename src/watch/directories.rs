@@ -67,6 +67,6 @@ impl Watch {
     }
 }
 
-/// The most directories below the roots that are shown with their problems: any plugin may create
-/// directories.
+/// The maximum number of directories below the roots that are shown with their problems: any plugin
+/// may create directories.
 pub const MAX_TROUBLED: usize = 64;

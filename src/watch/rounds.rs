@@ -193,6 +193,6 @@ impl Watch {
     }
 }
 
-/// The most times that the end of a round is put off because there is more to do: enough for a
-/// directory of the deepest level that appears meanwhile, and for what is in it.
+/// The maximum number of times that the end of a round is put off because there is more to do:
+/// enough for a directory of the deepest level that appears meanwhile, and for what is in it.
 const MAX_CHECKS: usize = 2 * config::MAX_TREE_DEPTH;

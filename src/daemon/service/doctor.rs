@@ -339,7 +339,7 @@ const MICROK8S: &str = "/var/snap/microk8s/common/var/lib/kubelet";
 /// The time in which the plugins of a directory have to answer: much more than they need.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The most paths of a finding, and kubelets, that are shown.
+/// The maximum number of paths of a finding, and kubelets, that are shown.
 const MAX_SHOWN: usize = 8;
 
 /// The descriptors of a plugin: one while it registers, of which at most half may be in use, or its

@@ -10,7 +10,7 @@ use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 use crate::http2::{Awaited, ConnectionError, StreamError};
 use crate::time::Time;
 
-/// The most memory that a client may hold for a call with a reply of a few octets.
+/// The maximum memory that a client may hold for a call with a reply of a few octets.
 const BOUND: usize = 64 * 1024;
 
 #[test]

@@ -17,7 +17,7 @@ pub struct Driver {
     pub version: Version,
     /// The driver's ID for this node; never empty.
     pub node_id: String,
-    /// The most volumes of the driver on the node at a time; `None`: not stated.
+    /// The maximum number of volumes of the driver on the node at a time; `None`: not stated.
     pub max_volumes: Option<u64>,
     /// The driver's topology of the node: a value for each kind of segment, such as a zone, sorted
     /// by kind.

@@ -76,10 +76,10 @@ pub(crate) const VERSION: &str = "v1beta1";
 /// The prefix of a resource's name in a quota.
 const QUOTA: &str = "requests.";
 
-/// The most octets before the `/` in a quota, its prefix included: as in a DNS name.
+/// The maximum number of octets before the `/` in a quota, its prefix included: as in a DNS name.
 const MAX_PREFIX: usize = 253;
 
-/// The most octets after the `/`: as in a DNS label.
+/// The maximum number of octets after the `/`: as in a DNS label.
 const MAX_SUFFIX: usize = 63;
 
 #[cfg(test)]

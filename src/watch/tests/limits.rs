@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::*;
 
-/// The most sockets in one directory.
+/// The maximum number of sockets in one directory.
 const MOST: u64 = config::MAX_EXAMINED_NAMES as u64;
 
 /// Returns a listing of sockets with these inode numbers.

@@ -290,6 +290,6 @@ impl From<io::Error> for DevicePluginsProblem {
     }
 }
 
-/// The most connections of the service are as many descriptors; the others are for the socket and
-/// for watching the directory.
+/// The maximum number of connections of the service are as many descriptors; the others are for the
+/// socket and for watching the directory.
 pub(crate) const DESCRIPTORS: usize = MAX_REGISTRATIONS + 2;

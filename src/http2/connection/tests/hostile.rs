@@ -3,7 +3,7 @@
 use crate::http2::testing::*;
 use crate::http2::{ErrorCode, StreamId};
 
-/// The most memory that a connection without unread messages may hold.
+/// The maximum memory that a connection without unread messages may hold.
 const BOUND: usize = 128 * 1024;
 
 #[track_caller]
