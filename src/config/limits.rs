@@ -11,8 +11,8 @@ use crate::backoff::Backoff;
 /// each. Further ones are answered with 503 (kubelet has no such socket).
 pub const API_CLIENTS: usize = 16;
 
-/// The maximum number of API clients that come through a socket for metrics, which may be open to the
-/// network: operators always find room.
+/// The maximum number of API clients that come through a socket for metrics, which may be open to
+/// the network: operators always find room.
 pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
 
 /// The longest head of a request (octets): many times what `curl` sends, and as much as the header

@@ -57,8 +57,8 @@ impl Desired {
 }
 
 impl Turn<'_> {
-    /// Deregisters the announced plugins of that name which this registered one replaces: those that
-    /// are down, that had its endpoint, or that are from before a restart. The others stay as its
+    /// Deregisters the announced plugins of that name which this registered one replaces: plugins
+    /// that are down, had its endpoint, or are from before a restart. The others stay as its
     /// fallbacks.
     pub(super) fn supersede(&mut self, plugin: &Plugin) {
         let Manager {
