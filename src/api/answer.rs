@@ -49,7 +49,7 @@ fn list<T: Serialize>(kind: &str, view: &View<'_>, items: impl Iterator<Item = T
     })
 }
 
-/// Returns the records that agree with each of these.
+/// Returns the records that match all of these.
 fn plugins(
     kind: Option<&str>,
     name: Option<&str>,

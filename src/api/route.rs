@@ -17,7 +17,7 @@ use crate::manager::State;
 /// A request of a client, as its path and parameters name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// The records of all sockets, or of those that agree with each of these.
+    /// The records of all sockets, or of those that match all of these.
     Plugins {
         /// The plugin's type.
         kind: Option<String>,
@@ -75,7 +75,7 @@ pub enum Change {
     },
 }
 
-/// Some sockets.
+/// A selection of sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     /// Every socket.

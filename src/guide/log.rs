@@ -88,7 +88,7 @@
 //!
 //! - `{dir}: plugins directory was named twice and is watched once same_as={dir}` (info): Two
 //!   options name one directory. Remove one of them.
-//! - `{dir}: plugins directory is being watched` (info): A directory was added while the daemon
+//! - `{dir}: watching the plugins directory` (info): A directory was added while the daemon
 //!   runs.
 //! - `{dir}: plugins directory is not watched any more` (info): A directory was removed while the
 //!   daemon runs. Its plugins are deregistered.
@@ -144,8 +144,8 @@
 //!   should be removed.
 //! - `registered {plugin} at {endpoint}` (info, Registered): The plugin can be used, and was
 //!   notified.
-//! - `{plugin} is the one to use now` (info, Promoted): The newer plugin of this name has gone, and
-//!   this one takes its place. Normal at the end of a rolling update that was undone.
+//! - `{plugin} is in use again` (info, Promoted): The newer plugin of this name was deregistered,
+//!   and this one takes its place. Normal at the end of a rolling update that was undone.
 //! - `the handler has not answered for {time}; another socket of the same plugin name goes ahead`
 //!   (info, HandlerStalled): A call or a program takes long. If the line is repeated, look at the
 //!   plugin or program.
@@ -240,7 +240,7 @@
 //!   created, usually because a kubelet listens on it. Stop the kubelet.
 //! - `{dir}: device plugins can register again` (info): `kubelet.sock` was created again after a
 //!   problem.
-//! - `{dir}: it cannot be watched, and kubelet.sock is examined every second: {error}` (warn): The
+//! - `{dir}: cannot watch the directory; polling kubelet.sock every second: {error}` (warn): The
 //!   removal of the socket is noticed with a delay. The usual cause is a limit of inotify: raise
 //!   `fs.inotify.max_user_watches`.
 //!

@@ -416,7 +416,7 @@ impl fmt::Display for Message<'_> {
             EventKind::PluginChanged => {
                 write!(f, "another plugin answers on the socket of {plugin}")
             }
-            EventKind::Promoted => write!(f, "{plugin} is the one to use now"),
+            EventKind::Promoted => write!(f, "{plugin} is in use again"),
             EventKind::TakenOver {
                 uid,
                 previous_uid,

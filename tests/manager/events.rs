@@ -156,7 +156,7 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
         [
             "SocketLost /r/b.sock: the socket was removed",
             "Deregistered /r/b.sock: deregistered CSIPlugin a",
-            "Promoted /r/a.sock: CSIPlugin a is the one to use now",
+            "Promoted /r/a.sock: CSIPlugin a is in use again",
         ]
     );
 }

@@ -12,7 +12,7 @@ use crate::escape;
 pub(super) struct Filter {
     /// The level of what no directive is about.
     level: LevelFilter,
-    /// The valid ones of the first directives.
+    /// The valid directives of the start.
     initial: String,
     /// Only its filter is used.
     current: Logger,

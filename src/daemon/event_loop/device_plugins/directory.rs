@@ -87,7 +87,7 @@ impl Directory {
         registry.register(acceptor.source(), token, Interest::READABLE)?;
         if let Err(problem) = &watched {
             log::warn!(
-                "{}: it cannot be watched, and kubelet.sock is examined every second: {}",
+                "{}: cannot watch the directory; polling kubelet.sock every second: {}",
                 escape::path(dir),
                 describe(problem)
             );

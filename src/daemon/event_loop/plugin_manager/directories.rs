@@ -67,7 +67,7 @@ impl PluginManager {
         self.leaving.retain(|leaving| leaving.dir != dir);
         log::info!(
             target: report::ABOUT_ROOTS,
-            "{}: plugins directory is being watched",
+            "{}: watching the plugins directory",
             escape::path(&dir)
         );
         Ok(true)
