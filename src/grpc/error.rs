@@ -171,7 +171,7 @@ impl fmt::Display for NotGrpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HttpStatus(status) => write!(f, "http_status={status}"),
-            Self::ContentType(none) if none.is_empty() => f.write_str("it has no content-type"),
+            Self::ContentType(none) if none.is_empty() => f.write_str("no content-type"),
             Self::ContentType(other) => write!(f, "content_type={:?}", escape::bytes(other)),
         }
     }
@@ -180,15 +180,15 @@ impl fmt::Display for NotGrpc {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoStatus => f.write_str("it ends without grpc-status"),
-            Self::NoMessage => f.write_str("it has status OK and no message"),
-            Self::SecondMessage => f.write_str("it has more than one message"),
-            Self::CutMessage => f.write_str("it ends in the middle of a message"),
+            Self::NoStatus => f.write_str("it ended without grpc-status"),
+            Self::NoMessage => f.write_str("status OK without a message"),
+            Self::SecondMessage => f.write_str("more than one message"),
+            Self::CutMessage => f.write_str("it ended mid-message"),
             Self::Compressed => {
-                f.write_str("it has a compressed message, but compression was not negotiated")
+                f.write_str("a compressed message, but compression was not negotiated")
             }
             Self::UnknownFlag(flag) => {
-                write!(f, "it has a message with an unknown flag flag={flag}")
+                write!(f, "a message with an unknown flag flag={flag}")
             }
         }
     }

@@ -400,7 +400,7 @@ pub enum Effect {
     },
     /// Remember, over a restart, that a plugin has yet to be deregistered.
     Owe {
-        /// The number of the effect, for cancelling it; it has no other end.
+        /// The number of the effect, which ends only when it is cancelled.
         id: EffectId,
         /// The plugin.
         plugin: Arc<Plugin>,

@@ -62,7 +62,7 @@ pub(in crate::manager) trait Actions {
     /// Acquires the lock of this plugin name, to ask the handler about it. Returns whether it was
     /// free; otherwise [`Event::LockAcquired`] follows.
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool;
-    /// Asks the plugin's handler, or [`Event::Answered`] follows.
+    /// Asks the plugin's handler. Returns its answer, unless that follows as [`Event::Answered`].
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>>;
     /// Abandons the question to the plugin's handler.
     fn abandon(&mut self, plugin: &Arc<Plugin>);
