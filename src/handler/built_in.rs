@@ -1,5 +1,9 @@
 //! The table of the handlers that come with the program, how it follows a configuration, and the
 //! inventory of the handlers.
+//!
+//! A further type is a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
+//! variant of `Target`, a field of [`Inventory`], and a name in
+//! [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES).
 
 use std::path::Path;
 use std::time::Duration;
@@ -116,17 +120,17 @@ fn add_generic(table: &mut HandlerTable, inventory: &mut Inventory) -> HandlerId
 /// The handler for the plugins of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
-    /// With the periods of NodeGetInfo.
+    /// The handler of CSI drivers, with the periods of NodeGetInfo.
     Csi(&'a [(String, Duration)]),
     Device,
     Dra,
-    /// The handler that only lists them.
+    /// The handler that only lists its plugins.
     Others,
     /// The handler that runs this program.
     Program(&'a Path),
 }
 
-/// Returns what handles the plugins of a type, or `None` if the type is an unknown one.
+/// Returns the handler for the plugins of a type, or `None` if the type is an unknown one.
 fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
     let mut programs = config.exec.iter();
     if let Some(exec) = programs.find(|exec| exec.kind == kind) {

@@ -172,7 +172,7 @@ pub enum Output {
     },
 }
 
-/// The state of the world that an entry of [`Manager::total_plugins`] belongs to.
+/// The state of the world that a sample of `plugin_manager_total_plugins` belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum World {
     /// The socket exists.
