@@ -1,7 +1,7 @@
 //! An examination of a node: the facts that keep a daemon, or its plugins, from working there.
 //!
-//! Each plugin is probed ([`super::probe`]), as the daemon would do. Nothing is changed, and no file
-//! system that may not answer is entered, wherever a path leads.
+//! Each plugin is probed ([`super::probe`]), as the daemon would do. Nothing is changed, and no
+//! file system that may not answer is entered, wherever a path leads.
 
 use std::collections::BTreeMap;
 use std::fs;
