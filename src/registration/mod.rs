@@ -103,7 +103,7 @@ impl Registrar {
         let idle = self.clients.iter().enumerate().rev();
         let idle = idle.filter(|(_, client)| !client.is_calling());
         let idle = idle.map(|(at, client)| (count(client.caller), at));
-        // Of equals the last one in this order: the oldest.
+        // `max_by_key` returns the last maximum, which is the oldest client in this order.
         if let Some((count, at)) = idle.max_by_key(|(count, _)| *count) {
             let client = &mut self.clients[at];
             if count > 1 || client.accepted_at + REGISTRATION_PATIENCE <= now {

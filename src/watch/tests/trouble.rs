@@ -152,7 +152,7 @@ fn without_inotify_everything_is_scanned_on_the_tick() {
 }
 
 #[test]
-fn what_nobody_tells_is_found_by_the_resync() {
+fn a_change_without_an_event_is_found_by_the_resync() {
     let mut t = Timeline::new();
     assert_eq!(t.watch.poll_timeout(), None, "nothing was scanned");
     t.expect(&["create and scan /p"]);
