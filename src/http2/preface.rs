@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_garbage_and_silence_are_told_apart() {
+    fn tls_garbage_and_silence_are_distinguished() {
         let tls = b"\x15\x03\x01\0\x02\x02\x46\0\0";
         assert_eq!(detect_server(tls, false), Err(OtherProtocol::Tls));
         assert_eq!(detect_server(b"", true), Err(OtherProtocol::Nothing));

@@ -508,7 +508,7 @@ fn a_socket_serves_what_is_behind_it_and_nothing_else() {
 }
 
 #[test]
-fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
+fn it_crashes_on_request_and_closes_no_connection() {
     let mut life = Life::of(&faulty(
         "DevicePlugin",
         Faults {
@@ -526,7 +526,7 @@ fn it_crashes_when_it_was_told_to_and_says_goodbye_to_nobody() {
 }
 
 #[test]
-fn when_it_ends_those_who_wait_are_told() {
+fn when_it_ends_waiting_clients_are_notified() {
     let mut life = Life::of(&faulty(
         "DevicePlugin",
         Faults {

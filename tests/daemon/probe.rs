@@ -123,7 +123,7 @@ fn a_service_without_registration_is_no_registration_service() {
 }
 
 #[test]
-fn an_answer_that_is_no_plugin_info_is_told_apart() {
+fn an_answer_that_is_no_plugin_info_is_distinguished() {
     let place = Place::new();
     place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
     let probed = place.probe(&[]);

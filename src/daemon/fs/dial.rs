@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_descriptors_are_told_apart_from_a_bad_socket() {
+    fn used_up_descriptors_are_distinguished_from_a_bad_socket() {
         for errno in [Errno::EMFILE, Errno::ENFILE] {
             assert_eq!(dial_error(&errno.into()), DialError::NoDescriptors);
         }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_that_replaced_the_held_one_is_told_apart() {
+    fn a_lock_file_that_replaced_the_held_one_is_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let old = lock(&path, Instant::now()).expect("the lock is free");

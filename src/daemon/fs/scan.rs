@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_everything_in_a_directory_is_told() {
+    fn the_kind_of_every_directory_entry_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         let _listener = UnixListener::bind(at("socket")).unwrap();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_directory_is_told_apart() {
+    fn what_is_wrong_with_a_directory_is_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

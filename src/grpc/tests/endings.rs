@@ -200,7 +200,7 @@ fn a_peer_that_speaks_no_http2_is_told_in_the_calls_error() {
 }
 
 #[test]
-fn a_violation_ends_all_calls_and_says_goodbye() {
+fn a_violation_ends_all_calls_and_sends_goaway() {
     let (mut server, _) = Server::asked();
     let outcomes = server.send(&wire::data(THREE, b"x", false));
     let error = outcomes[0].1.as_ref().expect_err("the connection is lost");
@@ -213,7 +213,7 @@ fn a_violation_ends_all_calls_and_says_goodbye() {
 }
 
 #[test]
-fn closing_cancels_all_calls_and_says_goodbye() {
+fn closing_cancels_all_calls_and_sends_goaway() {
     let (mut server, call) = Server::asked();
     server.client.close(server.now);
     assert!(server.client.is_closed());

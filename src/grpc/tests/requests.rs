@@ -105,7 +105,7 @@ fn calls_wait_for_a_stream_under_their_deadlines() {
 }
 
 #[test]
-fn calls_are_told_apart_and_may_end_in_any_order() {
+fn calls_are_distinguished_and_may_end_in_any_order() {
     let mut server = Server::greeted(&[]);
     let (first, second) = (server.ask(b""), server.ask(b""));
     let answer = |stream| {

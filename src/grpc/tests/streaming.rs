@@ -254,7 +254,7 @@ fn a_stream_can_be_cancelled_before_its_first_word() {
 }
 
 #[test]
-fn every_way_a_stream_can_end_is_told() {
+fn every_way_a_stream_can_end_is_reported() {
     let cut = message(b"cut")[..6].to_vec();
     let broken = |broken| CallError::Protocol(broken);
     let table = [

@@ -122,7 +122,7 @@ fn a_peer_that_names_an_error_and_closes_has_said_why() {
 }
 
 #[test]
-fn an_end_inside_a_frame_is_told() {
+fn an_end_inside_a_frame_is_reported() {
     let mut peer = Peer::asked(1);
     peer.send(&ok(ONE)[..5]);
     let expected = "closed NO_ERROR: the peer closed the connection in the middle of a frame";
@@ -130,7 +130,7 @@ fn an_end_inside_a_frame_is_told() {
 }
 
 #[test]
-fn shutting_down_says_goodbye_and_ends_with_the_last_stream() {
+fn shutting_down_sends_goaway_and_ends_with_the_last_stream() {
     let mut peer = Peer::asked(1);
     peer.machine.shutdown(peer.now);
     peer.machine.shutdown(peer.now);

@@ -75,7 +75,7 @@ fn a_broken_rule_on_an_answered_stream_is_no_rapid_reset() {
     assert_rapid_resets_are_stopped(peer, 201);
 }
 
-/// A client that has received enough of a stream of events resets it, which is no attack.
+/// A client that has received enough of a stream of events resets it: that is not an attack.
 #[test]
 fn streams_reset_after_their_answer_began_are_no_rapid_resets() {
     let mut peer = Peer::calling(&[]);

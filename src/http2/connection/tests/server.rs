@@ -54,7 +54,7 @@ fn a_server_waits_for_the_preface_and_speaks_first_all_the_same() {
 }
 
 #[test]
-fn a_client_that_speaks_no_http2_is_told_apart() {
+fn a_client_that_speaks_no_http2_is_distinguished() {
     let others: [(&[u8], &str); 4] = [
         (b"GET / HTTP/1.1\r\n\r\n", "it sent an HTTP/1 request"),
         (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it sent a TLS record"),
