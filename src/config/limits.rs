@@ -333,17 +333,17 @@ pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 /// (kubelet: no limit).
 pub const MAX_ANNOUNCED: usize = 1024;
 
-/// The maximum number of clients of `kubelet.sock`, and so of calls of `Register` in progress: each
-/// client has one. Others wait to be accepted (kubelet: no limit).
+/// The maximum number of clients of `kubelet.sock` without a call in progress, and of others beside
+/// them. Further ones wait to be accepted (kubelet: no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
 
 /// The time that the only client of a process has to call before it is closed for one that waits: a
 /// gRPC client calls some milliseconds after it has connected (kubelet: no such time).
 pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The maximum number of calls of one client that wait for its call in progress: plugins usually
-/// have a client for each call.
-pub const MAX_WAITING_REGISTRATIONS: usize = 16;
+/// The maximum number of calls of one client in progress: plugins usually have a client for each
+/// call (kubelet: 100, gRPC's limit on streams).
+pub const MAX_CLIENT_REGISTRATIONS: usize = 16;
 
 /// The pauses before `kubelet.sock` is created again, except for the first time, which is at once.
 /// The cap is also the pause after descriptors ran out.

@@ -177,6 +177,24 @@ impl Sockets {
         self.mark_dirty(socket_id, context);
     }
 
+    /// Forgets the plugin of a call that is over before it was answered.
+    pub(super) fn call_ended(&mut self, id: AnnouncementId, context: &mut Context) {
+        for socket in self.iter_mut() {
+            let Some(desired) = &mut socket.desired else {
+                continue;
+            };
+            if desired
+                .origin
+                .announced()
+                .is_some_and(|it| it.call == Some(id))
+            {
+                desired.origin.take_call();
+                socket.withdraw(context);
+                return socket.mark_dirty(context);
+            }
+        }
+    }
+
     /// Deregisters a plugin whose announcement has ended.
     pub(super) fn withdraw_announced(&mut self, id: SocketId, context: &mut Context) {
         let Some(mut socket) = self.take_out(id) else {

@@ -47,6 +47,12 @@ pub enum Input {
         /// The process that called, if the daemon can see it.
         caller: Option<Process>,
     },
+    /// The call by which a plugin has announced itself is over before it was answered: the plugin
+    /// is not registered.
+    CallEnded {
+        /// The number of the call.
+        id: AnnouncementId,
+    },
     /// A connection requested by [`Output::Dial`] is established.
     Connected {
         /// The connection.

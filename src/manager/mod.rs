@@ -174,6 +174,7 @@ impl Manager {
                 self.sockets
                     .announced(id, *plugin, caller, &mut self.context);
             }
+            Input::CallEnded { id } => self.sockets.call_ended(id, &mut self.context),
             Input::Connected { conn, process } => {
                 self.connection_event(conn, ConnectionEvent::Connected(process));
             }

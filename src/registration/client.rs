@@ -1,13 +1,12 @@
 //! A client of the service: its connection, and its calls.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message as _;
 
 use super::ClientId;
-use crate::config::{MAX_REGISTER_REQUEST, MAX_WAITING_REGISTRATIONS};
+use crate::config::{MAX_CLIENT_REGISTRATIONS, MAX_REGISTER_REQUEST};
 use crate::grpc::{Code, Incoming, Server, Status};
 use crate::http2::StreamId;
 use crate::manager::{AnnouncementId, Process};
@@ -21,21 +20,30 @@ pub(super) struct Client {
     /// The process at the other end, if it is known.
     pub(super) caller: Option<Process>,
     pub(super) server: Server,
-    current: Option<Current>,
-    /// The calls that wait, with their requests.
-    waiting: VecDeque<(StreamId, Vec<u8>)>,
+    /// The calls in progress.
+    calls: Vec<Call>,
     is_closing: bool,
     /// Whether calls that were not received completely are not waited for.
     is_dropped: bool,
     pub(super) accepted_at: Time,
 }
 
-/// The call in progress.
+/// A call in progress.
 #[derive(Debug)]
-struct Current {
+struct Call {
     stream: StreamId,
-    /// The number of the call and the plugin's endpoint, once the request is found acceptable.
-    announced: Option<(AnnouncementId, Arc<Path>)>,
+    id: AnnouncementId,
+    /// The plugin's endpoint.
+    endpoint: Arc<Path>,
+}
+
+/// What a client has done.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It has sent this request.
+    Called(StreamId, Vec<u8>),
+    /// A call in progress has ended before it was answered.
+    Ended(AnnouncementId),
 }
 
 impl Client {
@@ -44,17 +52,16 @@ impl Client {
             id,
             caller,
             server: Server::new(METHODS, MAX_REGISTER_REQUEST, now),
-            current: None,
-            waiting: VecDeque::new(),
+            calls: Vec::new(),
             is_closing: false,
             is_dropped: false,
             accepted_at: now,
         }
     }
 
-    /// Returns whether a call is in progress or waits.
+    /// Returns whether a call is in progress.
     pub(super) fn is_calling(&self) -> bool {
-        self.current.is_some() || !self.waiting.is_empty()
+        !self.calls.is_empty()
     }
 
     /// Returns whether the connection has ended.
@@ -62,78 +69,66 @@ impl Client {
         self.is_dropped || self.server.is_closed()
     }
 
-    /// Returns whether the call with this number is in progress.
-    pub(super) fn is_in_progress(&self, id: AnnouncementId) -> bool {
-        let announced = self.current.as_ref().and_then(|it| it.announced.as_ref());
-        announced.is_some_and(|(current, _)| *current == id)
+    /// Returns the endpoint of the plugin whose call with that number is in progress.
+    pub(super) fn endpoint_of(&self, id: AnnouncementId) -> Option<&Arc<Path>> {
+        let call = self.calls.iter().find(|call| call.id == id)?;
+        Some(&call.endpoint)
     }
 
-    /// Returns the endpoint of the plugin whose call is in progress; an empty path without one.
-    pub(super) fn endpoint_in_progress(&self) -> &Path {
-        let announced = self.current.as_ref().and_then(|it| it.announced.as_ref());
-        announced.map_or_else(|| Path::new(""), |(_, endpoint)| endpoint)
-    }
-
-    /// Processes the events of the connection: queues calls, and drops those that have ended.
-    pub(super) fn receive(&mut self, now: Time) {
-        while let Some(event) = self.server.poll_event(now) {
-            match event {
+    /// Returns the next event of the connection.
+    pub(super) fn poll_event(&mut self, now: Time) -> Option<Event> {
+        loop {
+            match self.server.poll_event(now)? {
                 Incoming::Called { call, message, .. } => {
-                    if self.waiting.len() < MAX_WAITING_REGISTRATIONS && !self.is_closing {
-                        self.waiting.push_back((call, message));
-                    } else {
-                        self.server.finish(call, too_many(), now);
+                    if self.calls.len() < MAX_CLIENT_REGISTRATIONS && !self.is_closing {
+                        return Some(Event::Called(call, message));
                     }
+                    self.server.finish(call, too_many(), now);
                 }
                 Incoming::Ended { call } => {
-                    self.current.take_if(|current| current.stream == call);
-                    self.waiting.retain(|(stream, _)| *stream != call);
+                    if let Some(at) = self.calls.iter().position(|it| it.stream == call) {
+                        return Some(Event::Ended(self.calls.remove(at).id));
+                    }
                 }
-                Incoming::Closed(_) => {
-                    self.current = None;
-                    self.waiting.clear();
-                }
+                Incoming::Closed(_) => {} // Its calls are taken when it is removed.
             }
         }
     }
 
-    /// Makes the call that has waited longest the one in progress, unless there is one. Returns its
-    /// request.
-    pub(super) fn next_request(&mut self) -> Option<Vec<u8>> {
-        if self.current.is_some() {
-            return None;
-        }
-        let (stream, request) = self.waiting.pop_front()?;
-        let announced = None;
-        self.current = Some(Current { stream, announced });
-        Some(request)
+    /// Records that a request was found acceptable.
+    pub(super) fn begin(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
+        self.calls.push(Call {
+            stream,
+            id,
+            endpoint,
+        });
     }
 
-    /// Gives the call in progress its number.
-    pub(super) fn begin(&mut self, id: AnnouncementId, endpoint: Arc<Path>) {
-        if let Some(current) = &mut self.current {
-            current.announced = Some((id, endpoint));
-        }
+    /// Rejects a request.
+    pub(super) fn reject(&mut self, stream: StreamId, status: Status, now: Time) {
+        self.server.finish(stream, status, now);
     }
 
-    /// Answers the call in progress.
-    pub(super) fn answer(&mut self, result: Result<(), Status>, now: Time) {
-        let Some(Current { stream, .. }) = self.current.take() else {
+    /// Answers a call in progress.
+    pub(super) fn answer(&mut self, id: AnnouncementId, result: Result<(), Status>, now: Time) {
+        let Some(at) = self.calls.iter().position(|call| call.id == id) else {
             return;
         };
+        let Call { stream, .. } = self.calls.remove(at);
         match result {
             Ok(()) => self.server.reply(stream, &Empty {}.encode_to_vec(), now),
             Err(status) => self.server.finish(stream, status, now),
         }
     }
 
-    /// Closes the connection once the call in progress is answered. The calls that wait are
-    /// rejected.
+    /// Returns the calls in progress of a connection that has ended.
+    pub(super) fn into_calls(self) -> impl Iterator<Item = AnnouncementId> {
+        self.calls.into_iter().map(|call| call.id)
+    }
+
+    /// Closes the connection once the calls in progress are answered.
     pub(super) fn close(&mut self, now: Time) {
         self.is_closing = true;
-        for (call, _) in std::mem::take(&mut self.waiting) {
-            self.server.finish(call, too_many(), now);
-        }
         self.server.shutdown(now);
     }
 

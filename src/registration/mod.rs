@@ -13,13 +13,14 @@
 //!                              +---- answer(AnnouncementId) <-- poll_output() -> Announce
 //! ```
 //!
-//! A client has one call in progress; its other calls wait, and few may. There are at most
-//! [`MAX_REGISTRATIONS`] clients, so there are as many calls in progress at most. While others wait
-//! to be accepted, a client without a call in progress is closed, and one whose call has been
-//! answered does not begin another. So a client delays others by the time of one call at most. Of
-//! several such clients, the oldest one of the process with the most clients is closed. The only
-//! client of a process has [`REGISTRATION_PATIENCE`] to call: a process that connects without end
-//! displaces itself.
+//! Each stream is a call of its own, as with kubelet's server, and a client may have
+//! [`MAX_CLIENT_REGISTRATIONS`] in progress. A call that is over before it is answered (reset,
+//! deadline, connection) does not register its plugin.
+//!
+//! A client that waits for its plugin holds no place: [`MAX_REGISTRATIONS`] more may connect. If
+//! others wait to be accepted, a client gives way to them: the oldest one of the process with the
+//! most clients, one without a call first; else the oldest one without a call, once it has had
+//! [`REGISTRATION_PATIENCE`] to call. So a process that connects without end displaces itself.
 
 mod client;
 mod request;
@@ -28,9 +29,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::client::Client;
+use self::client::{Client, Event};
 use self::request::Rejected;
 pub(crate) use self::request::SOCKET;
+#[cfg(doc)]
+use crate::config::MAX_CLIENT_REGISTRATIONS;
 use crate::config::{MAX_REGISTRATIONS, REGISTRATION_PATIENCE};
 use crate::grpc::{Code, Status};
 use crate::handler::Plugin;
@@ -53,6 +56,11 @@ pub enum Output {
         plugin: Box<Plugin>,
         /// The process of the client, if it is known.
         caller: Option<Process>,
+    },
+    /// The call with this number is over before it was answered.
+    CallEnded {
+        /// The number of the call.
+        id: AnnouncementId,
     },
     /// Log that a call was rejected.
     Rejected {
@@ -92,21 +100,31 @@ impl Registrar {
     /// Returns whether another connection may be accepted. Otherwise it has to wait for
     /// [`Registrar::make_room`].
     pub fn has_room(&self) -> bool {
-        self.clients.len() < MAX_REGISTRATIONS
+        let idle = self.clients.iter().filter(|client| !client.is_calling());
+        idle.count() < MAX_REGISTRATIONS && self.clients.len() < 2 * MAX_REGISTRATIONS
     }
 
-    /// Makes room for a connection that waits: closes one without a call in progress, or the first
-    /// one whose call ends.
+    /// Makes room for a connection that waits: closes one, or the first one whose calls end.
     pub fn make_room(&mut self, now: Time) {
         self.is_crowded = true;
         let count = |caller| self.clients.iter().filter(|it| it.caller == caller).count();
-        let idle = self.clients.iter().enumerate().rev();
-        let idle = idle.filter(|(_, client)| !client.is_calling());
-        let idle = idle.map(|(at, client)| (count(client.caller), at));
+        let clients = self.clients.iter().enumerate().rev();
+        let clients = clients.map(|(at, client)| {
+            let count = count(client.caller);
+            // One that calls gives way only to clients of other processes.
+            let rank = if client.is_calling() {
+                count - 1
+            } else {
+                count
+            };
+            (rank, !client.is_calling(), at)
+        });
         // `max_by_key` returns the last maximum, which is the oldest client in this order.
-        if let Some((count, at)) = idle.max_by_key(|(count, _)| *count) {
+        let chosen = clients.max_by_key(|(rank, is_idle, _)| (*rank, *is_idle));
+        if let Some((rank, is_idle, at)) = chosen.filter(|(rank, ..)| *rank > 0) {
             let client = &mut self.clients[at];
-            if count > 1 || client.accepted_at + REGISTRATION_PATIENCE <= now {
+            let is_late = client.accepted_at + REGISTRATION_PATIENCE <= now;
+            if rank > 1 || !is_idle || is_late {
                 client.drop_calls(now);
             }
         }
@@ -141,18 +159,20 @@ impl Registrar {
         !clients.any(|client| client.id == id && !client.is_closed())
     }
 
-    /// Removes a connection that has ended. The plugin of its call in progress is registered all
-    /// the same.
+    /// Removes a connection that has ended, and with it its calls in progress.
     pub fn remove(&mut self, id: ClientId) {
-        self.clients.retain(|client| client.id != id);
+        if let Some(at) = self.clients.iter().position(|client| client.id == id) {
+            let calls = self.clients.remove(at).into_calls();
+            let ended = calls.map(|id| Output::CallEnded { id });
+            self.outputs.extend(ended);
+        }
         self.is_crowded &= !self.has_room();
     }
 
     /// Processes what a client has sent.
     pub fn advance(&mut self, id: ClientId, now: Time) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
-            self.clients[at].receive(now);
-            self.begin_calls(at, now);
+            self.receive(at, now);
         }
     }
 
@@ -168,8 +188,7 @@ impl Registrar {
             let server = &mut self.clients[at].server;
             if server.poll_timeout().is_some_and(|due| due <= now) {
                 server.handle_timeout(now);
-                self.clients[at].receive(now);
-                self.begin_calls(at, now);
+                self.receive(at, now);
             }
         }
     }
@@ -187,37 +206,37 @@ impl Registrar {
         result: Result<(), AnnouncementError>,
         now: Time,
     ) -> Option<ClientId> {
-        let mut clients = self.clients.iter();
-        let at = clients.position(|client| client.is_in_progress(id))?;
-        let client = &mut self.clients[at];
-        let result = result.map_err(|error| status(&error, client.endpoint_in_progress()));
-        client.answer(result, now);
-        if self.is_crowded {
+        let mut clients = self.clients.iter_mut();
+        let client = clients.find(|client| client.endpoint_of(id).is_some())?;
+        let endpoint = client.endpoint_of(id).cloned()?;
+        client.answer(id, result.map_err(|error| status(&error, &endpoint)), now);
+        if self.is_crowded && !client.is_calling() {
             client.close(now);
         }
-        let id = client.id;
-        self.begin_calls(at, now);
-        Some(id)
+        Some(client.id)
     }
 
-    /// Begins the next call of a client, unless one is in progress. Rejects those that are not
+    /// Processes the events of a client: begins its calls, and rejects those that are not
     /// acceptable.
-    fn begin_calls(&mut self, at: usize, now: Time) {
+    fn receive(&mut self, at: usize, now: Time) {
         let client = &mut self.clients[at];
         let caller = client.caller;
-        while let Some(request) = client.next_request() {
-            let output = match request::read(&request, &self.dir) {
-                Ok(plugin) => {
-                    self.last_call.0 += 1;
-                    let id = self.last_call;
-                    client.begin(id, plugin.endpoint.clone());
-                    let plugin = Box::new(plugin);
-                    Output::Announce { id, plugin, caller }
-                }
-                Err(Rejected { code, reason }) => {
-                    client.answer(Err(Status::new(code, reason.clone())), now);
-                    Output::Rejected { caller, reason }
-                }
+        while let Some(event) = client.poll_event(now) {
+            let output = match event {
+                Event::Ended(id) => Output::CallEnded { id },
+                Event::Called(stream, request) => match request::read(&request, &self.dir) {
+                    Ok(plugin) => {
+                        self.last_call.0 += 1;
+                        let id = self.last_call;
+                        client.begin(stream, id, plugin.endpoint.clone());
+                        let plugin = Box::new(plugin);
+                        Output::Announce { id, plugin, caller }
+                    }
+                    Err(Rejected { code, reason }) => {
+                        client.reject(stream, Status::new(code, reason.clone()), now);
+                        Output::Rejected { caller, reason }
+                    }
+                },
             };
             self.outputs.push_back(output);
         }

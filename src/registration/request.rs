@@ -50,7 +50,8 @@ pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
         let name = quoted(&name);
         return Err(unknown(format!("the ResourceName {name} is invalid")));
     }
-    if !is_file_name(&endpoint) || endpoint == SOCKET {
+    let name_in_dir = endpoint.trim_start_matches("./");
+    if !is_file_name(name_in_dir) || name_in_dir == SOCKET {
         let (dir, endpoint) = (dir.display(), quoted(&endpoint));
         return Err(Rejected {
             code: Code::InvalidArgument,
@@ -59,7 +60,7 @@ pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
             ),
         });
     }
-    let endpoint: Arc<Path> = dir.join(endpoint).into();
+    let endpoint: Arc<Path> = dir.join(name_in_dir).into();
     Ok(Plugin {
         kind: device::TYPE.to_owned(),
         name,
@@ -106,6 +107,12 @@ mod tests {
         };
         let read = read(&request.encode_to_vec(), Path::new("/d"));
         read.map_err(|rejected| rejected.reason)
+    }
+
+    #[test]
+    fn an_endpoint_may_begin_with_the_directory_itself() {
+        let plugin = plugin("v1beta1", "./a.sock", "example.com/gpu").unwrap();
+        assert_eq!(*plugin.endpoint, *Path::new("/d/a.sock"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prost::Message as _;
 
 use super::*;
-use crate::config::MAX_WAITING_REGISTRATIONS;
+use crate::config::MAX_CLIENT_REGISTRATIONS;
 use crate::grpc::{CallError, Client, Event};
 use crate::handler::Reason;
 use crate::manager::{Failure, Refusal};
@@ -91,12 +91,22 @@ impl Node {
         let outputs = std::iter::from_fn(|| self.registrar.poll_output());
         let announced = outputs.filter_map(|output| match output {
             Output::Announce { id, plugin, caller } => {
-                assert_eq!(caller.map(|it| it.pid), Some(Some(7)));
+                assert!(caller.is_some());
                 Some((id, plugin.name))
             }
-            Output::Rejected { .. } => None,
+            Output::Rejected { .. } | Output::CallEnded { .. } => None,
         });
         announced.collect()
+    }
+
+    /// Returns the calls that are over.
+    fn ended(&mut self) -> Vec<AnnouncementId> {
+        let outputs = std::iter::from_fn(|| self.registrar.poll_output());
+        let ended = outputs.filter_map(|output| match output {
+            Output::CallEnded { id } => Some(id),
+            Output::Announce { .. } | Output::Rejected { .. } => None,
+        });
+        ended.collect()
     }
 
     fn answer(&mut self, id: AnnouncementId, result: Result<(), AnnouncementError>) {
@@ -215,26 +225,29 @@ fn a_request_that_is_too_long_is_rejected() {
 }
 
 #[test]
-fn a_client_has_one_call_in_progress_and_few_that_wait() {
+fn a_call_delays_no_other_call_of_its_client() {
     let mut node = Node::new();
     let client = node.connect();
-    for i in 0..MAX_WAITING_REGISTRATIONS + 3 {
+    for i in 0..MAX_CLIENT_REGISTRATIONS + 2 {
         node.call(client, &format!("n{i}"));
     }
-    assert_eq!(node.announced().len(), 1);
+    let announced = node.announced();
+    assert_eq!(announced.len(), MAX_CLIENT_REGISTRATIONS);
     let results = node.results(client);
     assert_eq!(results.len(), 2, "the last two are too many");
     let too_many = "too many registrations are in progress".to_owned();
     assert_eq!(results[0], Err((Code::ResourceExhausted, too_many)));
-    for i in 1..=MAX_WAITING_REGISTRATIONS as u64 {
-        node.answer(AnnouncementId(i), Ok(()));
-        let expected = (AnnouncementId(i + 1), format!("example.com/n{i}"));
-        assert_eq!(node.announced(), [expected]);
-    }
+    let (last, _) = announced[MAX_CLIENT_REGISTRATIONS - 1];
+    node.answer(last, Ok(()));
+    assert_eq!(
+        node.results(client),
+        [Ok(())],
+        "the first is not waited for"
+    );
 }
 
 #[test]
-fn a_call_whose_client_has_gone_is_not_answered() {
+fn a_call_whose_client_has_gone_is_over_and_not_answered() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
@@ -244,6 +257,7 @@ fn a_call_whose_client_has_gone_is_not_answered() {
     node.registrar.advance(id, node.now);
     assert!(node.registrar.is_closed(id));
     node.registrar.remove(id);
+    assert_eq!(node.ended(), [AnnouncementId(1)]);
     assert_eq!(
         node.registrar.answer(AnnouncementId(1), Ok(()), node.now),
         None
@@ -251,22 +265,46 @@ fn a_call_whose_client_has_gone_is_not_answered() {
 }
 
 #[test]
-fn an_idle_client_is_closed_for_one_that_waits() {
+fn a_call_whose_deadline_has_passed_is_over() {
     let mut node = Node::new();
-    for _ in 0..MAX_REGISTRATIONS {
+    let client = node.connect();
+    node.call(client, "a");
+    node.call(client, "b");
+    assert_eq!(node.announced().len(), 2);
+    node.now += Duration::from_secs(60);
+    let (_, client, _) = &mut node.clients[client];
+    client.handle_timeout(node.now);
+    node.run();
+    assert_eq!(node.ended(), [AnnouncementId(1), AnnouncementId(2)]);
+}
+
+#[test]
+fn clients_that_wait_for_their_plugins_hold_no_place() {
+    let mut node = Node::new();
+    for client in 0..MAX_REGISTRATIONS {
         node.connect();
+        node.call(client, &format!("n{client}"));
+    }
+    assert!(node.registrar.has_room());
+    for _ in 0..MAX_REGISTRATIONS {
+        node.connect_from(8);
     }
     assert!(!node.registrar.has_room());
-    for client in 0..MAX_REGISTRATIONS {
-        if client != 5 {
-            node.call(client, &format!("n{client}"));
-        }
+}
+
+#[test]
+fn a_client_of_a_process_with_many_that_wait_makes_room() {
+    let mut node = Node::new();
+    let only = node.connect_from(1);
+    node.call(only, "only");
+    for client in 1..2 * MAX_REGISTRATIONS {
+        node.connect_from(2);
+        node.call(client, &format!("n{client}"));
     }
+    assert!(!node.registrar.has_room());
     node.registrar.make_room(node.now);
-    node.run();
     let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
-    assert!(closed(&node, 5));
-    assert!((0..MAX_REGISTRATIONS).all(|client| client == 5 || !closed(&node, client)));
+    assert!(!closed(&node, only) && closed(&node, 1) && !closed(&node, 2));
 }
 
 #[test]
@@ -299,49 +337,34 @@ fn the_process_with_the_most_clients_makes_room() {
     let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
     node.registrar.make_room(node.now);
     assert!(!closed(&node, only) && closed(&node, 1) && !closed(&node, 2));
+}
 
-    // The others call, so that only the first client is idle.
-    for client in 1..MAX_REGISTRATIONS {
-        if client == 1 {
-            let id = node.clients[client].0;
-            node.registrar.remove(id);
-            let again = node.connect_from(2);
-            node.call(again, "again");
-        } else {
-            node.call(client, &format!("n{client}"));
-        }
+#[test]
+fn a_client_that_does_not_call_in_time_makes_room() {
+    let mut node = Node::new();
+    for pid in 0..MAX_REGISTRATIONS {
+        node.connect_from(pid.try_into().unwrap());
     }
+    let closed = |node: &Node, client: usize| node.registrar.is_closed(node.clients[client].0);
     let due = node.now + REGISTRATION_PATIENCE;
     node.registrar.make_room(node.now);
-    assert!(!closed(&node, only));
+    assert!(!closed(&node, 0));
     assert_eq!(node.registrar.room_at(), Some(due));
     node.registrar.make_room(due);
-    assert!(closed(&node, only));
+    assert!(closed(&node, 0) && !closed(&node, 1));
 }
 
 #[test]
 fn if_all_clients_call_the_first_whose_call_ends_makes_room() {
     let mut node = Node::new();
-    for _ in 0..MAX_REGISTRATIONS {
-        node.connect();
-    }
-    for client in 0..MAX_REGISTRATIONS {
+    for client in 0..2 * MAX_REGISTRATIONS {
+        node.connect_from(client.try_into().unwrap());
         node.call(client, &format!("n{client}"));
     }
-    node.call(9, "another");
     let announced = node.announced();
-    assert_eq!(announced.len(), MAX_REGISTRATIONS);
     node.registrar.make_room(node.now);
     let (id, _) = announced[9];
     node.answer(id, Ok(()));
-    let results = node.results(9);
-    assert!(
-        matches!(
-            &results[..],
-            [Err((Code::ResourceExhausted, _)), Ok(())] | [Ok(()), Err(_)]
-        ),
-        "{results:?}"
-    );
     let id = node.clients[9].0;
     assert!(node.registrar.is_closed(id));
     node.registrar.remove(id);

@@ -220,6 +220,21 @@ fn an_older_endpoint_that_is_down_is_replaced_by_a_newer_one() {
 }
 
 #[test]
+fn a_plugin_whose_call_is_over_is_not_registered_later() {
+    let mut world = world_with(&[]);
+    world.create(A, None);
+    announce(&mut world, 1, A, GPU);
+    let id = AnnouncementId(1);
+    let now = world.now;
+    world.manager.handle_input(Input::CallEnded { id }, now);
+    world.run();
+    world.listen(A, Script::serving([]));
+    world.advance(DIAL_TIMEOUT);
+    assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
+    assert_eq!(world.handler_calls(), "");
+}
+
+#[test]
 fn plugins_that_are_refused_leave_room_for_others() {
     let mut world = world_with(&[A]);
     for id in 0..=MAX_ANNOUNCED as u64 {

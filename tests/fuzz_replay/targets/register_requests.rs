@@ -3,7 +3,7 @@
 //! An input is a sequence of operations of a few clients. Whatever happens:
 //!
 //! - a plugin that is announced has a socket in the directory, and a resource's name;
-//! - a call that is announced is answered once by the manager, at the end at the latest;
+//! - a call that is announced is over, or answered once by the manager, at the end at the latest;
 //! - there are never more clients than there may be, and each holds no more than its bound;
 //! - what the service writes is valid HTTP/2;
 //! - the manager holds only plugins whose calls were answered with OK.
@@ -12,9 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{
-    DIAL_TIMEOUT, MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS, MAX_WAITING_REGISTRATIONS,
-};
+use plugind::config::{DIAL_TIMEOUT, MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
 use plugind::handler::{AcceptHandler, DialError, HandlerTable, device};
 use plugind::http2::Endpoint as _;
 use plugind::manager::{AnnouncementId, ConnectionId, Input as Event, Manager, Output, Process};
@@ -38,6 +36,7 @@ pub fn check(bytes: &[u8]) {
         manager: Manager::new(handlers),
         clients: Vec::new(),
         open: BTreeSet::new(),
+        ended: BTreeSet::new(),
         last: AnnouncementId(0),
         refuses: input.below(4),
         connected: Vec::new(),
@@ -61,6 +60,8 @@ struct Play {
     clients: Vec<Client>,
     /// The calls that the manager has not answered.
     open: BTreeSet<AnnouncementId>,
+    /// The calls that were over before they were answered.
+    ended: BTreeSet<AnnouncementId>,
     last: AnnouncementId,
     /// How endpoints are dialled: with success if it is zero.
     refuses: usize,
@@ -257,8 +258,15 @@ impl Play {
     }
 
     fn announced(&mut self, output: registration::Output) {
-        let registration::Output::Announce { id, plugin, caller } = output else {
-            return;
+        let (id, plugin, caller) = match output {
+            registration::Output::Announce { id, plugin, caller } => (id, plugin, caller),
+            registration::Output::CallEnded { id } => {
+                self.open.remove(&id);
+                self.ended.insert(id);
+                let ended = Event::CallEnded { id };
+                return self.manager.handle_input(ended, self.now);
+            }
+            registration::Output::Rejected { .. } => return,
         };
         assert!(id > self.last, "{id:?} is not new");
         self.last = id;
@@ -274,7 +282,11 @@ impl Play {
     fn execute(&mut self, output: Output) {
         match output {
             Output::AnnouncementAnswered { id, result } => {
-                assert!(self.open.remove(&id), "{id:?} is answered again");
+                let is_open = self.open.remove(&id);
+                assert!(
+                    is_open || self.ended.contains(&id),
+                    "{id:?} is answered again"
+                );
                 self.registrar.answer(id, result, self.now);
             }
             Output::Dial { conn, .. } => {
@@ -304,7 +316,7 @@ impl Play {
     }
 
     fn check(&mut self) {
-        assert!(self.clients.len() <= MAX_REGISTRATIONS);
+        assert!(self.clients.len() <= 2 * MAX_REGISTRATIONS);
         for client in &self.clients {
             if let Some(end) = self.registrar.endpoint(client.id) {
                 let used = end.mem_used();
@@ -322,18 +334,16 @@ impl Play {
 
     /// Ends all attempts: each call is answered by then.
     fn end(mut self) {
-        // A call that was answered may be followed by one that has waited.
-        for _ in 0..=MAX_WAITING_REGISTRATIONS {
-            self.wait(DIAL_TIMEOUT);
-            self.follow();
-        }
+        self.wait(DIAL_TIMEOUT);
+        self.follow();
         assert!(self.open.is_empty(), "{:?} are not answered", self.open);
-        let mut names = BTreeMap::new();
+        let mut plugins = BTreeMap::new();
         for registered in self.manager.registered() {
             let plugin = &registered.plugin;
-            *names.entry(plugin.name.clone()).or_insert(0) += 1;
+            let key = (plugin.name.clone(), plugin.endpoint.clone());
+            *plugins.entry(key).or_insert(0) += 1;
         }
-        assert!(names.values().all(|count| *count == 1), "{names:?}");
+        assert!(plugins.values().all(|count| *count == 1), "{plugins:?}");
     }
 }
 

@@ -118,7 +118,7 @@ impl DevicePlugins {
     }
 
     /// Accepts clients, reads their calls and writes their answers, a piece of each. Returns the
-    /// plugins that announce themselves.
+    /// plugins that announce themselves, and the calls that are over.
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
         self.registrar.handle_timeout(now);
         self.examine_directory(registry, now);
@@ -139,6 +139,7 @@ impl DevicePlugins {
                 Output::Announce { id, plugin, caller } => {
                     announced.push(Input::Announced { id, plugin, caller });
                 }
+                Output::CallEnded { id } => announced.push(Input::CallEnded { id }),
                 Output::Rejected { caller, reason } => self.log_rejected(caller, &reason),
             }
         }
@@ -292,4 +293,4 @@ impl From<io::Error> for DevicePluginsProblem {
 
 /// The maximum number of connections of the service are as many descriptors; the others are for the
 /// socket and for watching the directory.
-pub(crate) const DESCRIPTORS: usize = MAX_REGISTRATIONS + 2;
+pub(crate) const DESCRIPTORS: usize = 2 * MAX_REGISTRATIONS + 2;
