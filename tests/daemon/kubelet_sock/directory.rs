@@ -81,7 +81,7 @@ fn a_directory_above_that_is_renamed_away_is_created_again() {
     let plugins = dir.path().join("node/kubelet/device-plugins");
     let option = format!("--device-plugins-dir={}", plugins.display());
     let node = Node::start_in(dir, &[&option]);
-    let above = node.dir.path().join("node");
+    let above = node.dir.path().join("node/kubelet");
     fs::rename(&above, node.dir.path().join("away")).unwrap();
     let kubelet = plugins.join("kubelet.sock");
     until_listening(&kubelet);
