@@ -23,14 +23,6 @@ use super::scan;
 use crate::escape;
 use crate::watch::{Cause, Event, Place, Problem, WatchId};
 
-/// A watch of the kernel. One directory has one, however many purposes it is watched for.
-#[derive(Debug)]
-struct Watched {
-    descriptor: WatchDescriptor,
-    /// Whether the directory is watched for what is in it, not only for the name of a root.
-    is_followed: bool,
-}
-
 /// A directory that the user named.
 #[derive(Clone, Copy, Debug)]
 struct Root {
@@ -41,10 +33,12 @@ struct Root {
 }
 
 /// An inotify instance that is part of a poll loop.
+#[derive(Debug)]
 pub(crate) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    watched: BTreeMap<WatchId, Watched>,
+    /// The watches of the kernel. A directory has one, however many purposes it is watched for.
+    watched: BTreeMap<WatchId, WatchDescriptor>,
     /// The roots that are watched.
     roots: BTreeMap<PathBuf, Root>,
     registry: Registry,
@@ -69,9 +63,6 @@ impl Inotify {
             Place::MissingRoot | Place::Root => self.add(dir, INTERESTS)?,
             Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW)?,
         };
-        if let Some(watched) = self.watched.get_mut(&watch) {
-            watched.is_followed = true;
-        }
         if place != Place::Below {
             self.watch_name_of(dir, watch);
         }
@@ -81,7 +72,7 @@ impl Inotify {
     /// Stops watching the parent directory of a root for the root's name.
     pub(crate) fn unwatch_name_of(&mut self, root: &Path) {
         if let Some(root) = self.roots.remove(root) {
-            self.remove_unused(root.above);
+            self.unwatch(root.above);
         }
     }
 
@@ -103,13 +94,8 @@ impl Inotify {
             ),
         }
         if let Some(before) = before {
-            self.remove_unused(before);
+            self.unwatch(before);
         }
-    }
-
-    /// Returns whether a watch is that of a root's parent directory.
-    fn is_above(&self, watch: WatchId) -> bool {
-        self.roots.values().any(|root| root.above == watch)
     }
 
     fn add(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
@@ -117,30 +103,21 @@ impl Inotify {
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
-        self.watched.entry(id).or_insert(Watched {
-            descriptor,
-            is_followed: false,
-        });
+        self.watched.insert(id, descriptor);
         Ok(id)
     }
 
-    /// Stops watching a directory for what is in it. It is not an error if the kernel has already
-    /// removed the watch.
+    /// Stops watching a directory, unless it is the parent directory of a root. It is not an error
+    /// if the kernel has already removed the watch.
+    ///
+    /// A plugins directory can be such a parent only through a symbolic link. If its watch is
+    /// removed for the sake of the link, the kernel reports that, and it is watched anew.
     pub(crate) fn unwatch(&mut self, id: WatchId) {
-        if let Some(watched) = self.watched.get_mut(&id) {
-            watched.is_followed = false;
-        }
-        self.remove_unused(id);
-    }
-
-    /// Removes a watch unless its directory is still watched, for whatever purpose.
-    fn remove_unused(&mut self, id: WatchId) {
-        let is_followed = self.watched.get(&id).is_some_and(|it| it.is_followed);
-        if is_followed || self.is_above(id) {
+        if self.roots.values().any(|root| root.above == id) {
             return;
         }
-        if let (Some(watched), Some(instance)) = (self.watched.remove(&id), &self.instance) {
-            if let Err(error) = instance.watches().remove(watched.descriptor) {
+        if let (Some(descriptor), Some(instance)) = (self.watched.remove(&id), &self.instance) {
+            if let Err(error) = instance.watches().remove(descriptor) {
                 log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
             }
         }
@@ -197,15 +174,6 @@ impl Inotify {
             self.instance = Some(instance);
         }
         Ok(self.instance.as_mut().expect("it was just created"))
-    }
-}
-
-impl fmt::Debug for Inotify {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inotify")
-            .field("is_open", &self.instance.is_some())
-            .field("watches", &self.watched.len())
-            .finish_non_exhaustive()
     }
 }
 
@@ -373,36 +341,6 @@ mod tests {
         fs::create_dir(&b).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
         assert!(!inotify.watched.contains_key(&shared));
-    }
-
-    #[test]
-    fn a_followed_directory_with_a_root_keeps_its_watch() {
-        let poll = Poll::new().unwrap();
-        let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
-        let dir = tempfile::tempdir().unwrap();
-        let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
-        fs::create_dir_all(&inner).unwrap();
-        for is_outer_first in [true, false] {
-            let followed = inotify.watch(&outer, Place::Below).unwrap();
-            let root = inotify.watch(&inner, Place::Root).unwrap();
-            assert_eq!(inotify.roots[&inner].above, followed);
-            let unwatch_outer = |inotify: &mut Inotify| inotify.unwatch(followed);
-            let unwatch_inner = |inotify: &mut Inotify| inotify.unwatch_name_of(&inner);
-            let mut steps: [&dyn Fn(&mut Inotify); 2] = [&unwatch_outer, &unwatch_inner];
-            if !is_outer_first {
-                steps.reverse();
-            }
-            steps[0](&mut inotify);
-            assert!(inotify.watched.contains_key(&followed));
-            File::create(outer.join(is_outer_first.to_string())).unwrap();
-            let mut events = 0;
-            while inotify.read(&mut |_| events += 1).unwrap() {}
-            assert_eq!(events, 1);
-            steps[1](&mut inotify);
-            inotify.unwatch(root);
-            assert_eq!(inotify.watched.len(), 0);
-            while inotify.read(&mut |_| {}).unwrap() {}
-        }
     }
 
     #[test]
