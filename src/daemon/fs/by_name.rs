@@ -1,6 +1,6 @@
 //! Links to the endpoints of registered plugins, by type and name, as /dev/disk/by-id has them for
 //! disks: `by-name/TYPE/NAME.sock` in the run directory leads to the endpoint of the newest
-//! registered plugin of that name. [`link_name`] has the rule for names.
+//! registered plugin of that name. [`link_path`] has the rule for names.
 //!
 //! A link is replaced by renaming another one over it, so that there is one at every moment. Links
 //! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
@@ -13,6 +13,7 @@
 //! one that holds its lock.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::mem;
@@ -24,7 +25,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
-use super::link_name;
+use super::link_name::link_path;
 use super::lock;
 use super::run_dir;
 use crate::config::{
@@ -160,20 +161,27 @@ impl ByName {
         Ok(())
     }
 
-    /// Marks every registered plugin and every link as changed, in a directory that is created if
-    /// it is missing.
+    /// Marks every registered plugin as changed, and removes the links of all others, in a
+    /// directory that is created if it is missing.
     fn compare(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
         let _ = fs::remove_file(self.dir.join(NEW));
-        let registered = manager.registered();
-        self.changed
-            .extend(registered.map(|it| name_of(&it.plugin)));
-        for (dir, kind) in entries(&self.dir) {
-            if let Some(kind) = link_name::type_of_directory(&kind) {
-                let links = entries(&dir).filter_map(|(_, link)| link_name::name_of_link(&link));
-                self.changed.extend(links.map(|name| (kind.clone(), name)));
-                let _ = fs::remove_dir(dir); // Fails if it holds links.
+        let registered = manager.registered().map(|it| &it.plugin);
+        let plugins = registered.chain(manager.awaiting());
+        self.changed.extend(plugins.map(|plugin| name_of(plugin)));
+        let paths = self
+            .changed
+            .iter()
+            .filter_map(|(kind, name)| link_path(kind, name));
+        let kept: BTreeSet<PathBuf> = paths.map(|path| self.dir.join(path)).collect();
+        for of_type in entries(&self.dir) {
+            for link in entries(&of_type) {
+                let is_link = link.is_symlink() && link.extension() == Some(OsStr::new("sock"));
+                if is_link && !kept.contains(&link) {
+                    fs::remove_file(link)?;
+                }
             }
+            let _ = fs::remove_dir(of_type); // Fails if it holds links.
         }
         Ok(())
     }
@@ -181,7 +189,7 @@ impl ByName {
     /// Makes, replaces or removes the link of a name, unless it is right. A file that is not a link
     /// stays.
     fn set_link(&mut self, kind: &str, name: &str, manager: &Manager) -> io::Result<()> {
-        let Some(link) = link_name::link_path(kind, name) else {
+        let Some(link) = link_path(kind, name) else {
             return Ok(()); // The name is too long for a file name.
         };
         let path = self.dir.join(link);
@@ -263,10 +271,10 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
     Ok(lock.map(|lock| (run_dir.join(DIR), lock)))
 }
 
-/// Returns the paths and names of the files in a directory that could be read.
-fn entries(dir: &Path) -> impl Iterator<Item = (PathBuf, String)> + use<> {
+/// Returns the paths of the files in a directory that could be read.
+fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
+    entries.map(|entry| entry.path())
 }
 
 fn create_dir(dir: &Path) -> io::Result<()> {
