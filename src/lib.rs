@@ -125,8 +125,6 @@ pub mod backoff;
 pub mod budget;
 pub mod config;
 pub mod escape;
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub mod octets;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -37,14 +37,12 @@ use std::sync::Arc;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
 
-pub use self::api::ApiSocketProblem;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::api::client;
-pub use self::event_loop::{DevicePluginsProblem, Event, PluginManager};
-pub use self::fs::{ProgramProblem, RunDirProblem};
+pub use self::event_loop::{Event, PluginManager};
+pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::log::{FilterError, Logger, TimeOfDay};
-pub use self::process::PassedProblem;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::service::{Daemon, Load, config_file, doctor, handlers, probe, simulate};
 
@@ -78,57 +76,16 @@ pub enum SetupError {
         /// The problem with the run directory.
         problem: RunDirProblem,
     },
-    /// The API socket cannot be used.
-    ApiSocket {
-        /// The path of the socket.
-        socket: PathBuf,
-        /// The problem with the socket.
-        problem: ApiSocketProblem,
-    },
-    /// A socket that the service manager has passed cannot be used.
-    Passed {
-        /// Its name.
-        name: String,
-        /// The problem with it.
-        problem: PassedProblem,
-    },
-    /// A handler program must not be run.
-    Program {
-        /// The program.
-        program: PathBuf,
-        /// The problem with the program.
-        problem: ProgramProblem,
-    },
-    /// The state file cannot be written, and a retry would not help.
-    StateFile {
-        /// The state file.
-        file: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
-    /// Untrusted users could replace the state file.
-    StateDirectory {
-        /// The state file.
-        file: PathBuf,
-        /// The problem with a directory above the file.
-        problem: ProgramProblem,
-    },
-    /// The kernel cannot report the end of a program (before Linux 5.3).
-    ProgramsUnwatched(io::Error),
     /// Device plugins cannot register in their directory.
     DevicePlugins {
         /// The directory.
         dir: PathBuf,
         /// The problem.
-        problem: DevicePluginsProblem,
+        problem: SocketProblem,
     },
-    /// A simulated plugin cannot listen.
-    Listen {
-        /// The path of the socket.
-        socket: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
+    /// Something else that the configuration names cannot be used. The text says what, why, and
+    /// what helps.
+    Unusable(String),
 }
 
 impl fmt::Display for SetupError {
@@ -162,48 +119,13 @@ impl fmt::Display for SetupError {
                 escape::path(dir),
                 fs::run_dir::remedy(dir, problem)
             ),
-            Self::ApiSocket { socket, problem } => write!(
-                f,
-                "cannot serve the API on {}: {problem}; {}",
-                escape::path(socket),
-                problem.remedy()
-            ),
-            Self::Passed { name, problem } => write!(
-                f,
-                "cannot use the socket {:?} that the service manager has passed: {problem}",
-                escape::text(name)
-            ),
-            Self::Program { program, problem } => write!(
-                f,
-                "cannot use the program {}: {problem}; {}",
-                escape::path(program),
-                problem.remedy()
-            ),
-            Self::StateFile { file, error } => write!(
-                f,
-                "cannot write the state file {}: {error}; name a file in a directory that exists \
-                 and is writable",
-                escape::path(file)
-            ),
-            Self::StateDirectory { file, problem } => write!(
-                f,
-                "cannot use the state file {}: {problem}; name a file in a directory that only \
-                 root and the daemon's user can change",
-                escape::path(file)
-            ),
             Self::DevicePlugins { dir, problem } => write!(
                 f,
-                "cannot serve device plugins in {}: {problem}; {}",
+                "cannot serve device plugins on kubelet.sock in {}: {problem}; {}",
                 escape::path(dir),
-                problem.remedy()
+                event_loop::remedy(problem)
             ),
-            Self::ProgramsUnwatched(error) => write!(
-                f,
-                "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
-            ),
-            Self::Listen { socket, error } => {
-                write!(f, "cannot listen on {}: {error}", escape::path(socket))
-            }
+            Self::Unusable(text) => f.write_str(text),
         }
     }
 }

@@ -23,7 +23,7 @@
 //!   deadline and a turn; the binary is its smallest user.
 //! - **Two kinds of rooms**: those of the core decide, and those of the shell (`daemon`) act. A
 //!   room may call those in the last column and whatever these may call; `tests/tidy` holds it. All
-//!   may use `config`, `backoff`, `budget`, `escape`, `octets` and `time`.
+//!   may use `config`, `backoff`, `budget`, `escape` and `time`.
 //!
 //!   | room | what for | calls |
 //!   |---|---|---|
@@ -52,9 +52,6 @@
 //!
 //! - **Sorted collections in the core** (`BTreeMap`), so that outputs never depend on a hasher.
 //!   Given up: vectors of sorted runs of our own, which were some 120 kB smaller.
-//! - **Paths as keys are compared eight octets at a time** (`octets`). musl's `memcmp` compares one
-//!   at a time, which took a third of the instructions of a registration. Given up: a `memcmp` of
-//!   our own, and keys that are compared from their end, whose order means nothing to a reader.
 //! - **Numbers of attempts, connections and tickets are never reused.** A late event of something
 //!   that has ended is dropped by its number, which is the key of an ordered map. Given up: slots
 //!   that are used again (`slab`), whose numbers need a generation beside the slot.
@@ -111,6 +108,10 @@
 //!   watched.
 //! - **`kubelet.sock` is watched as a plugins directory is**: its directory, and the one above it
 //!   for the name. Given up: every directory on the path.
+//! - **The directory above a plugins directory is watched for its name.** Given up: counting what a
+//!   directory is watched for; one that is both is watched anew when one purpose ends.
+//! - **A change of the mount table scans all plugins directories**, at most once a second. Given
+//!   up: telling which mounts are near a directory, so a mount anywhere causes a scan.
 //! - **One remedy for every doubt**: scan the directory again and compare. It serves the start,
 //!   lost events, moves and directories without a watch.
 //! - **A name that vanished is examined before that is believed.** Two directories that change
@@ -165,12 +166,14 @@
 //!   and a connection to the endpoint in a dry run, which `plugind probe` makes.
 //! - **`plugind probe` is a dry run with one socket**: the same plugin manager, whose events are
 //!   the steps, so the two cannot disagree. Given up: calls of its own, which also showed the mode
-//!   of the file, the process and the SETTINGS.
+//!   of the file, the process and the SETTINGS; and the words of a dry run that no connection to
+//!   the endpoint was made.
 //! - **`plugind doctor` looks for six things**: a directory that cannot be used, plugins that would
 //!   not be registered, sockets below another root, a kubelet beside it, no daemon, and too few
 //!   descriptors. It probes the plugins. Given up: checks of the kernel's features, which have a
 //!   table in [`operator`](super::operator); of the run directory and the locks, which `run` names
-//!   when it starts; and notes on birth times, owners and modes.
+//!   when it starts; and notes on birth times, owners and modes. An API socket to which this user
+//!   may not connect is a warning, and unknown types count as acceptable.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices.
@@ -218,6 +221,11 @@
 //!   on the plugins directory, which every reader of it could hold: 28 of 150 restarts failed; and
 //!   shared locks on the directories above, by which one above or inside was recognized under every
 //!   path. Its lock file has the path now.
+//! - **What is wrong with a setting is a text**, in `SetupError::Unusable`, except for directories
+//!   and locks, about which a caller can do something. Given up: an enum for each kind of file and
+//!   socket, of which no caller ever read a variant.
+//! - **Every link below `by-name` that ends in `.sock` is the daemon's.** Given up: decoding file
+//!   names, so that a link that no plugin can have stayed.
 //! - **A lock is taken once.** Given up: taking that of the links again after the run directory was
 //!   removed under a running daemon; the links themselves are made again.
 //! - **The lock of a directory that is removed at run time is released with its last plugin.**

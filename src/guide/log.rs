@@ -64,7 +64,7 @@
 //!   it is visible.
 //! - `cannot use the run directory {dir}: {problem}; {remedy}` (exit status 1): It holds the locks,
 //!   so the daemon does not run without it. It must belong to the user and be writable by no other.
-//! - `cannot serve the API on {socket}: {problem}; {remedy}` (exit status 1): The socket that was
+//! - `cannot serve the API on {path}: {problem}; {remedy}` (exit status 1): The socket that was
 //!   named with `--socket` cannot be used.
 //! - `cannot use the program {program}: {problem}; {remedy}` (exit status 1): The program of an
 //!   option `--exec` does not exist, or other users could change it.
@@ -72,14 +72,14 @@
 //!   writable` (exit status 1): Trying again would not help: the directory is missing or read-only.
 //! - `cannot use the state file {file}: {problem}; name a file in a directory that only root and
 //!   the daemon's user can change` (exit status 1): Other users could replace the file, as in /tmp.
-//! - `cannot serve device plugins in {dir}: {problem}; {remedy}` (exit status 1): Another process
-//!   listens on `kubelet.sock`, usually a kubelet, or the directory cannot be used. Stop the
+//! - `cannot serve device plugins on kubelet.sock in {dir}: {problem}; {remedy}` (exit status 1):
+//!   Another process listens there, usually a kubelet, or the directory cannot be used. Stop the
 //!   kubelet first.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
 //!   The kernel is too old, or a filter of system calls forbids `pidfd_open`.
 //! - `cannot use the socket {name} that the service manager has passed: {problem}` (exit status 1):
 //!   Correct the `.socket` unit.
-//! - `cannot listen on {socket}: {error}` (exit status 1): A simulated plugin cannot create its
+//! - `cannot listen on {socket}: {problem}` (exit status 1): A simulated plugin cannot create its
 //!   socket.
 //!
 //! # Directories
@@ -236,7 +236,7 @@
 //!   that has called.
 //! - `{dir}: kubelet.sock was removed or replaced, creating it again` (warn): Another process has
 //!   removed the socket. If that is a kubelet, stop one of the two.
-//! - `{dir}: device plugins cannot register, retrying: {problem}` (error): `kubelet.sock` cannot be
+//! - `{dir}: cannot serve kubelet.sock, retrying: {problem}` (error): `kubelet.sock` cannot be
 //!   created, usually because a kubelet listens on it. Stop the kubelet.
 //! - `{dir}: device plugins can register again` (info): `kubelet.sock` was created again after a
 //!   problem.

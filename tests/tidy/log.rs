@@ -163,16 +163,21 @@ fn lines() -> Vec<Line> {
 
 /// Returns the files that log lines or report events.
 fn logging() -> impl Iterator<Item = Source> {
-    let logs = |file: &Source| file.code.contains("log::") || file.code.contains(".emit(");
+    let logs = |file: &Source| {
+        let mut signs = ["log::", ".emit(", UNUSABLE].iter();
+        signs.any(|sign| file.code.contains(sign))
+    };
     Source::all_shipped().into_iter().filter(logs)
 }
 
-/// Returns the lines that a file logs by macros at these levels: the number of the line in the
-/// file, the words, and the level.
+/// Returns the lines that a file logs by macros at these levels, and those with which a start
+/// fails: the number of the line in the file, the words, and the level.
 fn macros(text: &str, code: &str) -> impl Iterator<Item = (usize, String, &'static str)> {
     let mut found = Vec::new();
-    for level in ["info", "warn", "error"] {
-        for (at, name) in code.match_indices(&format!("log::{level}!(")) {
+    let levels = ["info", "warn", "error"].map(|level| (format!("log::{level}!("), level));
+    let fatal = [(UNUSABLE.to_owned(), "exit status 1")];
+    for (sign, level) in levels.into_iter().chain(fatal) {
+        for (at, name) in code.match_indices(&sign) {
             let words = literals(&text[at + name.len()..]).next();
             let words = words.map_or_else(String::new, |(_, words)| normal(&plain(words)));
             found.push((line_of(text, at), words, level));
@@ -181,6 +186,9 @@ fn macros(text: &str, code: &str) -> impl Iterator<Item = (usize, String, &'stat
     found.sort_unstable();
     found.into_iter()
 }
+
+/// The beginning of the text of a start that fails.
+const UNUSABLE: &str = "Unusable(format!(";
 
 /// Returns the events that a handler reports. Each has its words in the variable `message`, which
 /// is set before.

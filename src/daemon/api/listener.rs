@@ -9,7 +9,6 @@
 //!
 //! The file has its mode before a process can connect: until then, only its user may open it.
 
-use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -19,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mio::net::UnixListener;
-use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
@@ -29,13 +27,12 @@ use crate::config::{
     API_BACKLOG, ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run,
 };
 use crate::daemon::ProgramProblem;
-use crate::daemon::RunDirProblem;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, Occupied, SocketFile, clear};
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::file_lock::{self, FileLock};
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
-use crate::daemon::process::passed::{Passed, PassedProblem};
+use crate::daemon::process::passed::{self, Passed};
 use crate::escape;
 
 /// A socket that accepts clients.
@@ -60,24 +57,7 @@ impl Drop for OwnFile {
     }
 }
 
-/// The reason why the API socket cannot be used.
-#[derive(Debug)]
-pub enum ApiSocketProblem {
-    /// Another process listens on it, with this id if it is known.
-    InUse(Option<u32>),
-    /// Another kind of file is at its path.
-    NotASocket,
-    /// Untrusted users could replace it.
-    Untrusted(ProgramProblem),
-    /// Its directory, the run directory, cannot be used.
-    RunDir(RunDirProblem),
-    /// This group does not exist.
-    NoGroup(String),
-    /// The socket cannot be created, or not with its group and mode.
-    Unusable(io::Error),
-}
-
-type Result<T> = std::result::Result<T, ApiSocketProblem>;
+type Result<T> = std::result::Result<T, SocketProblem>;
 
 /// Returns the sockets on which clients are served: those that were passed in, and that of the
 /// configuration if none was passed in for the API.
@@ -90,8 +70,8 @@ pub(crate) fn open_all(
         Some(_)
             if matches!(config.api_socket, ApiSocket::None) || config.socket_group.is_some() =>
         {
-            let (name, problem) = ("api".to_owned(), PassedProblem::Unwanted);
-            return Err(SetupError::Passed { name, problem });
+            let why = "it cannot be used with --socket none or --socket-group";
+            return Err(passed::unusable("api", why));
         }
         Some(socket) => listeners.push(Listener::passed(socket, true)),
         None => listeners.extend(open(config)?),
@@ -113,7 +93,7 @@ fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
         ApiSocket::Default => match run_dir::open(config.run_dir.as_deref()) {
             Ok(dir) => (Ok(run_dir::api_socket(&dir)), BRIEF_LOCK_TIMEOUT),
             Err((dir, problem)) => {
-                let problem = ApiSocketProblem::RunDir(problem);
+                let problem = SocketProblem::RunDir(problem);
                 (
                     Err((run_dir::api_socket(&dir), problem)),
                     BRIEF_LOCK_TIMEOUT,
@@ -126,16 +106,18 @@ fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
         let opened = Listener::bind(&path, group, timeout);
         opened.map_err(|problem| (path, problem))
     });
-    match opened {
-        Ok(listener) => Ok(Some(listener)),
-        Err((path, problem)) if config.api_socket == ApiSocket::Default && group.is_none() => {
-            let path = escape::path(&path);
-            let remedy = problem.remedy();
-            log::warn!("cannot serve the API on {path}: {problem}; {remedy}");
-            Ok(None)
-        }
-        Err((socket, problem)) => Err(SetupError::ApiSocket { socket, problem }),
+    let (path, problem) = match opened {
+        Ok(listener) => return Ok(Some(listener)),
+        Err(failed) => failed,
+    };
+    let (path, remedy) = (escape::path(&path), remedy(&problem));
+    if config.api_socket != ApiSocket::Default || group.is_some() {
+        return Err(SetupError::Unusable(format!(
+            "cannot serve the API on {path}: {problem}; {remedy}"
+        )));
     }
+    log::warn!("cannot serve the API on {path}: {problem}; {remedy}");
+    Ok(None)
 }
 
 impl Listener {
@@ -144,18 +126,18 @@ impl Listener {
     fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
         let group = group.map(group_id).transpose()?;
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
-            ProgramProblem::NotFound(error) => ApiSocketProblem::Unusable(error),
-            other => ApiSocketProblem::Untrusted(other),
+            ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
+            other => SocketProblem::Untrusted(other),
         })?;
         let mut lock_path = path.clone().into_os_string();
         lock_path.push(".lock");
         let lock_path = PathBuf::from(lock_path);
         let deadline = Instant::now() + timeout;
         let Some(lock) = FileLock::acquire(&lock_path, deadline)? else {
-            return Err(ApiSocketProblem::InUse(file_lock::holder(&lock_path)));
+            return Err(SocketProblem::InUse(file_lock::holder(&lock_path)));
         };
         if path.is_symlink() {
-            return Err(ApiSocketProblem::NotASocket);
+            return Err(SocketProblem::NotASocket);
         }
         clear(&path)?;
         let listener = listen_at(&path, group)?;
@@ -204,7 +186,7 @@ impl Listener {
 }
 
 /// Listens at a path at which nothing is.
-fn listen_at(path: &Path, group: Option<u32>) -> Result<net::UnixListener> {
+fn listen_at(path: &Path, group: Option<u32>) -> io::Result<net::UnixListener> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     // On Linux, the file gets the mode of the socket, less the bits of the umask.
@@ -220,7 +202,7 @@ fn listen_at(path: &Path, group: Option<u32>) -> Result<net::UnixListener> {
     };
     if let Err(error) = finish() {
         let _ = fs::remove_file(path);
-        return Err(error.into());
+        return Err(error);
     }
     Ok(fd.into())
 }
@@ -238,64 +220,19 @@ fn group_id(group: &str) -> Result<u32> {
         fields.nth(1).filter(|_| is_it)?.parse().ok()
     });
     let id = by_name.or_else(|| group.parse().ok());
-    id.ok_or_else(|| ApiSocketProblem::NoGroup(group.to_owned()))
+    id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
 }
 
-impl ApiSocketProblem {
-    /// Returns what can be done about the problem.
-    pub fn remedy(&self) -> String {
-        match self {
-            Self::InUse(_) => "stop that process, or name another socket with --socket".to_owned(),
-            Self::NotASocket => "remove it, or name another socket with --socket".to_owned(),
-            Self::Untrusted(_) => "name a socket in a directory that only root and the daemon's \
-                                   user can change"
-                .to_owned(),
-            Self::RunDir(_) | Self::Unusable(_) => "name another socket with --socket, or none \
-                                                    with --socket none"
-                .to_owned(),
-            Self::NoGroup(_) => {
-                "name a group of /etc/group, or its id, with --socket-group".to_owned()
-            }
+/// Returns what can be done about a socket that cannot be used.
+fn remedy(problem: &SocketProblem) -> &'static str {
+    match problem {
+        SocketProblem::InUse(_) => "stop that process, or name another socket with --socket",
+        SocketProblem::NotASocket => "remove it, or name another socket with --socket",
+        SocketProblem::Untrusted(_) => {
+            "name a socket in a directory that only root and the daemon's user can change"
         }
-    }
-}
-
-impl fmt::Display for ApiSocketProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse(None) => f.write_str("another process listens on it"),
-            Self::InUse(Some(pid)) => write!(f, "process {pid} listens on it"),
-            Self::NotASocket => f.write_str("it is not a socket"),
-            Self::Untrusted(problem) => problem.fmt(f),
-            Self::RunDir(problem) => write!(f, "the run directory cannot be used: {problem}"),
-            Self::NoGroup(group) => write!(f, "group {:?} does not exist", escape::text(group)),
-            Self::Unusable(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<Occupied> for ApiSocketProblem {
-    fn from(occupied: Occupied) -> Self {
-        match occupied {
-            Occupied::InUse(pid) => Self::InUse(pid),
-            Occupied::NotASocket => Self::NotASocket,
-            Occupied::Unusable(error) => Self::Unusable(error),
-        }
-    }
-}
-
-impl From<io::Error> for ApiSocketProblem {
-    fn from(error: io::Error) -> Self {
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EADDRINUSE) => Self::InUse(None),
-            _ => Self::Unusable(error),
-        }
-    }
-}
-
-impl From<Errno> for ApiSocketProblem {
-    fn from(errno: Errno) -> Self {
-        io::Error::from(errno).into()
+        SocketProblem::NoGroup(_) => "name a group of /etc/group, or its id, with --socket-group",
+        _ => "name another socket with --socket, or none with --socket none",
     }
 }
 

@@ -11,5 +11,3 @@ mod exchange;
 pub(super) mod listener;
 pub(super) mod ready;
 pub(super) mod server;
-
-pub use self::listener::ApiSocketProblem;

@@ -11,6 +11,6 @@ pub(super) mod event;
 pub(super) mod plugin_manager;
 pub(super) mod report;
 
-pub use self::device_plugins::DevicePluginsProblem;
+pub(super) use self::device_plugins::remedy;
 pub use self::event::Event;
 pub use self::plugin_manager::PluginManager;

@@ -3,15 +3,19 @@
 //! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
 //! used as one, too: to read and to write, to wait and to close is the same for both.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
+use nix::errno::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use super::dial::dial;
+use super::permissions::ProgramProblem;
+use super::run_dir::RunDirProblem;
 use crate::daemon::connection;
 use crate::escape;
 use crate::handler::DialError;
@@ -73,15 +77,51 @@ pub(crate) struct SocketFile {
     id: (u64, u64),
 }
 
-/// The reason why no socket can be made at a path.
+/// The reason why a process cannot listen on a socket.
 #[derive(Debug)]
-pub(crate) enum Occupied {
-    /// Another process listens there, with this id if it is known.
+pub enum SocketProblem {
+    /// Another process listens on it, with this id if it is known.
     InUse(Option<u32>),
-    /// Another kind of file is there.
+    /// Another kind of file is at its path.
     NotASocket,
-    /// The path cannot be used.
+    /// Untrusted users could replace it.
+    Untrusted(ProgramProblem),
+    /// Its directory, the run directory, cannot be used.
+    RunDir(RunDirProblem),
+    /// This group does not exist.
+    NoGroup(String),
+    /// Its directory is this plugins directory, or is inside it or above it.
+    Overlaps(PathBuf),
+    /// It cannot be created, or not with its group and mode.
     Unusable(io::Error),
+}
+
+impl fmt::Display for SocketProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(None) => f.write_str("another process listens on it"),
+            Self::InUse(Some(pid)) => write!(f, "process {pid} listens on it"),
+            Self::NotASocket => f.write_str("it is not a socket"),
+            Self::Untrusted(problem) => problem.fmt(f),
+            Self::RunDir(problem) => write!(f, "the run directory cannot be used: {problem}"),
+            Self::NoGroup(group) => write!(f, "group {:?} does not exist", escape::text(group)),
+            Self::Overlaps(dir) => write!(
+                f,
+                "the plugins directory {} is the same, inside it or above it",
+                escape::path(dir)
+            ),
+            Self::Unusable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<io::Error> for SocketProblem {
+    fn from(error: io::Error) -> Self {
+        match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EADDRINUSE) => Self::InUse(None),
+            _ => Self::Unusable(error),
+        }
+    }
 }
 
 impl SocketFile {
@@ -114,21 +154,23 @@ impl SocketFile {
 }
 
 /// Removes a socket on which no process listens. Fails if anything else is at the path.
-pub(crate) fn clear(path: &Path) -> Result<(), Occupied> {
+pub(crate) fn clear(path: &Path) -> Result<(), SocketProblem> {
     // The path is that of a file, even if it begins like the name of an abstract socket.
     match dial(&Path::new(".").join(path)) {
         Ok(stream) => {
             let process = connection::process(&stream);
-            Err(Occupied::InUse(process.and_then(|it| it.pid)))
+            Err(SocketProblem::InUse(process.and_then(|it| it.pid)))
         }
-        Err(DialError::Busy) => Err(Occupied::InUse(None)),
+        Err(DialError::Busy) => Err(SocketProblem::InUse(None)),
         Err(DialError::Refused) => match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Occupied::Unusable(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(SocketProblem::Unusable(error))
+            }
             _ => Ok(()),
         },
         Err(DialError::Gone) => Ok(()),
-        Err(DialError::NotASocket) => Err(Occupied::NotASocket),
-        Err(other) => Err(Occupied::Unusable(io::Error::other(other.to_string()))),
+        Err(DialError::NotASocket) => Err(SocketProblem::NotASocket),
+        Err(other) => Err(SocketProblem::Unusable(io::Error::other(other.to_string()))),
     }
 }
 

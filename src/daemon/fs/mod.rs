@@ -26,5 +26,6 @@ pub(super) mod scan;
 pub(super) mod stat;
 pub(super) mod state_file;
 
+pub use self::acceptor::SocketProblem;
 pub use self::permissions::ProgramProblem;
 pub use self::run_dir::RunDirProblem;

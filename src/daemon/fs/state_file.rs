@@ -54,16 +54,26 @@ impl StateFile {
     /// Checks that only root and this user can put another file in the place of the state file, and
     /// that the file can be written.
     pub(crate) fn check(&mut self) -> Result<(), SetupError> {
-        let file = self.path.clone();
-        match permissions::trusted_file(&self.path) {
-            Ok(place) => self.path = place,
-            Err(ProgramProblem::NotFound(error)) => {
-                return Err(SetupError::StateFile { file, error });
+        let file = escape::path(&self.path).to_string();
+        let written = match permissions::trusted_file(&self.path) {
+            Ok(place) => {
+                self.path = place;
+                self.check_writable()
             }
-            Err(problem) => return Err(SetupError::StateDirectory { file, problem }),
-        }
-        self.check_writable()
-            .map_err(|error| SetupError::StateFile { file, error })
+            Err(ProgramProblem::NotFound(error)) => Err(error),
+            Err(problem) => {
+                return Err(SetupError::Unusable(format!(
+                    "cannot use the state file {file}: {problem}; name a file in a directory that \
+                     only root and the daemon's user can change"
+                )));
+            }
+        };
+        written.map_err(|error| {
+            SetupError::Unusable(format!(
+                "cannot write the state file {file}: {error}; name a file in a directory that \
+                 exists and is writable"
+            ))
+        })
     }
 
     /// Checks that the file can be written, except for errors that may pass: a full disk may have

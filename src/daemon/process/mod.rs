@@ -13,5 +13,3 @@ pub(super) mod peer_processes;
 pub(super) mod programs;
 pub(super) mod signals;
 pub(super) mod usage;
-
-pub use self::passed::PassedProblem;

@@ -9,7 +9,6 @@
 )]
 
 use std::env;
-use std::fmt;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
@@ -18,6 +17,7 @@ use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 
 use super::environment::{number, own_id};
 use crate::daemon::SetupError;
+use crate::escape;
 
 /// The sockets that were passed.
 #[derive(Debug, Default)]
@@ -26,23 +26,6 @@ pub(crate) struct Passed {
     pub(crate) api: Option<OwnedFd>,
     /// The socket of the metrics, of any address family.
     pub(crate) metrics: Option<OwnedFd>,
-}
-
-/// The reason why a passed descriptor cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PassedProblem {
-    /// The descriptor is not open.
-    NotOpen,
-    /// The name of the socket is not known.
-    UnknownName,
-    /// Another one has the same name, or none either.
-    Repeated,
-    /// The descriptor is not a listening stream socket.
-    NotListening,
-    /// The socket is not a Unix socket.
-    NotUnix,
-    /// The API is off, or its group was named.
-    Unwanted,
 }
 
 /// Takes the sockets that were passed to this process. A second call finds none of them.
@@ -56,35 +39,32 @@ pub(crate) fn take() -> Result<Passed, SetupError> {
     let mut names = names.split(':');
     for fd in FIRST..FIRST.saturating_add(count.unwrap_or(0)) {
         let name = names.next().unwrap_or_default();
-        passed.add(fd, name).map_err(|problem| SetupError::Passed {
-            name: name.to_owned(),
-            problem,
-        })?;
+        passed.add(fd, name).map_err(|why| unusable(name, why))?;
     }
     Ok(passed)
 }
 
 impl Passed {
-    fn add(&mut self, fd: RawFd, name: &str) -> Result<(), PassedProblem> {
-        let socket = adopt(fd).ok_or(PassedProblem::NotOpen)?;
+    fn add(&mut self, fd: RawFd, name: &str) -> Result<(), &'static str> {
+        let socket = adopt(fd).ok_or("its descriptor is not open")?;
         let place = match name {
             "metrics" => &mut self.metrics,
             // systemd calls a socket without a name after its unit.
             "api" | "" | "unknown" => &mut self.api,
             unit if unit.ends_with(".socket") => &mut self.api,
-            _ => return Err(PassedProblem::UnknownName),
+            _ => return Err("its name is neither api nor metrics"),
         };
         let is_stream = getsockopt(&socket, sockopt::SockType) == Ok(SockType::Stream);
         let is_listening = getsockopt(&socket, sockopt::AcceptConn) == Ok(true);
         let unblocked = fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         if !is_stream || !is_listening || unblocked.is_err() {
-            return Err(PassedProblem::NotListening);
+            return Err("it is not a listening stream socket");
         }
         if name != "metrics" && getsockname::<UnixAddr>(socket.as_raw_fd()).is_err() {
-            return Err(PassedProblem::NotUnix);
+            return Err("the API is served on unix sockets only");
         }
         if place.replace(socket).is_some() {
-            return Err(PassedProblem::Repeated);
+            return Err("there is another one of this name");
         }
         Ok(())
     }
@@ -105,17 +85,12 @@ fn adopt(fd: RawFd) -> Option<OwnedFd> {
     marked.is_ok().then_some(fd)
 }
 
-impl fmt::Display for PassedProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotOpen => "its descriptor is not open",
-            Self::UnknownName => "its name is neither api nor metrics",
-            Self::Repeated => "there is another one of this name",
-            Self::NotListening => "it is not a listening stream socket",
-            Self::NotUnix => "the API is served on unix sockets only",
-            Self::Unwanted => "it cannot be used with --socket none or --socket-group",
-        })
-    }
+/// Returns the error for a passed socket of this name that cannot be used.
+pub(crate) fn unusable(name: &str, why: &str) -> SetupError {
+    let name = escape::text(name);
+    SetupError::Unusable(format!(
+        "cannot use the socket {name:?} that the service manager has passed: {why}"
+    ))
 }
 
 /// sd_listen_fds(3): "The first file descriptor may be found at file descriptor number 3".

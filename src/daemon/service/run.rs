@@ -223,11 +223,16 @@ fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
 /// trusted.
 pub(crate) fn resolve_programs(config: &mut HandlerConfig) -> Result<(), SetupError> {
     for Exec { program, .. } in &mut config.exec {
-        pidfd_open(getpid(), PidfdFlags::empty())
-            .map_err(|errno| SetupError::ProgramsUnwatched(errno.into()))?;
+        pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| {
+            SetupError::Unusable(format!(
+                "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
+            ))
+        })?;
         *program = permissions::trusted_program(program).map_err(|problem| {
-            let program = program.clone();
-            SetupError::Program { program, problem }
+            let (program, remedy) = (escape::path(program), problem.remedy());
+            SetupError::Unusable(format!(
+                "cannot use the program {program}: {problem}; {remedy}"
+            ))
         })?;
     }
     Ok(())

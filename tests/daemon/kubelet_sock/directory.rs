@@ -121,7 +121,7 @@ fn a_directory_that_was_a_file_for_a_while_is_used_again() {
         made.is_ok().then_some(())
     });
     node.daemon
-        .until_logged("device plugins cannot register, retrying: ");
+        .until_logged("cannot serve kubelet.sock, retrying: ");
     fs::remove_file(node.plugins()).unwrap();
     until_listening(&node.kubelet());
     let _after = register(&mut node, "after");
@@ -151,7 +151,7 @@ fn another_process_that_listens_on_kubelet_sock_keeps_it() {
     fs::rename(&taken, node.kubelet()).unwrap();
     let pid = std::process::id();
     node.daemon.until_logged(&format!(
-        "device plugins cannot register, retrying: process {pid} listens on kubelet.sock there"
+        "cannot serve kubelet.sock, retrying: process {pid} listens on it"
     ));
     // It is left alone, and the log does not repeat what is known.
     let inode = fs::metadata(node.kubelet()).unwrap().ino();
@@ -171,7 +171,7 @@ fn a_regular_file_in_the_place_of_kubelet_sock_is_left_alone() {
     fs::write(&file, "data").unwrap();
     fs::rename(&file, node.kubelet()).unwrap();
     node.daemon
-        .until_logged("device plugins cannot register, retrying: kubelet.sock is not a socket");
+        .until_logged("cannot serve kubelet.sock, retrying: it is not a socket");
     assert_eq!(fs::read(node.kubelet()).unwrap(), b"data");
     fs::remove_file(node.kubelet()).unwrap();
     node.daemon

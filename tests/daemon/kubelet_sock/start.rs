@@ -33,7 +33,7 @@ fn refusal(dir: &Path, options: &[&str]) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let last = said.lines().last().expect("a line about the error");
-    let start = "plugind: cannot serve device plugins in ";
+    let start = "plugind: cannot serve device plugins on kubelet.sock in ";
     let rest = last.strip_prefix(start);
     let (_, why) = rest.and_then(|it| it.split_once(": ")).expect(&said);
     why.to_owned()
@@ -113,10 +113,7 @@ fn a_kubelet_sock_in_use_prevents_the_start() {
     let pid = std::process::id();
     assert_eq!(
         refusal(dir.path(), &[]),
-        format!(
-            "process {pid} listens on kubelet.sock there; stop that process first: it is \
-             probably a kubelet"
-        )
+        format!("process {pid} listens on it; stop that process first: it is probably a kubelet")
     );
     assert!(plugins.join("gpu.sock").exists());
     assert!(UnixStream::connect(plugins.join("kubelet.sock")).is_ok());
@@ -136,10 +133,7 @@ fn a_kubelet_sock_that_is_not_a_socket_prevents_the_start() {
         let (dir, plugins) = prepared();
         let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
         prepare(&plugins.join("kubelet.sock"));
-        assert_eq!(
-            refusal(dir.path(), &[]),
-            "kubelet.sock is not a socket; remove kubelet.sock"
-        );
+        assert_eq!(refusal(dir.path(), &[]), "it is not a socket; remove it");
         assert!(plugins.join("gpu.sock").exists());
         assert!(fs::symlink_metadata(plugins.join("kubelet.sock")).is_ok());
     }
@@ -207,7 +201,7 @@ fn two_daemons_cannot_have_one_directory() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("device-plugins"), "{said}");
     let why = refusal(other.path(), &[&plugins]);
-    assert!(why.contains(" listens on kubelet.sock there"), "{why}");
+    assert!(why.contains(" listens on it"), "{why}");
     assert_eq!(fs::metadata(node.kubelet()).unwrap().ino(), kubelet);
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
-use plugind::daemon::{DevicePluginsProblem, PluginManager, SetupError};
+use plugind::daemon::{PluginManager, SetupError, SocketProblem};
 use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler, Ticket};
 use plugind::proto::pluginregistration::registration;
 use plugind::watch::Problem;
@@ -399,7 +399,7 @@ fn a_directory_that_overlaps_device_plugins_is_not_added() {
             matches!(
                 error,
                 SetupError::DevicePlugins {
-                    problem: DevicePluginsProblem::Overlaps(_),
+                    problem: SocketProblem::Overlaps(_),
                     ..
                 }
             ),

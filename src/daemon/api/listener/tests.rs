@@ -46,7 +46,7 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
     let (_dir, path) = dir();
     let first = open_at(&path).unwrap();
     let in_use = |path: &Path| match open_at(path).unwrap_err() {
-        ApiSocketProblem::InUse(pid) => pid,
+        SocketProblem::InUse(pid) => pid,
         other => panic!("{other}"),
     };
     assert_eq!(in_use(&path), Some(std::process::id()));
@@ -67,8 +67,8 @@ fn a_socket_in_use_is_left_alone_whatever_process_uses_it() {
 fn an_address_that_another_process_has_bound_is_in_use() {
     let (_dir, path) = dir();
     let _first = net::UnixListener::bind(&path).unwrap();
-    let problem = ApiSocketProblem::from(net::UnixListener::bind(&path).unwrap_err());
-    assert!(matches!(problem, ApiSocketProblem::InUse(None)));
+    let problem = SocketProblem::from(net::UnixListener::bind(&path).unwrap_err());
+    assert!(matches!(problem, SocketProblem::InUse(None)));
 }
 
 #[test]
@@ -77,22 +77,19 @@ fn what_is_not_a_socket_is_left_alone() {
     let target = dir.path().join("target");
     drop(bind(&target));
     fs::write(&path, "precious").unwrap();
-    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    assert!(matches!(open_at(&path), Err(SocketProblem::NotASocket)));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
     fs::remove_file(&path).unwrap();
     symlink(&target, &path).unwrap();
-    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    assert!(matches!(open_at(&path), Err(SocketProblem::NotASocket)));
     assert!(path.is_symlink() && target.exists());
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(matches!(open_at(&path), Err(ApiSocketProblem::NotASocket)));
+    assert!(matches!(open_at(&path), Err(SocketProblem::NotASocket)));
     let missing = path.join("missing/api.sock");
-    assert!(matches!(
-        open_at(&missing),
-        Err(ApiSocketProblem::Unusable(_))
-    ));
+    assert!(matches!(open_at(&missing), Err(SocketProblem::Unusable(_))));
     let long = dir.path().join("n".repeat(108));
-    assert!(matches!(open_at(&long), Err(ApiSocketProblem::Unusable(_))));
+    assert!(matches!(open_at(&long), Err(SocketProblem::Unusable(_))));
 }
 
 #[test]
@@ -111,10 +108,7 @@ fn a_directory_that_others_can_change_is_refused() {
     let (dir, path) = dir();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let problem = open_at(&path).unwrap_err();
-    assert!(
-        matches!(problem, ApiSocketProblem::Untrusted(_)),
-        "{problem}"
-    );
+    assert!(matches!(problem, SocketProblem::Untrusted(_)), "{problem}");
 }
 
 #[test]
@@ -144,7 +138,7 @@ fn the_group_is_known_by_name_or_id_and_must_exist() {
     drop(listener);
     assert_eq!(group_id("root").unwrap(), 0);
     let missing = Listener::bind(&path, Some("no-such-group"), Duration::ZERO);
-    assert!(matches!(missing, Err(ApiSocketProblem::NoGroup(group)) if group == "no-such-group"));
+    assert!(matches!(missing, Err(SocketProblem::NoGroup(group)) if group == "no-such-group"));
     assert!(!path.exists());
 }
 
@@ -163,7 +157,7 @@ fn of_many_starts_at_the_same_time_one_has_the_socket() {
                             assert!(net::UnixStream::connect(&path).is_ok());
                             inside.fetch_sub(1, SeqCst);
                         }
-                        Err(ApiSocketProblem::InUse(_)) => {}
+                        Err(SocketProblem::InUse(_)) => {}
                         Err(other) => panic!("{other}"),
                     }
                 }

@@ -1,16 +1,15 @@
 //! The directory of device plugins' sockets, and the socket in it on which the service listens.
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mio::net::UnixListener;
 use mio::{Interest, Registry};
 
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::source::Source;
 use crate::escape;
@@ -27,24 +26,11 @@ pub(super) struct Directory {
     is_watched: bool,
 }
 
-/// The reason why device plugins cannot register in a directory.
-#[derive(Debug)]
-pub enum DevicePluginsProblem {
-    /// Another process listens on `kubelet.sock`, with this id if it is known: a kubelet.
-    InUse(Option<u32>),
-    /// A plugins directory is the same directory, or is inside it or above it.
-    Overlaps(PathBuf),
-    /// `kubelet.sock` is another kind of file.
-    NotASocket,
-    /// The directory cannot be used.
-    Unusable(io::Error),
-}
-
 /// Creates the directory if it is missing, and removes the sockets in it, unless another process
 /// listens on `kubelet.sock`.
 ///
 /// kubelet removes them, too, but without looking whether another kubelet is running.
-pub(super) fn prepare(dir: &Path) -> Result<(), DevicePluginsProblem> {
+pub(super) fn prepare(dir: &Path) -> Result<(), SocketProblem> {
     create(dir)?;
     clear(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
@@ -73,7 +59,7 @@ fn create(dir: &Path) -> io::Result<()> {
 impl Directory {
     /// Watches the directory if possible, and listens in it in the place of a socket that was left
     /// behind, both in the loop of `registry`.
-    pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, DevicePluginsProblem> {
+    pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);
         // What happens from now on is reported.
@@ -145,31 +131,13 @@ fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
     UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))
 }
 
-impl DevicePluginsProblem {
-    /// Returns what can be done about the problem.
-    pub fn remedy(&self) -> &'static str {
-        match self {
-            Self::InUse(_) => "stop that process first: it is probably a kubelet",
-            Self::Overlaps(_) => "name another directory with --device-plugins-dir",
-            Self::NotASocket => "remove kubelet.sock",
-            Self::Unusable(_) => "name a directory that can be written to",
-        }
-    }
-}
-
-impl fmt::Display for DevicePluginsProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse(None) => f.write_str("another process listens on kubelet.sock there"),
-            Self::InUse(Some(pid)) => write!(f, "process {pid} listens on kubelet.sock there"),
-            Self::Overlaps(dir) => write!(
-                f,
-                "the plugins directory {} is the same, inside it or above it",
-                escape::path(dir)
-            ),
-            Self::NotASocket => f.write_str("kubelet.sock is not a socket"),
-            Self::Unusable(error) => error.fmt(f),
-        }
+/// Returns what can be done about a `kubelet.sock` that cannot be served.
+pub(in crate::daemon) fn remedy(problem: &SocketProblem) -> &'static str {
+    match problem {
+        SocketProblem::InUse(_) => "stop that process first: it is probably a kubelet",
+        SocketProblem::NotASocket => "remove it",
+        SocketProblem::Overlaps(_) => "name another directory with --device-plugins-dir",
+        _ => "name a directory that can be written to",
     }
 }
 

@@ -12,7 +12,6 @@
 mod client;
 mod directory;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +20,11 @@ use mio::Registry;
 use mio::event::Event;
 
 use self::client::Client;
-pub use self::directory::DevicePluginsProblem;
 use self::directory::Directory;
+pub(in crate::daemon) use self::directory::remedy;
 use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
 use crate::daemon::connection;
-use crate::daemon::fs::acceptor::Occupied;
+use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
@@ -57,7 +56,7 @@ pub(crate) struct DevicePlugins {
 impl DevicePlugins {
     /// Starts the service in a directory, which is created if it is missing. Removes the sockets in
     /// it first, as kubelet does: that, and the new socket, has plugins announce themselves again.
-    pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, DevicePluginsProblem> {
+    pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         directory::prepare(dir)?;
         let directory = Directory::open(dir, registry)?;
         let dir: Arc<Path> = dir.into();
@@ -206,7 +205,7 @@ impl DevicePlugins {
                 self.listen_at = now + self.pause;
                 let problem = problem.to_string();
                 if self.problem.as_ref() != Some(&problem) {
-                    log::error!("{dir}: device plugins cannot register, retrying: {problem}");
+                    log::error!("{dir}: cannot serve kubelet.sock, retrying: {problem}");
                     self.problem = Some(problem);
                 }
             }
@@ -272,22 +271,6 @@ impl DevicePlugins {
             Some(process) => log::warn!("{dir}: rejected a device plugin ({process}): {reason}"),
             None => log::warn!("{dir}: rejected a device plugin: {reason}"),
         }
-    }
-}
-
-impl From<Occupied> for DevicePluginsProblem {
-    fn from(occupied: Occupied) -> Self {
-        match occupied {
-            Occupied::InUse(pid) => Self::InUse(pid),
-            Occupied::NotASocket => Self::NotASocket,
-            Occupied::Unusable(error) => Self::Unusable(error),
-        }
-    }
-}
-
-impl From<io::Error> for DevicePluginsProblem {
-    fn from(error: io::Error) -> Self {
-        Self::Unusable(error)
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::PluginManager;
 use crate::config::{Config, Mode, PathMap};
-use crate::daemon::DevicePluginsProblem;
 use crate::daemon::SetupError;
+use crate::daemon::SocketProblem;
 use crate::daemon::fs::roots;
 use crate::daemon::fs::scan;
 use crate::escape;
@@ -42,7 +42,7 @@ pub(super) fn dir(config: &Config, dirs: &[PathBuf]) -> Result<Option<PathBuf>, 
     let _ = scan::create(&dir);
     match dirs.iter().find(|other| roots::overlap(&dir, other)) {
         Some(other) => {
-            let problem = DevicePluginsProblem::Overlaps(other.clone());
+            let problem = SocketProblem::Overlaps(other.clone());
             Err(SetupError::DevicePlugins { dir, problem })
         }
         None => Ok(Some(dir)),
@@ -55,7 +55,7 @@ pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupE
     match dir.filter(|dir| roots::overlap(dir, added)) {
         Some(dir) => Err(SetupError::DevicePlugins {
             dir: dir.to_owned(),
-            problem: DevicePluginsProblem::Overlaps(added.to_owned()),
+            problem: SocketProblem::Overlaps(added.to_owned()),
         }),
         None => Ok(()),
     }

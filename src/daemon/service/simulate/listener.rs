@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use super::Reporter;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, Occupied, SocketFile, clear};
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
 use crate::escape;
 use crate::simulate::Socket;
 
@@ -23,21 +23,17 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
-        let error = |error| SetupError::Listen {
-            socket: path.to_owned(),
-            error,
-        };
-        clear(path).map_err(|occupied| {
-            error(match occupied {
-                Occupied::InUse(_) => io::Error::other("another process already listens on it"),
-                Occupied::NotASocket => io::Error::other("the file is not a socket"),
-                Occupied::Unusable(error) => error,
-            })
+        let opened = clear(path).and_then(|()| {
+            let listener = UnixListener::bind(path)?;
+            Ok((listener, SocketFile::at(path)?))
+        });
+        let (listener, file) = opened.map_err(|problem| {
+            let path = escape::path(path);
+            SetupError::Unusable(format!("cannot listen on {path}: {problem}"))
         })?;
-        let inner = UnixListener::bind(path).map_err(error)?;
         Ok(Self {
-            file: SocketFile::at(path).map_err(error)?,
-            acceptor: Acceptor::new(inner),
+            file,
+            acceptor: Acceptor::new(listener),
             socket,
         })
     }
@@ -107,10 +103,7 @@ mod tests {
         drop(open(&path).unwrap());
         let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
-        assert!(
-            error.ends_with("another process already listens on it"),
-            "{error}"
-        );
+        assert!(error.ends_with(" listens on it"), "{error}");
         listener.remove();
         assert!(!path.exists());
     }
@@ -121,7 +114,7 @@ mod tests {
         let path = dir.path().join("a-reg.sock");
         fs::write(&path, "precious").unwrap();
         let error = open(&path).unwrap_err();
-        assert!(error.ends_with("the file is not a socket"), "{error}");
+        assert!(error.ends_with("it is not a socket"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         assert!(open(&dir.path().join("missing/a-reg.sock")).is_err());
     }
