@@ -41,6 +41,8 @@
 //! - A program that embeds the plugin manager can add and remove directories at run time.
 //! - Items of the library were renamed, and those that an embedder does not need are hidden.
 //!   Devices in its inventory are sorted vectors. The next version is 0.2.0.
+//! - The names of modules that `RUST_LOG` and `plugind log` take are others: `daemon` has folders
+//!   (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
 //! - Directories that change all the time, are large or contain many links delay no other plugin.
 //! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again.
 //! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in

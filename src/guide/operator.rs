@@ -141,9 +141,9 @@
 //!
 //! # Mounts
 //!
-//! A mount that is added or removed at a plugins directory, above it or below it is noticed within
-//! a second, and the directory is read again. Other mounts of the node cost at most one wakeup and
-//! one read of `/proc/self/mountinfo` per second, and none while no mount changes.
+//! When a mount is added or removed anywhere, the plugins directories are read again, at most once
+//! a second: the mount may be at one of them, above it or below it. That costs nothing while no
+//! mount changes.
 //!
 //! FUSE and remote file systems (NFS, CIFS, 9p, virtiofs, autofs and the like) may stop answering,
 //! and then a system call on them does not return. What a plugin chooses never leads there: an
