@@ -125,6 +125,8 @@ pub mod backoff;
 pub mod budget;
 pub mod config;
 pub mod escape;
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub mod octets;
 pub mod time;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -6,12 +6,14 @@
 //! values and become text when they are read.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::Event;
 use crate::config::{KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN};
 use crate::handler::Plugin;
 use crate::manager::{Generation, PluginEvent};
+use crate::octets::PathKey;
 use crate::time::Time;
 
 /// An event that is kept, with its repetitions.
@@ -35,9 +37,8 @@ pub struct KeptEvent {
 #[derive(Debug, Default)]
 pub struct EventLog {
     events: BTreeMap<Generation, KeptEvent>,
-    /// The generations of the events about each socket or directory, by the octets of its path,
-    /// and of those about the daemon.
-    subjects: BTreeMap<Box<[u8]>, Vec<Generation>>,
+    /// The generations of the events about each socket or directory, and of those about the daemon.
+    subjects: BTreeMap<Option<PathKey>, Vec<Generation>>,
     /// The memory that the events take (octets).
     len: usize,
     /// The newest event that was dropped: its generation, and when it happened last.
@@ -48,24 +49,39 @@ impl EventLog {
     /// Adds an event that happened at `now`, and drops older ones beyond the limits. The events of
     /// one turn may be added in any order: those of directories are before those of sockets.
     pub fn add(&mut self, generation: Generation, mut event: Event, now: Time) {
-        if len(&event) > KEPT_EVENTS_OF_ONE_LEN {
+        let mut len = len_of(&event);
+        if len > KEPT_EVENTS_OF_ONE_LEN {
             shorten(&mut event);
+            len = len_of(&event);
         }
-        let len = len(&event);
-        let (mut count, mut first) = (1, now);
-        let is_repeated = |it: &&KeptEvent| it.event.is_repeated_by(&event);
-        let repeated = self.about(subject(&event)).find(is_repeated);
-        let repeated = repeated.map(|it| it.generation);
-        if let Some(before) = repeated.and_then(|it| self.remove(it)) {
-            (count, first) = (before.count.saturating_add(1), before.first);
-        } else if event.subject().is_some() {
-            while let Some(oldest) = self.oldest_beyond_limit(subject(&event), len) {
-                self.drop(oldest);
-            }
+        let Self {
+            events, subjects, ..
+        } = self;
+        let of_subject = subjects.entry(subject(&event)).or_default();
+        let kept = of_subject.iter().map(|it| events.get(it));
+        let mut sum: usize = kept.clone().flatten().map(|it| it.len).sum();
+        let is_repeated = |it: &KeptEvent| it.event.is_repeated_by(&event);
+        let repeated = kept.clone().position(|it| it.is_some_and(is_repeated));
+        let repeated = repeated.map(|at| of_subject.remove(at));
+        let mut excess = Vec::new();
+        let is_limited = repeated.is_none() && event.subject().is_some();
+        while is_limited
+            && !of_subject.is_empty()
+            && (of_subject.len() >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN)
+        {
+            let oldest = of_subject.remove(0);
+            sum -= events.get(&oldest).map_or(0, |it| it.len);
+            excess.push(oldest);
         }
-        let of_subject = self.subjects.entry(subject(&event).into()).or_default();
         of_subject.push(generation);
         of_subject.sort_unstable();
+        let before = repeated.and_then(|it| self.remove(it));
+        let (count, first) = before.map_or((1, now), |before| {
+            (before.count.saturating_add(1), before.first)
+        });
+        for oldest in excess {
+            self.drop(oldest);
+        }
         let kept = KeptEvent {
             generation,
             event,
@@ -77,8 +93,7 @@ impl EventLog {
         self.len += len;
         self.events.insert(generation, kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
-            let oldest = self.events.keys().next().copied();
-            self.drop(oldest.unwrap_or_default());
+            self.drop_oldest();
         }
     }
 
@@ -98,32 +113,17 @@ impl EventLog {
         self.events.len()
     }
 
-    /// Returns the events about a subject, oldest first.
-    fn about(&self, subject: &[u8]) -> impl Iterator<Item = &KeptEvent> {
-        let generations = self.subjects.get(subject).into_iter().flatten();
-        generations.filter_map(|generation| self.events.get(generation))
-    }
-
-    /// Returns the oldest event about a subject if another one of this length exceeds its limits.
-    fn oldest_beyond_limit(&self, subject: &[u8], len: usize) -> Option<Generation> {
-        let oldest = self.about(subject).next()?.generation;
-        let count = self.about(subject).count();
-        let sum: usize = self.about(subject).map(|it| it.len).sum();
-        let is_beyond = count >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN;
-        is_beyond.then_some(oldest)
-    }
-
-    fn remove(&mut self, generation: Generation) -> Option<KeptEvent> {
-        let removed = self.events.remove(&generation)?;
-        self.len -= removed.len;
-        let subject = subject(&removed.event);
-        if let Some(generations) = self.subjects.get_mut(subject) {
-            generations.retain(|it| *it != generation);
-            if generations.is_empty() {
-                self.subjects.remove(subject);
+    fn drop_oldest(&mut self) {
+        let Some((&generation, oldest)) = self.events.first_key_value() else {
+            return;
+        };
+        if let Entry::Occupied(mut of_subject) = self.subjects.entry(subject(&oldest.event)) {
+            of_subject.get_mut().retain(|it| *it != generation);
+            if of_subject.get().is_empty() {
+                of_subject.remove();
             }
         }
-        Some(removed)
+        self.drop(generation);
     }
 
     fn drop(&mut self, generation: Generation) {
@@ -131,17 +131,22 @@ impl EventLog {
             self.dropped = self.dropped.max((dropped.generation, dropped.last));
         }
     }
+
+    fn remove(&mut self, generation: Generation) -> Option<KeptEvent> {
+        let removed = self.events.remove(&generation)?;
+        self.len -= removed.len;
+        Some(removed)
+    }
 }
 
-/// Returns the octets of the path that an event is about; none if it is about the daemon.
-fn subject(event: &Event) -> &[u8] {
-    let path = event.subject();
-    path.map_or(&[], |path| path.as_os_str().as_encoded_bytes())
+/// Returns the path that an event is about; `None` if it is about the daemon.
+fn subject(event: &Event) -> Option<PathKey> {
+    event.subject().cloned().map(PathKey)
 }
 
 /// Returns the memory that an event takes, approximately (octets). What it shares with others
 /// counts as if it did not.
-fn len(event: &Event) -> usize {
+fn len_of(event: &Event) -> usize {
     let plugin = event.plugin().map_or(0, |plugin| plugin_len(plugin));
     let path = event.subject().map_or(0, |path| path.as_os_str().len());
     BASE + path + plugin + words_len(event)

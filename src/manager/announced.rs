@@ -205,7 +205,7 @@ impl Sockets {
     }
 
     /// Does the same for the plugin that is known under a path.
-    pub(super) fn withdraw_at(&mut self, path: &Path, context: &mut Context) {
+    pub(super) fn withdraw_at(&mut self, path: &Arc<Path>, context: &mut Context) {
         if let Some(id) = self.at(path).map(|socket| socket.id) {
             self.withdraw_announced(id, context);
         }

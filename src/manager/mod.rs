@@ -269,7 +269,7 @@ impl Manager {
 
     /// Returns what is known about a path.
     pub fn socket(&self, path: &Path) -> Option<&Socket> {
-        self.sockets.at(path)
+        self.sockets.at(&path.into())
     }
 
     /// Returns every socket that exists and its path, in unspecified order.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::ids::SocketId;
 use crate::handler::Plugin;
+use crate::octets::compare;
 
 /// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
@@ -237,8 +238,10 @@ impl Names {
 
     /// Returns where a name is as `Ok`, or where to insert it as `Err`.
     fn search(&self, name: &str, kind: &str) -> Result<usize, usize> {
-        self.names
-            .binary_search_by(|(it, _)| it.key().cmp(&(name, kind)))
+        self.names.binary_search_by(|(it, _)| {
+            let by_name = compare(it.name.as_bytes(), name.as_bytes());
+            by_name.then_with(|| compare(it.kind.as_bytes(), kind.as_bytes()))
+        })
     }
 
     /// Frees the memory that a name does not need.

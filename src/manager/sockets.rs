@@ -1,7 +1,7 @@
 //! The sockets, by number and by path.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use super::socket::Socket;
 use super::timers::Timer;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::handler::{HandlerTable, Plugin};
+use crate::octets::PathKey;
 use crate::watch::Identity;
 
 /// Every path at which a socket exists or a plugin is registered.
@@ -25,8 +26,7 @@ use crate::watch::Identity;
 pub(super) struct Sockets {
     /// `None` for the socket that takes a step: no other may look at it then.
     by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
-    /// By the octets of the paths: `Path` is compared by component, which takes ten times as long.
-    by_path: BTreeMap<Box<OsStr>, SocketId>,
+    by_path: BTreeMap<PathKey, SocketId>,
     /// The number of the last path that was added.
     last: u64,
 }
@@ -34,12 +34,12 @@ pub(super) struct Sockets {
 impl Sockets {
     /// Returns the number of the path, which is added if it is new.
     fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
-        if let Some(known) = self.by_path.get(path.as_os_str()) {
-            return *known;
-        }
+        let entry = match self.by_path.entry(PathKey(path.clone())) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(entry) => entry,
+        };
         self.last += 1;
-        let id = SocketId(self.last);
-        self.by_path.insert(path.as_os_str().into(), id);
+        let id = *entry.insert(SocketId(self.last));
         let socket = Box::new(Socket::new(id, path.clone()));
         self.by_id.insert(id, Some(socket));
         id
@@ -51,13 +51,13 @@ impl Sockets {
     }
 
     /// Returns the socket with that path.
-    pub(super) fn at(&self, path: &Path) -> Option<&Socket> {
-        self.get(*self.by_path.get(path.as_os_str())?)
+    pub(super) fn at(&self, path: &Arc<Path>) -> Option<&Socket> {
+        self.get(*self.by_path.get(&PathKey(path.clone()))?)
     }
 
     /// Returns the socket with that path.
-    pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Socket> {
-        let id = *self.by_path.get(path.as_os_str())?;
+    pub(super) fn at_mut(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
+        let id = *self.by_path.get(&PathKey(path.clone()))?;
         self.get_mut(id)
     }
 
@@ -82,7 +82,7 @@ impl Sockets {
         if socket.is_dirty {
             context.work.push_back(Work::Examine(socket.id));
         } else if socket.is_empty() {
-            self.by_path.remove(socket.path.as_os_str());
+            self.by_path.remove(&PathKey(socket.path));
             self.by_id.remove(&socket.id);
             return;
         }
@@ -254,7 +254,7 @@ impl Sockets {
 
     /// Records that a socket does not exist any more.
     pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
-        let Some(id) = self.by_path.get(path.as_os_str()).copied() else {
+        let Some(id) = self.by_path.get(&PathKey(path.clone())).copied() else {
             return;
         };
         let Some(socket) = self.get_mut(id) else {

@@ -69,6 +69,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::octets::compare;
 use crate::time::Time;
 use crate::{config, escape};
 
@@ -478,10 +479,10 @@ impl Watch {
 
     /// Examines a path. A request that is still pending also covers all changes before it.
     fn examine(&mut self, path: Arc<Path>) {
-        let octets = path.as_os_str();
-        let is_this = |output: &Output| {
-            // Comparing `Path`s takes ten times as long.
-            matches!(output, Output::Examine { path } if path.as_os_str() == octets)
+        let octets = path.as_os_str().as_bytes();
+        let is_this = |output: &Output| match output {
+            Output::Examine { path } => compare(path.as_os_str().as_bytes(), octets).is_eq(),
+            _ => false,
         };
         let mut last = self.outputs.iter().rev().take(LAST_EXAMINATIONS);
         if !last.any(is_this) {

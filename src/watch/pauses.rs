@@ -5,22 +5,21 @@
 //! starts with the shortest pause again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::config::{MAX_SOCKETS, PAUSE_CALM};
+use crate::octets::PathKey;
 use crate::time::Time;
 
 /// The paths and their pauses.
 #[derive(Debug)]
 pub(super) struct Pauses {
     backoff: Backoff,
-    /// By the octets of the paths: `Path` is compared by component, which takes ten times as long.
     /// At most [`MAX_SOCKETS`].
-    by_path: BTreeMap<Box<OsStr>, Pause>,
+    by_path: BTreeMap<PathKey, Pause>,
     /// The paths that have requested work during their pause, by the end of the pause.
     pending: BTreeSet<(Time, Arc<Path>)>,
 }
@@ -43,7 +42,7 @@ impl Pauses {
 
     /// Requests work for a path. Returns `true` if it is to be done now; otherwise it is due later.
     pub(super) fn ask(&mut self, path: &Arc<Path>, now: Time) -> bool {
-        let Some(pause) = self.by_path.get_mut(path.as_os_str()) else {
+        let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) else {
             self.remember(path, now);
             return true;
         };
@@ -60,14 +59,14 @@ impl Pauses {
         true
     }
 
-    fn remember(&mut self, path: &Path, now: Time) {
+    fn remember(&mut self, path: &Arc<Path>, now: Time) {
         if self.by_path.len() >= MAX_SOCKETS {
             self.forget_calm(now);
         }
         // With so many paths whose pauses are in use, the pauses of further paths do not matter.
         if self.by_path.len() < MAX_SOCKETS {
             let pause = Pause::begin(self.backoff.first, now);
-            self.by_path.insert(path.as_os_str().into(), pause);
+            self.by_path.insert(PathKey(path.clone()), pause);
         }
     }
 
@@ -88,7 +87,7 @@ impl Pauses {
             let Some((_, path)) = self.pending.pop_first() else {
                 break;
             };
-            if let Some(pause) = self.by_path.get_mut(path.as_os_str()) {
+            if let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) {
                 *pause = Pause::begin(self.backoff.after(Some(pause.length)), now);
             }
             due.push(path);

@@ -356,7 +356,7 @@ const FUZZ: &str = "fuzz/fuzz_targets";
 const TIME_OF_DAY: &str = "src/daemon/log/time_of_day.rs";
 
 /// The modules that every layer may name.
-const EVERYWHERE: [&str; 5] = ["backoff", "budget", "config", "escape", "time"];
+const EVERYWHERE: [&str; 6] = ["backoff", "budget", "config", "escape", "octets", "time"];
 
 /// The names of the system: files, descriptors, clocks, threads, and the packages that wrap them.
 const SYSTEM: [&str; 14] = [

@@ -36,9 +36,10 @@ pub(crate) enum OpenError {
 /// it leads. With `O_NOFOLLOW`, no symbolic link is followed after that; one at the end of the path
 /// is opened itself.
 pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<File, OpenError> {
-    let above = Path::new(if path.is_absolute() { "/" } else { "." });
-    let below = path.strip_prefix("/").unwrap_or(path);
-    let (start, rest) = mounts.named_part(path).unwrap_or((above, below));
+    let (start, rest) = mounts.named_part(path).unwrap_or_else(|| {
+        let above = Path::new(if path.is_absolute() { "/" } else { "." });
+        (above, path.strip_prefix("/").unwrap_or(path))
+    });
     if rest.as_os_str().is_empty() {
         mounts.close_start();
         return Ok(open_dir(start)?);

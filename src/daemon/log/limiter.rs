@@ -3,19 +3,20 @@
 //!
 //! Does not have a clock, and does not write: callers pass the time, and get decisions and counts.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::{
     LOG_REPORT_INTERVAL, LOG_SHARE, LOG_SHARE_OF_PLUGIN, LogShare, MAX_LOG_SHARES,
 };
+use crate::octets::compare;
 use crate::time::Time;
 
 /// The token buckets.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     all: Bucket,
-    by_subject: BTreeMap<Box<str>, Bucket>,
+    /// Sorted by subject.
+    by_subject: Vec<(Box<str>, Bucket)>,
     /// The time at which the suppressed lines are reported, if there are any.
     report_at: Option<Time>,
 }
@@ -81,17 +82,30 @@ impl Limiter {
 
     /// Returns the bucket of a subject. If it is missing, adds a full one.
     fn bucket(&mut self, subject: &str) -> &mut Bucket {
-        if self.by_subject.len() >= MAX_LOG_SHARES && !self.by_subject.contains_key(subject) {
+        if let Ok(at) = self.find(subject) {
+            return &mut self.by_subject[at].1;
+        }
+        if self.by_subject.len() >= MAX_LOG_SHARES {
             self.forget_fullest();
         }
-        self.by_subject.entry(subject.into()).or_default()
+        let at = self.find(subject).unwrap_or_else(|at| at);
+        let new = (subject.into(), Bucket::default());
+        self.by_subject.insert(at, new);
+        &mut self.by_subject[at].1
+    }
+
+    /// Returns where the bucket of a subject is as `Ok`, or where to insert it as `Err`.
+    fn find(&self, subject: &str) -> Result<usize, usize> {
+        self.by_subject
+            .binary_search_by(|(it, _)| compare(it.as_bytes(), subject.as_bytes()))
     }
 
     /// Forgets the fullest bucket. Its suppressed lines are counted in the bucket of all lines.
     fn forget_fullest(&mut self) {
-        let fullest = self.by_subject.iter().min_by_key(|(_, it)| it.full_at);
-        let subject = fullest.map(|(subject, _)| subject.clone());
-        if let Some(forgotten) = subject.and_then(|subject| self.by_subject.remove(&subject)) {
+        let buckets = self.by_subject.iter().enumerate();
+        let fullest = buckets.min_by_key(|(_, (_, it))| it.full_at);
+        if let Some(at) = fullest.map(|(at, _)| at) {
+            let (_, forgotten) = self.by_subject.remove(at);
             self.all.suppressed += forgotten.suppressed;
         }
     }
