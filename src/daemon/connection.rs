@@ -83,7 +83,7 @@ impl Connection {
 
     /// Writes once and reads once. Returns whether there may be more to do without another report
     /// of the loop.
-    pub(super) fn pump(&mut self, end: &mut impl Endpoint, now: Time) -> bool {
+    pub(super) fn pump(&mut self, end: &mut (impl Endpoint + ?Sized), now: Time) -> bool {
         let is_written = self.write_from(end, now).is_progress();
         self.read_into(end, usize::MAX, now).is_progress() || is_written
     }
@@ -93,7 +93,7 @@ impl Connection {
     /// A failed write does not end the connection: reading returns the end, after all data that the
     /// peer has sent.
     #[inline] // Most calls are in the daemon's loop.
-    pub(super) fn write_from(&mut self, end: &mut impl Endpoint, now: Time) -> Transfer {
+    pub(super) fn write_from(&mut self, end: &mut (impl Endpoint + ?Sized), now: Time) -> Transfer {
         let bytes = end.transmit();
         if bytes.is_empty() || self.is_broken {
             return Transfer::Nothing;
@@ -110,7 +110,7 @@ impl Connection {
     #[inline] // Most calls are in the daemon's loop.
     pub(super) fn read_into(
         &mut self,
-        end: &mut impl Endpoint,
+        end: &mut (impl Endpoint + ?Sized),
         most: usize,
         now: Time,
     ) -> Transfer {

@@ -46,7 +46,11 @@ pub trait Endpoint {
 
 /// Moves what one end has to write to the other end in memory, as far as there is room for it;
 /// returns how many octets were moved.
-pub fn carry(from: &mut impl Endpoint, to: &mut impl Endpoint, now: Time) -> usize {
+pub fn carry(
+    from: &mut (impl Endpoint + ?Sized),
+    to: &mut (impl Endpoint + ?Sized),
+    now: Time,
+) -> usize {
     let carried = to.receive_from(from.transmit(), now);
     from.sent(carried, now);
     carried

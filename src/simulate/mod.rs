@@ -130,16 +130,15 @@ impl Plugin {
         self.last_id
     }
 
-    /// Returns the server's end of a connection. After reading into it or writing from it, call
-    /// [`advance`](Self::advance).
-    pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
-        find(&mut self.connections, conn)
-    }
-
-    /// Returns the client's end of the connection to kubelet, or `None` if it is another
-    /// connection. To be used like an [`endpoint`](Self::endpoint).
-    pub fn client(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
-        self.registration.as_mut()?.client(conn)
+    /// Returns our end of a connection: a server, or the client of the connection to kubelet. After
+    /// reading into it or writing from it, call [`advance`](Self::advance).
+    pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut dyn Endpoint> {
+        let registration = self.registration.as_mut();
+        let client = registration.and_then(|it| it.client(conn));
+        match client {
+            Some(client) => Some(client),
+            None => find(&mut self.connections, conn).map(|server| server as _),
+        }
     }
 
     /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to

@@ -7,7 +7,7 @@ use prost::Message as _;
 
 use crate::config;
 use crate::grpc::{Code, Incoming, Server, Status};
-use crate::http2::{Endpoint as _, StreamId, carry};
+use crate::http2::{StreamId, carry};
 use crate::proto::v1beta1::{DevicePluginOptions, RegisterRequest, registration};
 use crate::simulate::{ConnectionId, Faults, Output, Plugin, Profile, Socket};
 use crate::time::Time;
@@ -79,7 +79,7 @@ impl Connection {
     fn exchange(&mut self, life: &mut Life) -> Option<(StreamId, RegisterRequest)> {
         let mut request = None;
         loop {
-            let client = life.plugin.client(self.conn).expect("it is connected");
+            let client = life.plugin.endpoint(self.conn).expect("it is connected");
             let there = carry(client, &mut self.kubelet, life.now);
             while let Some(incoming) = self.kubelet.poll_event(life.now) {
                 if let Incoming::Called { call, message, .. } = incoming {
@@ -87,7 +87,7 @@ impl Connection {
                     request = Some((call, message));
                 }
             }
-            let client = life.plugin.client(self.conn).expect("it is connected");
+            let client = life.plugin.endpoint(self.conn).expect("it is connected");
             let back = carry(&mut self.kubelet, client, life.now);
             life.plugin.advance(life.now);
             if there + back == 0 {
@@ -193,7 +193,7 @@ fn a_connection_that_fails_is_retried() {
 
     let mut connection = life.connect();
     connection.exchange(&mut life);
-    let client = life.plugin.client(connection.conn).expect("a connection");
+    let client = life.plugin.endpoint(connection.conn).expect("a connection");
     client.eof(life.now);
     life.plugin.advance(life.now);
     let lines = life.outputs().concat();
@@ -289,7 +289,7 @@ fn the_reply_of_a_gone_kubelet_is_not_that_of_the_new_one() {
     life.kubelet_created(true);
     assert!(life.plugin.is_closed(old.conn));
     let mut new = life.connect();
-    assert!(life.plugin.client(old.conn).is_none());
+    assert!(life.plugin.endpoint(old.conn).is_none());
     life.plugin.forget(old.conn);
     life.outputs();
     new.answer(&mut life, Ok(()));
@@ -303,6 +303,6 @@ fn a_plugin_that_stops_takes_leave_of_kubelet_too() {
     connection.exchange(&mut life).expect("a call");
     life.plugin.stop(life.now);
     assert!(life.plugin.is_closed(connection.conn));
-    let client = life.plugin.client(connection.conn).expect("a connection");
+    let client = life.plugin.endpoint(connection.conn).expect("a connection");
     assert!(!client.transmit().is_empty(), "GOAWAY");
 }

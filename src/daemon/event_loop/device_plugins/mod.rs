@@ -7,28 +7,27 @@
 //!       | inotify, mounts       +------- bytes -------+------- answer() <--------+
 //! ```
 //!
-//! Reading order: `directory` is the directory with its socket, `client` a connection.
+//! `directory` is the directory with its socket.
 
-mod client;
 mod directory;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mio::Registry;
 use mio::event::Event;
+use mio::{Interest, Registry};
 
-use self::client::Client;
 use self::directory::Directory;
 pub(in crate::daemon) use self::directory::remedy;
 use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
-use crate::daemon::connection;
+use crate::daemon::connection::{self, Connection};
 use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
 use crate::escape;
+use crate::http2::Endpoint as _;
 use crate::manager::{AnnouncementError, AnnouncementId, Input, Process};
-use crate::registration::{Output, Registrar};
+use crate::registration::{ClientId, Output, Registrar};
 use crate::time::Time;
 
 /// The service for device plugins that announce themselves.
@@ -38,7 +37,7 @@ pub(crate) struct DevicePlugins {
     /// `None` while the service cannot listen, or once the daemon is stopping.
     directory: Option<Directory>,
     registrar: Registrar,
-    clients: Vec<Client>,
+    clients: Vec<(ClientId, Connection)>,
     /// Whether clients may have to be served although the loop reports nothing.
     is_any_ready: bool,
     /// Whether the directory may have changed.
@@ -93,9 +92,11 @@ impl DevicePlugins {
             (Source::RegistrationListener, Some(directory)) => directory.acceptor().set_ready(),
             _ => {}
         }
-        let is_it = |client: &&mut Client| Source::RegistrationClient(client.id).token() == token;
-        if let Some(client) = self.clients.iter_mut().find(is_it) {
-            client.report(event);
+        let mut clients = self.clients.iter_mut();
+        if let Some((_, connection)) =
+            clients.find(|(id, _)| Source::RegistrationClient(*id).token() == token)
+        {
+            connection.report(event);
             self.is_any_ready = true;
         }
     }
@@ -129,7 +130,7 @@ impl DevicePlugins {
         }
         self.is_any_ready = false;
         for client in &mut self.clients {
-            self.is_any_ready |= client.serve(&mut self.registrar, now);
+            self.is_any_ready |= serve(client, &mut self.registrar, now);
         }
         self.remove_closed();
         let mut announced = Vec::new();
@@ -154,8 +155,8 @@ impl DevicePlugins {
     ) {
         let answered = self.registrar.answer(id, result, now);
         let mut clients = self.clients.iter_mut();
-        if let Some(client) = answered.and_then(|id| clients.find(|client| client.id == id)) {
-            self.is_any_ready |= client.serve(&mut self.registrar, now);
+        if let Some(client) = answered.and_then(|id| clients.find(|client| client.0 == id)) {
+            self.is_any_ready |= serve(client, &mut self.registrar, now);
         }
     }
 
@@ -165,7 +166,7 @@ impl DevicePlugins {
         self.is_stopping = true;
         self.directory = None;
         for client in std::mem::take(&mut self.clients) {
-            client.close(&mut self.registrar);
+            close(client, &mut self.registrar);
         }
     }
 
@@ -234,7 +235,7 @@ impl DevicePlugins {
         let Some(directory) = &mut self.directory else {
             return false;
         };
-        let stream = match directory.acceptor().accept() {
+        let mut stream = match directory.acceptor().accept() {
             Ok(Some(stream)) => stream,
             Ok(None) => return false,
             Err(error) => {
@@ -244,8 +245,10 @@ impl DevicePlugins {
             }
         };
         let id = self.registrar.accept(connection::process(&stream), now);
-        match Client::register(id, stream, registry) {
-            Ok(client) => self.clients.push(client),
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = Source::RegistrationClient(id).token();
+        match registry.register(&mut stream, token, interest) {
+            Ok(()) => self.clients.push((id, Connection::new(stream))),
             Err(error) => {
                 log::debug!("cannot serve a device plugin: {error}");
                 self.registrar.remove(id);
@@ -256,9 +259,9 @@ impl DevicePlugins {
 
     fn remove_closed(&mut self) {
         let mut at = 0;
-        while let Some(client) = self.clients.get(at) {
-            if self.registrar.is_closed(client.id) {
-                self.clients.remove(at).close(&mut self.registrar);
+        while let Some((id, _)) = self.clients.get(at) {
+            if self.registrar.is_closed(*id) {
+                close(self.clients.remove(at), &mut self.registrar);
             } else {
                 at += 1;
             }
@@ -272,6 +275,24 @@ impl DevicePlugins {
             None => log::warn!("{dir}: rejected a device plugin: {reason}"),
         }
     }
+}
+
+/// Writes once and reads once. Returns whether there may be more to do without another report of
+/// the loop.
+fn serve((id, connection): &mut (ClientId, Connection), to: &mut Registrar, now: Time) -> bool {
+    let end = to.endpoint(*id);
+    let has_moved = end.is_some_and(|end| connection.pump(end, now));
+    if has_moved {
+        to.advance(*id, now);
+    }
+    has_moved
+}
+
+/// Writes the final bytes and closes the connection.
+fn close((id, connection): (ClientId, Connection), to: &mut Registrar) {
+    let end = to.endpoint(id);
+    connection.hang_up(end.map_or(&[][..], |end| end.transmit()));
+    to.remove(id);
 }
 
 /// The maximum number of connections of the service are as many descriptors; the others are for the

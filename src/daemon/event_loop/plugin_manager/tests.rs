@@ -7,7 +7,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use super::*;
 use crate::config::NOTIFY_TIMEOUT;
 use crate::handler::{AcceptHandler, Record, RecordedCall};
-use crate::http2::Endpoint as _;
 use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
 
 /// A plugin manager and a plugin in its directory, which takes turns as well.

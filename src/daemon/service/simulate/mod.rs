@@ -11,7 +11,6 @@
 
 mod kubelet;
 mod listener;
-mod peer;
 
 use std::fmt;
 use std::io;
@@ -26,10 +25,10 @@ use nix::sys::stat::{Mode, umask};
 
 use self::kubelet::KubeletSocket;
 use self::listener::Listener;
-use self::peer::Peer;
 use crate::daemon::SetupError;
 use crate::daemon::TimeOfDay;
 use crate::daemon::clock::Clock;
+use crate::daemon::connection::Connection;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::process::signals::{self, Signals};
 use crate::handler::DialError;
@@ -49,6 +48,14 @@ pub struct Simulation {
     signals: Signals,
     poll: Poll,
     clock: Clock,
+}
+
+/// A connection to the plugin, or from it to kubelet.
+#[derive(Debug)]
+struct Peer {
+    token: Token,
+    id: ConnectionId,
+    connection: Connection,
 }
 
 /// The end of a simulated plugin.
@@ -149,8 +156,8 @@ impl Simulation {
         for event in &*events {
             let token = event.token();
             let mut peers = self.peers.iter_mut();
-            if let Some(peer) = peers.find(|peer| peer.token() == token) {
-                peer.report(event);
+            if let Some(peer) = peers.find(|peer| peer.token == token) {
+                peer.connection.report(event);
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
@@ -188,12 +195,16 @@ impl Simulation {
     }
 
     /// Adds a connection to the loop.
-    fn add(&mut self, conn: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
+    fn add(&mut self, id: ConnectionId, mut stream: UnixStream) -> io::Result<()> {
         self.last_token.0 += 1;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();
         registry.register(&mut stream, self.last_token, interest)?;
-        self.peers.push(Peer::new(self.last_token, conn, stream));
+        self.peers.push(Peer {
+            token: self.last_token,
+            id,
+            connection: Connection::new(stream),
+        });
         Ok(())
     }
 
@@ -243,15 +254,30 @@ impl Simulation {
     /// Moves the bytes that can be moved, a piece for each connection, and closes the connections
     /// that are over. Returns whether anything was moved or closed.
     fn serve(&mut self) -> bool {
+        let now = self.clock.now();
         let mut has_moved = false;
         for at in (0..self.peers.len()).rev() {
-            has_moved |= self.peers[at].serve(&mut self.plugin, self.clock);
-            if self.peers[at].is_done(&self.plugin) {
-                self.peers.remove(at).close(&mut self.plugin);
+            let peer = &mut self.peers[at];
+            let end = self.plugin.endpoint(peer.id);
+            if end.is_some_and(|end| peer.connection.pump(end, now)) {
+                self.plugin.advance(now);
+                has_moved = true;
+            }
+            if self.plugin.is_closed(self.peers[at].id) {
+                self.close(at);
                 has_moved = true; // There may be room for another connection.
             }
         }
         has_moved
+    }
+
+    /// Writes the final bytes of a connection and closes it.
+    fn close(&mut self, at: usize) {
+        let peer = self.peers.remove(at);
+        let end = self.plugin.endpoint(peer.id);
+        let final_bytes = end.map_or(&[][..], |end| end.transmit());
+        peer.connection.hang_up(final_bytes);
+        self.plugin.forget(peer.id);
     }
 
     /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
@@ -261,8 +287,8 @@ impl Simulation {
             self.listeners.iter().for_each(Listener::remove);
         }
         self.plugin.stop(self.clock.now());
-        for peer in std::mem::take(&mut self.peers) {
-            peer.close(&mut self.plugin);
+        while !self.peers.is_empty() {
+            self.close(0);
         }
         let sockets = match self.listeners.len() {
             1 => "socket",
