@@ -26,7 +26,6 @@ use nix::errno::Errno;
 
 use super::file_lock::{self, FileLock};
 use super::link_name::link_path;
-use super::lock;
 use super::run_dir;
 use crate::config::{
     BRIEF_LOCK_TIMEOUT, LINK_INTERVAL, LINK_RETRY, LINKS_AT_ONCE, MAX_CHANGED_LINKS, PathMap,
@@ -260,7 +259,7 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
         io::Error::other(format!("cannot use the run directory {dir}: {problem}"))
     };
     let run_dir = run_dir::open(run_dir).map_err(unusable)?;
-    let path = lock::locks_dir_in(&run_dir).map_err(unusable)?.join(DIR);
+    let path = run_dir::locks_dir(&run_dir).map_err(unusable)?.join(DIR);
     let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT)?;
     if lock.is_none() {
         let holder = file_lock::holder(&path);

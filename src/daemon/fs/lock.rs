@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::file_lock::{self, FileLock};
-use super::run_dir::{self, RunDirProblem, Unusable};
+use super::run_dir::{self, RunDirProblem};
 use super::scan;
 use super::stat::Stat;
 use crate::config::{LEFT_LOCK_TIMEOUT, LOCK_TIMEOUT};
@@ -68,7 +68,7 @@ impl Locks {
         };
         let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
         let locks_dir = run_dir::open(self.run_dir.as_deref())
-            .and_then(|run_dir| locks_dir_in(&run_dir))
+            .and_then(|run_dir| run_dir::locks_dir(&run_dir))
             .map_err(unusable)?;
         let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::Unusable(error)));
         let path = locks_dir.join(name);
@@ -143,14 +143,6 @@ fn name(dir: &Path) -> io::Result<String> {
     Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
 }
 
-/// Creates the directory of the lock files in the run directory. Returns its path.
-pub(crate) fn locks_dir_in(run_dir: &Path) -> Result<PathBuf, Unusable> {
-    run_dir::private(run_dir, LOCKS)
-}
-
-/// The directory of the lock files, in the run directory.
-pub(crate) const LOCKS: &str = "locks";
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -175,7 +167,7 @@ mod tests {
     }
 
     fn files(run: &Path) -> usize {
-        run.join(LOCKS).read_dir().unwrap().count()
+        run.join("locks").read_dir().unwrap().count()
     }
 
     #[test]
@@ -192,7 +184,7 @@ mod tests {
             panic!("it was locked twice");
         };
         assert_eq!(of, dir);
-        assert!(file.starts_with(run.join(LOCKS)) && file.exists());
+        assert!(file.starts_with(run.join("locks")) && file.exists());
         assert_eq!(holder, Some(std::process::id()));
         drop(first);
         assert_eq!(files(&run), 0);

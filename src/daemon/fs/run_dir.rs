@@ -135,9 +135,9 @@ fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     Ok(dir.to_owned())
 }
 
-/// Creates a directory in the run directory that other users cannot search. Returns its path.
-pub(crate) fn private(run_dir: &Path, name: &str) -> Result<PathBuf, Unusable> {
-    prepare(&run_dir.join(name), PRIVATE)
+/// Creates the directory of the lock files, which other users cannot search. Returns its path.
+pub(crate) fn locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
+    prepare(&run_dir.join("locks"), PRIVATE)
 }
 
 /// Returns what can be done about a run directory that cannot be used.
@@ -187,7 +187,7 @@ mod tests {
         let dir = above.path().join("run");
         for _ in 0..2 {
             assert_eq!(open(Some(&dir)).unwrap(), dir);
-            assert_eq!(private(&dir, "locks").unwrap(), dir.join("locks"));
+            assert_eq!(locks_dir(&dir).unwrap(), dir.join("locks"));
         }
         let mode = fs::metadata(dir.join("locks")).unwrap().mode();
         assert_eq!(mode & 0o7777, PRIVATE);

@@ -2,12 +2,11 @@
 //!
 //! - [`programs`], [`child`]: starts programs and reports how they end;
 //! - [`peer_processes`]: reports the end of the process behind a connection;
-//! - [`signals`], [`descriptors`], [`environment`], [`passed`], [`usage`]: the signals to this
-//!   process, its limits, what its parent has passed, and what it uses.
+//! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
+//!   what its parent has passed, and what it uses.
 
 pub(super) mod child;
 pub(super) mod descriptors;
-pub(super) mod environment;
 pub(super) mod passed;
 pub(super) mod peer_processes;
 pub(super) mod programs;

@@ -10,12 +10,12 @@
 
 use std::env;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::process;
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 
-use super::environment::{number, own_id};
 use crate::daemon::SetupError;
 use crate::escape;
 
@@ -31,7 +31,7 @@ pub(crate) struct Passed {
 /// Takes the sockets that were passed to this process. A second call finds none of them.
 pub(crate) fn take() -> Result<Passed, SetupError> {
     let mut passed = Passed::default();
-    if number("LISTEN_PID") != Some(own_id()) {
+    if number("LISTEN_PID") != Some(process::id().into()) {
         return Ok(passed);
     }
     let count = number("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
@@ -83,6 +83,12 @@ fn adopt(fd: RawFd) -> Option<OwnedFd> {
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let marked = fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     marked.is_ok().then_some(fd)
+}
+
+/// Returns the number that a variable of the environment holds.
+#[inline(never)]
+pub(crate) fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok()?.parse().ok()
 }
 
 /// Returns the error for a passed socket of this name that cannot be used.

@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::process;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -19,7 +20,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
 use crate::daemon::PluginManager;
-use crate::daemon::process::environment::{number, own_id};
+use crate::daemon::process::passed::number;
 use crate::manager::{Generation, Manager};
 use crate::time::{self, Time};
 
@@ -64,7 +65,11 @@ impl Service {
                 Err(errno) => service.warn(errno),
             }
         }
-        service.watchdog = watchdog(number("WATCHDOG_USEC"), number("WATCHDOG_PID"), own_id());
+        service.watchdog = watchdog(
+            number("WATCHDOG_USEC"),
+            number("WATCHDOG_PID"),
+            process::id().into(),
+        );
         service
     }
 
