@@ -5,8 +5,8 @@
 //! examined, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
 //! one wakeup per interval, and a node that does not mount causes none. The file that the table was
 //! read from is polled directly whenever the table is used, so the table is never older than the
-//! last mount. It is a file of its own, because a wait on the descriptor of the loop uses up the report
-//! of the file in it.
+//! last mount. It is a file of its own, because a wait on the descriptor of the loop uses up the
+//! report of the file in it.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
