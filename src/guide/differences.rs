@@ -1,4 +1,4 @@
-//! All differences that a plugin or its handler can notice between kubelet 1.36 and this program.
+//! All differences that a plugin or its handler can notice between kubelet 1.37 and this program.
 //!
 //! `make full ONLY=parity` plays the same scenarios with kubelet's own plugin manager. It fails on
 //! a difference in notifications and calls of handlers that has no row here, and on a row that a

@@ -1,7 +1,7 @@
 //! The contract with plugins: which rules of kubelet's plugin manager hold here, and which of its
 //! holes are closed.
 //!
-//! "kubelet" is `pkg/kubelet/pluginmanager` of Kubernetes 1.36, with the handlers that kubelet
+//! "kubelet" is `pkg/kubelet/pluginmanager` of Kubernetes 1.37, with the handlers that kubelet
 //! gives to it. Each row has a number that is never reused. A comment that quotes a row links here
 //! with that number, and the name of a test may begin with it: `pm7_...` holds row PM7.
 //! `tests/tidy` checks that every number in a comment or a test name has a row, that every

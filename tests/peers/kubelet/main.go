@@ -47,11 +47,13 @@ func main() {
 // acceptAll is a handler that accepts every plugin and does nothing.
 type acceptAll struct{}
 
-func (acceptAll) ValidatePlugin(string, string, []string) error { return nil }
+func (acceptAll) ValidatePlugin(context.Context, string, string, []string) error { return nil }
 
-func (acceptAll) RegisterPlugin(string, string, []string, *time.Duration) error { return nil }
+func (acceptAll) RegisterPlugin(context.Context, string, string, []string, *time.Duration) error {
+	return nil
+}
 
-func (acceptAll) DeRegisterPlugin(string, string) {}
+func (acceptAll) DeRegisterPlugin(context.Context, string, string) {}
 
 // recorder is a handler that records its calls. tests/parity/subject.rs has the same.
 type recorder struct {
@@ -60,7 +62,7 @@ type recorder struct {
 	refused map[string]bool
 }
 
-func (r *recorder) ValidatePlugin(name, endpoint string, versions []string) error {
+func (r *recorder) ValidatePlugin(_ context.Context, name, endpoint string, versions []string) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	fmt.Println("validate", name, endpoint, strings.Join(versions, ","))
@@ -70,7 +72,9 @@ func (r *recorder) ValidatePlugin(name, endpoint string, versions []string) erro
 	return nil
 }
 
-func (r *recorder) RegisterPlugin(name, endpoint string, versions []string, _ *time.Duration) error {
+func (r *recorder) RegisterPlugin(
+	_ context.Context, name, endpoint string, versions []string, _ *time.Duration,
+) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	fmt.Println("register", name, endpoint, strings.Join(versions, ","))
@@ -82,7 +86,7 @@ func (r *recorder) RegisterPlugin(name, endpoint string, versions []string, _ *t
 	return nil
 }
 
-func (r *recorder) DeRegisterPlugin(name, endpoint string) {
+func (r *recorder) DeRegisterPlugin(_ context.Context, name, endpoint string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	fmt.Println("deregister", name, endpoint)

@@ -75,7 +75,7 @@ func (printer) PluginConnected(ctx context.Context, resource string, plugin serv
 	return nil
 }
 
-func (printer) PluginDisconnected(_ klog.Logger, resource string) {
+func (printer) PluginDisconnected(_ klog.Logger, resource, _ string) {
 	fmt.Println("disconnected", resource)
 }
 
