@@ -25,7 +25,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, DEFAULT_TYPES};
+use plugind::config::{BACKOFF, DEFAULT_TYPES, RESYNC_INTERVAL};
 use plugind::handler::Plugin;
 use plugind::manager::event::EventKind;
 use plugind::manager::{LivenessSource, OnDown};
@@ -130,6 +130,8 @@ struct Simulation {
     dials: BTreeMap<Identity, (Time, usize)>,
     /// Announces plugins, in runs that have any.
     announcer: Option<Announcer>,
+    /// The sockets that had more than two paths.
+    many_paths: BTreeSet<Identity>,
     is_loud: bool,
 }
 
@@ -189,6 +191,7 @@ impl Simulation {
             faults: None,
             dials: BTreeMap::new(),
             announcer: None,
+            many_paths: BTreeSet::new(),
             is_loud,
         }
     }
@@ -386,7 +389,23 @@ impl Simulation {
         self.end_announced();
     }
 
+    /// Has the directories read again if a socket that had more than two paths is not known: where
+    /// the others are is not remembered.
+    fn resync_many_paths(&mut self) {
+        let manager = &self.node.world.manager;
+        let known: BTreeSet<_> = manager.desired().map(|(_, it)| it.identity).collect();
+        let mut sockets = self.node.tree.sockets();
+        let is_missing = sockets.any(|(path, it)| {
+            !known.contains(&it) && self.many_paths.contains(&it) && self.node.covers(path)
+        });
+        drop(sockets);
+        if is_missing {
+            self.node.advance(RESYNC_INTERVAL);
+        }
+    }
+
     fn converge(&mut self) {
+        self.resync_many_paths();
         self.check_events();
         self.check_metrics();
         self.check_saved();

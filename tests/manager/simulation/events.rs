@@ -82,6 +82,15 @@ impl Simulation {
         let (from, to) = (self.path(), self.path());
         self.say(format_args!("  {from} = {to}"));
         self.node.link(from, to);
+        let identity = self.node.world.identity(std::path::Path::new(from));
+        let paths = self
+            .node
+            .tree
+            .sockets()
+            .filter(|(_, it)| Some(*it) == identity);
+        if paths.count() > 2 {
+            self.many_paths.extend(identity);
+        }
     }
 
     pub(super) fn make_directory(&mut self) {
