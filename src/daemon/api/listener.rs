@@ -39,10 +39,10 @@ use crate::escape;
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// The path, or a word for a socket without one.
-    path: PathBuf,
-    acceptor: Acceptor,
+    pub(super) path: PathBuf,
+    pub(super) acceptor: Acceptor,
     /// Whether it serves the API, and not only the metrics.
-    serves_api: bool,
+    pub(super) serves_api: bool,
     /// The file, unless the socket was passed in.
     _file: Option<OwnFile>,
 }
@@ -162,26 +162,6 @@ impl Listener {
             serves_api,
             _file: None,
         }
-    }
-
-    /// Returns whether the API is served, and not only the metrics.
-    pub(crate) fn serves_api(&self) -> bool {
-        self.serves_api
-    }
-
-    /// Returns the path of the socket.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the socket.
-    pub(crate) fn acceptor(&mut self) -> &mut Acceptor {
-        &mut self.acceptor
-    }
-
-    /// Returns whether a connection may be waiting.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.acceptor.is_ready()
     }
 }
 

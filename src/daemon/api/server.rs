@@ -85,7 +85,7 @@ impl Api {
     ) -> io::Result<Self> {
         let token = Source::ApiListener.token();
         for listener in &mut listeners {
-            registry.register(listener.acceptor().source(), token, Interest::READABLE)?;
+            registry.register(listener.acceptor.source(), token, Interest::READABLE)?;
         }
         Ok(Self {
             listeners,
@@ -112,8 +112,8 @@ impl Api {
     /// stopping.
     pub(crate) fn socket(&self, serves_api: bool) -> Option<&Path> {
         let mut listeners = self.listeners.iter();
-        let listener = listeners.find(|it| it.serves_api() == serves_api);
-        listener.map(Listener::path)
+        let listener = listeners.find(|it| it.serves_api == serves_api);
+        listener.map(|it| &*it.path)
     }
 
     /// Sets what the built-in handlers know about their plugins.
@@ -135,7 +135,7 @@ impl Api {
     pub(crate) fn report(&mut self, event: &Event) {
         if event.token() == Source::ApiListener.token() {
             for listener in &mut self.listeners {
-                listener.acceptor().set_ready();
+                listener.acceptor.set_ready();
             }
         }
         let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
@@ -152,7 +152,7 @@ impl Api {
     /// Returns when the API has something to do although the loop reports nothing.
     pub(crate) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
         let is_accepting =
-            self.accept_at.is_none() && self.listeners.iter().any(Listener::is_ready);
+            self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready());
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
         if is_accepting || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);
@@ -327,8 +327,8 @@ impl Api {
         for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
                 let listener = &mut self.listeners[at];
-                let serves_api = listener.serves_api();
-                match listener.acceptor().accept() {
+                let serves_api = listener.serves_api;
+                match listener.acceptor.accept() {
                     Ok(Some(stream)) => match self.add(stream, serves_api, registry, now) {
                         Ok(is_added) => refused += usize::from(!is_added),
                         Err(error) => log::debug!("cannot serve a client of the API: {error}"),

@@ -21,9 +21,9 @@ use crate::watch::Place;
 #[derive(Debug)]
 pub(super) struct Directory {
     file: SocketFile,
-    acceptor: Acceptor,
+    pub(super) acceptor: Acceptor,
     inotify: Inotify,
-    is_watched: bool,
+    pub(super) is_watched: bool,
 }
 
 /// Creates the directory if it is missing, and removes the sockets in it, unless another process
@@ -86,10 +86,6 @@ impl Directory {
         })
     }
 
-    pub(super) fn is_watched(&self) -> bool {
-        self.is_watched
-    }
-
     /// Watches the directory if it could not be watched before. Returns whether it is watched.
     pub(super) fn watch(&mut self) -> bool {
         if let (false, Some(dir)) = (self.is_watched, self.file.path().parent()) {
@@ -103,16 +99,6 @@ impl Directory {
     pub(super) fn is_in_place(&mut self) -> bool {
         while self.inotify.read(&mut |_| ()).is_ok_and(|is_more| is_more) {}
         self.file.is_in_place()
-    }
-
-    /// Returns the socket.
-    pub(super) fn acceptor(&mut self) -> &mut Acceptor {
-        &mut self.acceptor
-    }
-
-    /// Returns whether a connection may be waiting.
-    pub(super) fn is_ready(&self) -> bool {
-        self.acceptor.is_ready()
     }
 }
 

@@ -61,7 +61,7 @@ impl DevicePlugins {
         let dir: Arc<Path> = dir.into();
         Ok(Self {
             dir: dir.clone(),
-            is_doubted: !directory.is_watched(),
+            is_doubted: !directory.is_watched,
             directory: Some(directory),
             registrar: Registrar::new(dir),
             clients: Vec::new(),
@@ -89,7 +89,7 @@ impl DevicePlugins {
         let token = event.token();
         match (Source::of(token), &mut self.directory) {
             (Source::DevicePluginsDir, _) => self.doubt(),
-            (Source::RegistrationListener, Some(directory)) => directory.acceptor().set_ready(),
+            (Source::RegistrationListener, Some(directory)) => directory.acceptor.set_ready(),
             _ => {}
         }
         let mut clients = self.clients.iter_mut();
@@ -103,7 +103,10 @@ impl DevicePlugins {
 
     /// Returns when there is something to do although the loop reports nothing.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let is_waiting = self.directory.as_ref().is_some_and(Directory::is_ready);
+        let is_waiting = self
+            .directory
+            .as_ref()
+            .is_some_and(|it| it.acceptor.is_ready());
         let can_accept = is_waiting && self.accept_at.is_none();
         let has_room = self.registrar.has_room();
         if self.is_any_ready || can_accept && has_room {
@@ -193,7 +196,7 @@ impl DevicePlugins {
         self.directory = None; // Its file is left alone: it is not there, or another one.
         match Directory::open(&self.dir, registry) {
             Ok(directory) => {
-                self.is_doubted = !directory.is_watched();
+                self.is_doubted = !directory.is_watched;
                 self.directory = Some(directory);
                 self.listen_at = now + REGISTRATION_RETRY.first;
                 self.pause = REGISTRATION_RETRY.first;
@@ -217,7 +220,11 @@ impl DevicePlugins {
     /// not be full when a plugin connects. Some are left to the next turn if they are many.
     fn accept(&mut self, registry: &Registry, now: Time) {
         for _ in 0..MAX_REGISTRATIONS {
-            if !self.directory.as_ref().is_some_and(Directory::is_ready) {
+            if !self
+                .directory
+                .as_ref()
+                .is_some_and(|it| it.acceptor.is_ready())
+            {
                 return;
             }
             if !self.registrar.has_room() {
@@ -235,7 +242,7 @@ impl DevicePlugins {
         let Some(directory) = &mut self.directory else {
             return false;
         };
-        let mut stream = match directory.acceptor().accept() {
+        let mut stream = match directory.acceptor.accept() {
             Ok(Some(stream)) => stream,
             Ok(None) => return false,
             Err(error) => {

@@ -15,9 +15,9 @@ use crate::simulate::Socket;
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
-    acceptor: Acceptor,
-    file: SocketFile,
-    socket: Socket,
+    pub(super) acceptor: Acceptor,
+    pub(super) file: SocketFile,
+    pub(super) socket: Socket,
 }
 
 impl Listener {
@@ -38,26 +38,12 @@ impl Listener {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        self.file.path()
-    }
-
     /// Reports that the plugin listens.
     pub(super) fn report(&self, report: Reporter<'_>) {
-        report(&format_args!("listening on {}", escape::path(self.path())));
-    }
-
-    pub(super) fn socket(&self) -> Socket {
-        self.socket
-    }
-
-    pub(super) fn source(&mut self) -> &mut UnixListener {
-        self.acceptor.source()
-    }
-
-    /// Records that a connection is waiting, as the loop has reported.
-    pub(super) fn set_ready(&mut self) {
-        self.acceptor.set_ready();
+        report(&format_args!(
+            "listening on {}",
+            escape::path(self.file.path())
+        ));
     }
 
     /// Accepts a connection, or returns `None` if no connection is waiting or no descriptor is
@@ -68,16 +54,6 @@ impl Listener {
             Err(error) if is_out_of_descriptors(&error) => Ok(None),
             accepted => accepted,
         }
-    }
-
-    /// Returns whether the socket's file is still where it was created.
-    pub(super) fn is_in_place(&self) -> bool {
-        self.file.is_in_place()
-    }
-
-    /// Removes the socket's file, unless another file has replaced it.
-    pub(super) fn remove(&self) {
-        self.file.remove();
     }
 }
 
@@ -104,7 +80,7 @@ mod tests {
         let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
         assert!(error.ends_with(" listens on it"), "{error}");
-        listener.remove();
+        listener.file.remove();
         assert!(!path.exists());
     }
 
@@ -126,9 +102,9 @@ mod tests {
         let listener = open(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let successor = open(&path).unwrap();
-        listener.remove();
+        listener.file.remove();
         assert!(path.exists());
-        successor.remove();
+        successor.file.remove();
         assert!(!path.exists());
     }
 }

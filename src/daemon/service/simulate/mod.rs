@@ -91,7 +91,7 @@ impl Simulation {
             clock,
         };
         if let Err(error) = simulation.register(profile.kubelet_socket()) {
-            simulation.listeners.iter().for_each(Listener::remove);
+            simulation.listeners.iter().for_each(|it| it.file.remove());
             return Err(SetupError::Loop(error));
         }
         simulation.listeners.iter().for_each(|it| it.report(report));
@@ -135,7 +135,11 @@ impl Simulation {
         registry.register(&mut SourceFd(&fd), SIGNALS, Interest::READABLE)?;
         for listener in &mut self.listeners {
             self.last_token.0 += 1;
-            registry.register(listener.source(), self.last_token, Interest::READABLE)?;
+            registry.register(
+                listener.acceptor.source(),
+                self.last_token,
+                Interest::READABLE,
+            )?;
         }
         Ok(())
     }
@@ -161,7 +165,7 @@ impl Simulation {
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
-                    listener.set_ready();
+                    listener.acceptor.set_ready();
                 }
             }
         }
@@ -187,7 +191,7 @@ impl Simulation {
                 let Some(stream) = listener.accept()? else {
                     break;
                 };
-                let conn = self.plugin.accept(listener.socket(), self.clock.now());
+                let conn = self.plugin.accept(listener.socket, self.clock.now());
                 self.add(conn, stream)?;
             }
         }
@@ -212,7 +216,7 @@ impl Simulation {
     fn watch_kubelet(&mut self) -> io::Result<()> {
         if let Some(kubelet) = &mut self.kubelet {
             if kubelet.was_created()? {
-                let has_socket = self.listeners.iter().all(Listener::is_in_place);
+                let has_socket = self.listeners.iter().all(|it| it.file.is_in_place());
                 self.plugin.kubelet_created(has_socket, self.clock.now());
             }
         }
@@ -240,11 +244,11 @@ impl Simulation {
     fn listen_again(&mut self, report: Reporter<'_>) -> io::Result<()> {
         let registry = self.poll.registry();
         for (at, listener) in self.listeners.iter_mut().enumerate() {
-            if !listener.is_in_place() {
-                let opened = Listener::open(listener.path(), listener.socket());
+            if !listener.file.is_in_place() {
+                let opened = Listener::open(listener.file.path(), listener.socket);
                 *listener = opened.map_err(io::Error::other)?;
                 let token = Token(FIRST_LISTENER.0 + at);
-                registry.register(listener.source(), token, Interest::READABLE)?;
+                registry.register(listener.acceptor.source(), token, Interest::READABLE)?;
                 listener.report(report);
             }
         }
@@ -284,7 +288,7 @@ impl Simulation {
     /// behind, and closes its connections after their final bytes.
     fn end(mut self, signal: Signal, report: Reporter<'_>) {
         if !self.is_stale {
-            self.listeners.iter().for_each(Listener::remove);
+            self.listeners.iter().for_each(|it| it.file.remove());
         }
         self.plugin.stop(self.clock.now());
         while !self.peers.is_empty() {
@@ -312,7 +316,7 @@ fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
         match Listener::open(&path, socket) {
             Ok(listener) => listeners.push(listener),
             Err(error) => {
-                listeners.iter().for_each(Listener::remove);
+                listeners.iter().for_each(|it| it.file.remove());
                 return Err(error);
             }
         }
