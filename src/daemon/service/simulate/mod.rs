@@ -91,7 +91,9 @@ impl Simulation {
             clock,
         };
         if let Err(error) = simulation.register(profile.kubelet_socket()) {
-            simulation.listeners.iter().for_each(|it| it.file.remove());
+            for listener in &simulation.listeners {
+                listener.file.remove();
+            }
             return Err(SetupError::Loop(error));
         }
         simulation.listeners.iter().for_each(|it| it.report(report));
@@ -288,7 +290,9 @@ impl Simulation {
     /// behind, and closes its connections after their final bytes.
     fn end(mut self, signal: Signal, report: Reporter<'_>) {
         if !self.is_stale {
-            self.listeners.iter().for_each(|it| it.file.remove());
+            for listener in &self.listeners {
+                listener.file.remove();
+            }
         }
         self.plugin.stop(self.clock.now());
         while !self.peers.is_empty() {
@@ -316,7 +320,9 @@ fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
         match Listener::open(&path, socket) {
             Ok(listener) => listeners.push(listener),
             Err(error) => {
-                listeners.iter().for_each(|it| it.file.remove());
+                for listener in &listeners {
+                    listener.file.remove();
+                }
                 return Err(error);
             }
         }
