@@ -90,6 +90,16 @@ impl Plugin {
         }))
     }
 
+    /// Returns a plugin of which nothing but the type and the name is known, to find others by.
+    pub(crate) fn named(kind: &str, name: &str) -> Self {
+        let info = PluginInfo {
+            r#type: kind.into(),
+            name: name.into(),
+            ..PluginInfo::default()
+        };
+        Self::unchecked(info, Path::new("").into())
+    }
+
     /// Returns the key by which plugins are sorted: the name first, because it differs sooner.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)

@@ -60,14 +60,14 @@ impl Turn<'_> {
     /// Deregisters the announced plugins of that name which this registered one replaces: plugins
     /// that are down, had its endpoint, or are from before a restart. The others stay as its
     /// fallbacks.
-    pub(super) fn supersede(&mut self, plugin: &Plugin) {
+    pub(super) fn supersede(&mut self, plugin: &Arc<Plugin>) {
         let Manager {
             names,
             sockets,
             context,
             ..
         } = &mut *self.manager;
-        let instances = names.instances(&plugin.kind, &plugin.name);
+        let instances = names.instances(plugin);
         let own = self.socket.id;
         let others = instances.iter().filter(|it| it.socket != own);
         let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));

@@ -9,7 +9,7 @@
 //! Records that were removed are remembered, up to limits. A reader that has missed one that was
 //! forgotten has to list the records again (`Expired`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     generation: Generation,
-    /// The changes, oldest first. One is superseded if its record has changed again.
-    log: VecDeque<(Generation, SocketId)>,
+    /// The last change of each record.
+    last: BTreeMap<Generation, SocketId>,
     /// The records that were removed, oldest first.
     removed: VecDeque<Removed>,
     /// The length of the paths of those records (octets).
@@ -141,8 +141,9 @@ impl Changes {
         if seen.generation == 0 {
             seen.created = generation;
         }
+        self.last.remove(&seen.generation);
+        self.last.insert(generation, id);
         seen.generation = generation;
-        self.log.push_back((generation, id));
     }
 
     /// Records that a record is removed, if readers may have seen it.
@@ -150,6 +151,7 @@ impl Changes {
         if seen.generation == 0 {
             return;
         }
+        self.last.remove(&seen.generation);
         let generation = self.advance();
         self.removed_len += socket.as_os_str().len();
         self.removed.push_back(Removed {
@@ -171,24 +173,9 @@ impl Changes {
         (self.expired..=self.generation).contains(&seen)
     }
 
-    /// Drops superseded changes if they outnumber the records by far.
-    pub(super) fn compact(
-        &mut self,
-        records: usize,
-        is_current: impl Fn(Generation, SocketId) -> bool,
-    ) {
-        if self.log.len() > records + (records / 2).max(SLACK) {
-            self.log
-                .retain(|(generation, id)| is_current(*generation, *id));
-        }
-    }
-
-    /// Returns the changes after a generation, oldest first.
+    /// Returns the last change of each record that has changed after a generation, oldest first.
     pub(super) fn after(&self, seen: Generation) -> impl Iterator<Item = (Generation, SocketId)> {
-        let start = self
-            .log
-            .partition_point(|(generation, _)| *generation <= seen);
-        self.log.range(start..).copied()
+        self.last.range(seen + 1..).map(|(at, id)| (*at, *id))
     }
 
     /// Returns the first removal after a generation. The reader may not know the record, but it may
@@ -198,9 +185,6 @@ impl Changes {
         self.removed.get(start)
     }
 }
-
-/// The number of superseded changes that are kept in any case.
-const SLACK: usize = 64;
 
 #[cfg(test)]
 mod tests {

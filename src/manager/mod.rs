@@ -295,7 +295,7 @@ impl Manager {
     /// Returns the registered plugins of a type and name, oldest first. The last one is the one to
     /// use.
     pub fn instances(&self, kind: &str, name: &str) -> impl Iterator<Item = &Arc<Plugin>> {
-        let instances = self.names.instances(kind, name);
+        let instances = self.names.instances(&Plugin::named(kind, name).into());
         instances.iter().map(|instance| &instance.plugin)
     }
 

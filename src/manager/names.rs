@@ -15,6 +15,9 @@
 //! current. When the current one is deregistered, the next one becomes current, and its handler's
 //! `promoted` is called after that.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
 
 use super::ids::SocketId;
@@ -24,9 +27,12 @@ use crate::octets::compare;
 /// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// By a plugin of each name, sorted by name and type.
-    names: Vec<(Arc<Plugin>, Name)>,
+    names: BTreeMap<Key, Name>,
 }
+
+/// A name and its type: those of this plugin.
+#[derive(Debug)]
+struct Key(Arc<Plugin>);
 
 /// A name of a plugin type.
 #[derive(Debug, Default)]
@@ -90,22 +96,21 @@ impl Names {
 
     /// Removes a socket from the queue for a name. Returns the socket that acquires the name
     /// because of that.
-    pub(super) fn release(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
-        let at = self.find(plugin).ok()?;
-        let waiters = self.names[at].1.waiters.as_mut()?;
+    pub(super) fn release(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
+        let mut entry = self.known(plugin)?;
+        let waiters = entry.get_mut().waiters.as_mut()?;
         let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = waiters.queue.remove(place);
         // planted: a name that is released is given to no other operation
         let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
-        self.tidy(at);
+        tidy(entry);
         next
     }
 
     /// Lets the others pass a socket whose question is stalled. Returns the one that acquires the
     /// name because of that.
-    pub(super) fn stall(&mut self, plugin: &Plugin, socket: SocketId) -> Option<SocketId> {
-        let at = self.find(plugin).ok()?;
-        let waiters = self.names[at].1.waiters.as_mut()?;
+    pub(super) fn stall(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
+        let waiters = self.find(plugin)?.waiters.as_mut()?;
         let lock = waiters.queue.iter_mut().find(|(it, _)| *it == socket);
         let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
         *lock = Lock::Stalled;
@@ -113,31 +118,28 @@ impl Names {
     }
 
     /// Returns whether a socket has acquired a name.
-    pub(super) fn is_held(&self, plugin: &Plugin, socket: SocketId) -> bool {
-        let waiters = self.find(plugin).ok();
-        let waiters = waiters.and_then(|at| self.names[at].1.waiters.as_ref());
+    pub(super) fn is_held(&self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
+        let name = self.names.get(&Key(plugin.clone()));
+        let waiters = name.and_then(|name| name.waiters.as_ref());
         let mut queue = waiters.iter().flat_map(|waiters| &waiters.queue);
         queue.any(|(it, lock)| *it == socket && *lock != Lock::Queued)
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
     pub(super) fn queued(&self) -> usize {
-        let waiters = self
-            .names
-            .iter()
-            .filter_map(|(_, name)| name.waiters.as_ref());
+        let waiters = self.names.values().filter_map(|it| it.waiters.as_ref());
         waiters.map(|waiters| waiters.queue.len()).sum()
     }
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
-    pub(super) fn instances(&self, kind: &str, name: &str) -> &[Instance] {
-        let found = self.search(name, kind).ok();
-        found.map_or(&[], |at| &self.names[at].1.instances)
+    pub(super) fn instances(&self, plugin: &Arc<Plugin>) -> &[Instance] {
+        let found = self.names.get(&Key(plugin.clone()));
+        found.map_or(&[], |name| &name.instances)
     }
 
     /// Returns the plugin to use for a name: the newest.
-    pub(super) fn current(&self, plugin: &Plugin) -> Option<&Instance> {
-        self.instances(&plugin.kind, &plugin.name).last()
+    pub(super) fn current(&self, plugin: &Arc<Plugin>) -> Option<&Instance> {
+        self.instances(plugin).last()
     }
 
     /// Adds a registered plugin as the newest of its name. Returns the one that was the newest
@@ -151,11 +153,11 @@ impl Names {
     }
 
     /// Removes a plugin that was deregistered.
-    pub(super) fn remove(&mut self, plugin: &Plugin, socket: SocketId) -> Removed {
-        let Ok(at) = self.find(plugin) else {
+    pub(super) fn remove(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Removed {
+        let Some(mut entry) = self.known(plugin) else {
             return Removed::default();
         };
-        let name = &mut self.names[at].1;
+        let name = entry.get_mut();
         let Some(place) = name.instances.iter().position(|it| it.socket == socket) else {
             return Removed::default();
         };
@@ -164,7 +166,7 @@ impl Names {
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
         let unblocked = name.unblocked_by(socket);
-        self.tidy(at);
+        tidy(entry);
         Removed {
             promoted,
             unblocked,
@@ -173,21 +175,25 @@ impl Names {
 
     /// Returns the registered plugin that is up and has the same name and endpoint as this one, but
     /// another socket.
-    pub(super) fn holder_of_endpoint(&self, plugin: &Plugin, own: SocketId) -> Option<&Instance> {
-        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+    pub(super) fn holder_of_endpoint(
+        &self,
+        plugin: &Arc<Plugin>,
+        own: SocketId,
+    ) -> Option<&Instance> {
+        let mut instances = self.instances(plugin).iter();
         instances.find(|it| it.is_up && it.socket != own && it.plugin.has_endpoint_of(plugin))
     }
 
     /// Returns whether a plugin with the same name and endpoint as this one is registered through
     /// another socket: to deregister this one would undo that registration.
-    pub(super) fn is_registered_elsewhere(&self, plugin: &Plugin, own: SocketId) -> bool {
-        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+    pub(super) fn is_registered_elsewhere(&self, plugin: &Arc<Plugin>, own: SocketId) -> bool {
+        let mut instances = self.instances(plugin).iter();
         instances.any(|it| it.socket != own && it.plugin.has_endpoint_of(plugin))
     }
 
     /// Returns whether another plugin with this one's name is up.
-    pub(super) fn is_up_elsewhere(&self, plugin: &Plugin, own: SocketId) -> bool {
-        let mut instances = self.instances(&plugin.kind, &plugin.name).iter();
+    pub(super) fn is_up_elsewhere(&self, plugin: &Arc<Plugin>, own: SocketId) -> bool {
+        let mut instances = self.instances(plugin).iter();
         instances.any(|it| it.socket != own && it.is_up)
     }
 
@@ -198,62 +204,79 @@ impl Names {
     }
 
     /// Forgets that a socket is to be retried because of a name.
-    pub(super) fn unblock(&mut self, plugin: &Plugin, socket: SocketId) {
-        if let Ok(at) = self.find(plugin) {
-            if let Some(waiters) = &mut self.names[at].1.waiters {
+    pub(super) fn unblock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
+        if let Some(mut entry) = self.known(plugin) {
+            if let Some(waiters) = &mut entry.get_mut().waiters {
                 waiters.blocked.retain(|(it, _)| *it != socket);
             }
-            self.tidy(at);
+            tidy(entry);
         }
     }
 
     /// Records that a registered plugin is down. Returns the sockets to retry because of that.
-    pub(super) fn down(&mut self, plugin: &Plugin, socket: SocketId) -> Vec<SocketId> {
-        let Ok(at) = self.find(plugin) else {
+    pub(super) fn down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
+        let Some(name) = self.find(plugin) else {
             return Vec::new();
         };
-        self.names[at].1.set_up(socket, false);
-        self.names[at].1.unblocked_by(socket)
+        name.set_up(socket, false);
+        name.unblocked_by(socket)
     }
 
     /// Records that a registered plugin is up, or is not but must be deregistered.
-    pub(super) fn set_up(&mut self, plugin: &Plugin, socket: SocketId, is_up: bool) {
-        if let Ok(at) = self.find(plugin) {
-            self.names[at].1.set_up(socket, is_up);
+    pub(super) fn set_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
+        if let Some(name) = self.find(plugin) {
+            name.set_up(socket, is_up);
         }
     }
 
     /// Returns the name of a plugin, which is added if it is new.
     fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
-        let at = self.find(plugin).unwrap_or_else(|at| {
-            self.names.insert(at, (plugin.clone(), Name::default()));
-            at
-        });
-        &mut self.names[at].1
+        self.names.entry(Key(plugin.clone())).or_default()
     }
 
-    fn find(&self, plugin: &Plugin) -> Result<usize, usize> {
-        self.search(&plugin.name, &plugin.kind)
+    fn find(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
+        self.names.get_mut(&Key(plugin.clone()))
     }
 
-    /// Returns where a name is as `Ok`, or where to insert it as `Err`.
-    fn search(&self, name: &str, kind: &str) -> Result<usize, usize> {
-        self.names.binary_search_by(|(it, _)| {
-            let by_name = compare(it.name.as_bytes(), name.as_bytes());
-            by_name.then_with(|| compare(it.kind.as_bytes(), kind.as_bytes()))
-        })
-    }
-
-    /// Frees the memory that a name does not need.
-    fn tidy(&mut self, at: usize) {
-        let name = &mut self.names[at].1;
-        let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
-        name.waiters.take_if(is_empty);
-        if name.waiters.is_none() && name.instances.is_empty() {
-            self.names.remove(at);
+    fn known(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, Key, Name>> {
+        match self.names.entry(Key(plugin.clone())) {
+            Entry::Occupied(entry) => Some(entry),
+            Entry::Vacant(_) => None,
         }
     }
 }
+
+/// Returns the memory that a name does not need any more.
+fn tidy(mut entry: OccupiedEntry<'_, Key, Name>) {
+    let name = entry.get_mut();
+    let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
+    name.waiters.take_if(is_empty);
+    if name.waiters.is_none() && name.instances.is_empty() {
+        entry.remove();
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&*self.0, &*other.0);
+        compare(a.name.as_bytes(), b.name.as_bytes())
+            .then_with(|| compare(a.kind.as_bytes(), b.kind.as_bytes()))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key {}
 
 impl Waiters {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.

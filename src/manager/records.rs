@@ -323,15 +323,11 @@ impl<'a> Records<'a> {
             return Err(Expired);
         }
         let removed = changes.removed_after(seen);
-        // Superseded changes behind the removal are left to later calls: each is examined once.
         let before = removed.map_or(Generation::MAX, |it| it.generation);
         let mut changed = changes
             .after(seen)
             .take_while(|(generation, _)| *generation < before)
-            .filter_map(|(generation, id)| {
-                let socket = sockets.get(id)?;
-                (socket.seen.generation == generation).then_some(socket)
-            });
+            .filter_map(|(_, id)| sockets.get(id));
         let change = match (changed.next(), removed) {
             (Some(socket), _) => Change::Set {
                 record: self.of(socket),

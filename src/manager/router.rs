@@ -37,10 +37,6 @@ impl Manager {
             sockets, context, ..
         } = self;
         self.host.drop_unused(sockets);
-        context.changes.compact(sockets.len(), |generation, id| {
-            let socket = sockets.get(id);
-            socket.is_some_and(|socket| socket.seen.generation == generation)
-        });
         if self.resync.at().is_none() && sockets.len() > 0 {
             let at = Some(context.now + RESYNC_INTERVAL);
             context.timers.set(Timer::Resync, &mut self.resync, at);

@@ -110,7 +110,9 @@ impl Sockets {
 
     /// Returns every socket, in the order of their paths.
     pub(super) fn by_path(&self) -> impl Iterator<Item = &Socket> {
-        self.by_path.values().filter_map(|id| self.get(*id))
+        let mut sorted: Vec<_> = self.iter().collect();
+        sorted.sort_unstable_by_key(|socket| socket.path.as_os_str());
+        sorted.into_iter()
     }
 
     /// Returns every socket, in the order in which their paths were added.

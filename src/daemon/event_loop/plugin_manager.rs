@@ -263,7 +263,7 @@ impl PluginManager {
         if let Some(links) = &mut self.links {
             links.handle_timeout(&self.manager, self.watch.is_scanned(), now);
         }
-        self.mounts.close_start();
+        self.mounts.end_turn();
         let time = self.clock.now().saturating_since(now);
         self.longest_turn = self.longest_turn.max(time);
         self.longest_turn_ever = self.longest_turn_ever.max(time);

@@ -4,9 +4,9 @@
 //! file. One file wakes the loop; it is closed at an event, and opened again when the roots are
 //! examined, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
 //! one wakeup per interval, and a node that does not mount causes none. The file that the table was
-//! read from is polled directly whenever the table is used, so the table is never older than the
-//! last mount. It is a file of its own, because a wait on the descriptor of the loop uses up the
-//! report of the file in it.
+//! read from is polled directly at the start of each turn, and whenever the table is used outside
+//! of a turn, so the table is never older than the turn. It is a file of its own, because a wait on
+//! the descriptor of the loop uses up the report of the file in it.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ pub(crate) struct Mounts {
     mapped: Vec<PathBuf>,
     /// `None` until it is read, and without `/proc`.
     table: RefCell<Option<Table>>,
+    /// Whether the table was polled in this turn.
+    is_polled: bool,
     /// The directory that paths were last opened below.
     start: RefCell<Option<(PathBuf, File)>>,
     /// The registry of the loop; `None` if no mounts are to be known.
@@ -121,6 +123,7 @@ impl Mounts {
         if table.take_if(|table| table.is_outdated()).is_some() {
             self.report();
         }
+        self.is_polled = true;
         let is_due = self.is_changed.get() && self.examine_at <= now;
         if is_due {
             self.examine_at = now + config::MOUNTS_INTERVAL;
@@ -155,7 +158,8 @@ impl Mounts {
     /// Returns the current table, or `None` if `/proc` is not mounted.
     pub(crate) fn table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
         let mut table = self.table.borrow_mut();
-        if self.registry.is_some() && table.as_ref().is_none_or(Table::is_outdated) {
+        let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
+        if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
             let named = self.roots.iter().chain(&self.mapped);
             let named: Vec<PathBuf> = named.map(|dir| real(dir)).collect();
             *table = None;
@@ -175,6 +179,12 @@ impl Mounts {
         }
         let start = Ref::filter_map(self.start.borrow(), |it| it.as_ref().map(|(_, file)| file));
         Ok(start.expect("it is open"))
+    }
+
+    /// Ends a turn.
+    pub(crate) fn end_turn(&mut self) {
+        self.is_polled = false;
+        self.close_start();
     }
 
     /// Closes the directory that paths were last opened below: at the end of a turn, because an

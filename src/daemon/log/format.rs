@@ -1,7 +1,7 @@
 //! The formats of log lines.
 
 use std::env;
-use std::io;
+use std::io::{self, Write as _};
 
 use log::Level;
 use nix::sys::stat::fstat;
@@ -29,11 +29,13 @@ impl LogFormat {
     /// Returns a line.
     pub(super) fn line(self, level: Level, target: &str, message: &str) -> Vec<u8> {
         let time = TimeOfDay::now();
-        let mut line = match self {
-            Self::Text => format!("{time} {level:<5} {message}").into_bytes(),
+        let mut line = Vec::with_capacity(message.len() + BEFORE);
+        match self {
+            Self::Text => {
+                let _ = write!(line, "{time} {level:<5} {message}");
+            }
             Self::Json => {
                 let (time, level) = (time.to_string(), level.as_str());
-                let mut line = Vec::new();
                 let object = Object {
                     time,
                     level,
@@ -41,7 +43,6 @@ impl LogFormat {
                     message,
                 };
                 escape::json(&object, &mut line);
-                line
             }
             Self::Journald => {
                 let priority = match level {
@@ -51,9 +52,9 @@ impl LogFormat {
                     Level::Debug | Level::Trace => 7,
                 };
                 // The journal makes an entry of each line, and a panic has two.
-                format!("<{priority}>{}", message.replace('\n', " ")).into_bytes()
+                let _ = write!(line, "<{priority}>{}", message.replace('\n', " "));
             }
-        };
+        }
         line.push(b'\n');
         line
     }
@@ -66,6 +67,9 @@ impl LogFormat {
         }
     }
 }
+
+/// The room for what is before the message in a line of text, and for its end (octets).
+const BEFORE: usize = 32;
 
 /// A line as an object.
 #[derive(Serialize)]

@@ -15,7 +15,7 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     all: Bucket,
-    /// Sorted by subject.
+    /// Sorted by subject as [`compare`] sorts.
     by_subject: Vec<(Box<str>, Bucket)>,
     /// The time at which the suppressed lines are reported, if there are any.
     report_at: Option<Time>,

@@ -20,6 +20,7 @@ mod limiter;
 mod sink;
 mod time_of_day;
 
+use std::fmt::Write as _;
 use std::io::{self, Stderr};
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -171,7 +172,8 @@ impl Log for Logger {
         }
         let now = self.clock.now();
         let (level, target) = (record.level(), record.target());
-        let message = record.args().to_string();
+        let mut message = String::with_capacity(USUAL);
+        let _ = message.write_fmt(*record.args());
         if OWN.contains(&target) {
             let line = self.format.line(level, target, &message);
             return state.buffer.add(&line, Origin::Daemon, &self.sink, now);
@@ -222,6 +224,9 @@ impl Logger {
 fn subject(message: &str) -> Option<&str> {
     message.split_once(": ").map(|(subject, _)| subject)
 }
+
+/// The room for a line (octets): more than a usual one takes.
+const USUAL: usize = 256;
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
 /// its limits and the directories that the user named. Plugins can cause such lines only rarely.
