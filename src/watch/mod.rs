@@ -256,7 +256,7 @@ impl Watch {
             log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         } else if is_directory {
             self.on_examined(&path, EntryKind::Directory, now);
-        } else if self.tree.child(&dir, name).is_some() {
+        } else if self.tree.child(&path).is_some() {
             self.examine_again(path, now);
         } else {
             self.examine(path);
@@ -269,7 +269,7 @@ impl Watch {
             return;
         };
         let path = path::join(&dir, name);
-        if self.tree.child(&dir, name).is_some() || self.expected.below(&path).next().is_some() {
+        if self.tree.child(&path).is_some() || self.expected.below(&path).next().is_some() {
             self.examine_again(path, now);
         }
     }
@@ -303,15 +303,14 @@ impl Watch {
 
     /// Applies what is at a path; the same as before changes nothing.
     fn see(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
-        let (dir, name) = split(path);
-        if !self.tree.contains(dir) {
+        if !self.tree.contains(split(path).0) {
             return Ok(()); // The directory has been given up meanwhile.
         }
         let (identity, is_link) = match kind {
             EntryKind::Socket(identity) => (identity, false),
             EntryKind::Link(identity) => (identity, true),
             EntryKind::Directory => {
-                match self.tree.child(dir, name) {
+                match self.tree.child(path) {
                     Some(Child::Directory) => return Ok(()),
                     Some(Child::Socket(_)) => self.leave(path, now),
                     None => {}
@@ -322,7 +321,7 @@ impl Watch {
             }
             EntryKind::Other | EntryKind::Unknown => return Ok(()),
         };
-        match self.tree.child(dir, name) {
+        match self.tree.child(path) {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
             Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
                 // The socket is found again, without being lost.
@@ -396,7 +395,7 @@ impl Watch {
     }
 
     /// Removes a path, and everything below it if it is a directory.
-    fn leave(&mut self, path: &Path, now: Time) {
+    fn leave(&mut self, path: &Arc<Path>, now: Time) {
         let removed = self.tree.remove(path);
         // planted: a directory that is moved leaves its sockets behind
         self.announce(removed, now);

@@ -13,6 +13,7 @@ use super::tree::Child;
 use super::{
     Entry, EntryKind, HIDDEN, Listing, OTHER, Output, Problem, Report, Watch, WatchId, is_hidden,
 };
+use crate::octets::PathKey;
 use crate::time::Time;
 use crate::{config, escape};
 
@@ -67,22 +68,23 @@ impl Watch {
                 log_ignored(dir, &listing);
             }
         }
-        let mut unlisted = self.tree.names(dir);
+        let mut unlisted = self.tree.children(dir);
         let mut unexamined = BTreeSet::new();
         let mut misfit = listing.is_cut.then_some(Problem::TooManyNames);
         for Entry { name, kind } in listing.entries {
             if is_hidden(&name) || kind == EntryKind::Other {
                 continue;
             }
-            unlisted.remove(&name);
+            let path = PathKey(path::join(dir, &name));
+            unlisted.remove(&path);
             if kind == EntryKind::Unknown {
                 unexamined.insert(name);
-            } else if let Err(problem) = self.see(&path::join(dir, &name), kind, now) {
+            } else if let Err(problem) = self.see(&path.0, kind, now) {
                 misfit.get_or_insert(problem);
             }
         }
-        for name in unlisted {
-            self.examine(path::join(dir, &name));
+        for PathKey(path) in unlisted {
+            self.examine(path);
         }
         if self.expected.paths.remove(dir) {
             // A container runtime creates a directory to mount a removed socket.
@@ -107,7 +109,7 @@ impl Watch {
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;
             };
-            if self.tree.child(dir, name) == Some(Child::Directory) {
+            if self.tree.child(&path::join(dir, name)) == Some(Child::Directory) {
                 continue;
             }
             if is_whole && !unknown.contains(name) {

@@ -5,7 +5,6 @@
 //! stay.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use super::path::split;
 use super::{Identity, Problem, WatchId};
 use crate::config;
+use crate::octets::PathKey;
 use crate::time::Time;
 
 /// The directories by path, and the watches by number.
@@ -42,7 +42,7 @@ pub(super) struct Dir {
     pub(super) is_listed: bool,
     /// Whether a scan of it is wanted that has not begun.
     pub(super) is_scan_wanted: bool,
-    children: BTreeMap<OsString, Child>,
+    children: BTreeMap<PathKey, Child>,
 }
 
 /// A known entry of a directory.
@@ -183,13 +183,14 @@ impl Tree {
         old
     }
 
-    /// Returns the known entry of that name in a directory.
-    pub(super) fn child(&self, dir: &Path, name: &OsStr) -> Option<Child> {
-        self.get(dir)?.children.get(name).copied()
+    /// Returns the known entry at a path.
+    pub(super) fn child(&self, path: &Arc<Path>) -> Option<Child> {
+        let dir = self.get(split(path).0)?;
+        dir.children.get(&PathKey(path.clone())).copied()
     }
 
-    /// Returns the known names in a directory.
-    pub(super) fn names(&self, dir: &Path) -> BTreeSet<OsString> {
+    /// Returns the known paths in a directory.
+    pub(super) fn children(&self, dir: &Path) -> BTreeSet<PathKey> {
         let dir = self.dirs.get(dir).into_iter();
         dir.flat_map(|dir| dir.children.keys().cloned()).collect()
     }
@@ -200,8 +201,8 @@ impl Tree {
 
     /// Adds a socket that is not known, at a path that is not taken yet.
     pub(super) fn add_socket(&mut self, identity: Identity, socket: Socket) -> Result<(), Problem> {
-        let (dir, name) = split(&socket.path);
-        let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let key = PathKey(Arc::clone(&socket.path));
+        let parent = self.dirs.get_mut(split(&key.0).0).ok_or(Problem::Missing)?;
         if self.sockets.len() >= config::MAX_SOCKETS {
             return Err(Problem::TooManySockets);
         }
@@ -209,7 +210,7 @@ impl Tree {
             return Err(Problem::TooManyNames);
         }
         let child = Child::Socket(identity);
-        parent.children.insert(name.to_owned(), child);
+        parent.children.insert(key, child);
         self.sockets.insert(identity, socket);
         Ok(())
     }
@@ -219,13 +220,13 @@ impl Tree {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
         }
-        let (dir, name) = split(path);
-        let parent = self.dirs.get_mut(dir).ok_or(Problem::Missing)?;
+        let parent = self.dirs.get_mut(split(path).0).ok_or(Problem::Missing)?;
         let depth = parent.depth + 1;
         if depth > config::MAX_TREE_DEPTH {
             return Err(Problem::TooDeep);
         }
-        parent.children.insert(name.to_owned(), Child::Directory);
+        let key = PathKey(Arc::clone(path));
+        parent.children.insert(key, Child::Directory);
         let dir = Dir {
             depth,
             ..Dir::default()
@@ -235,9 +236,9 @@ impl Tree {
     }
 
     /// Removes what is known of a path, and everything below it, unless it is a root.
-    pub(super) fn remove(&mut self, path: &Path) -> Removed {
-        let (dir, name) = split(path);
-        match self.get_mut(dir).and_then(|dir| dir.children.remove(name)) {
+    pub(super) fn remove(&mut self, path: &Arc<Path>) -> Removed {
+        let parent = self.get_mut(split(path).0);
+        match parent.and_then(|dir| dir.children.remove(&PathKey(path.clone()))) {
             Some(Child::Socket(identity)) => Removed {
                 sockets: self.sockets.remove(&identity).into_iter().collect(),
                 watches: Vec::new(),
@@ -287,15 +288,15 @@ impl Tree {
             if let Some(watch) = dir.watch {
                 assert_eq!(self.watched.get(&watch), Some(path));
             }
-            for (name, child) in &dir.children {
-                let below = path.join(name);
+            for (PathKey(below), child) in &dir.children {
+                assert_eq!(below.parent(), Some(&**path));
                 match child {
                     Child::Socket(identity) => {
                         sockets += 1;
-                        assert_eq!(*self.sockets[identity].path, *below);
+                        assert_eq!(self.sockets[identity].path, *below);
                     }
                     Child::Directory => {
-                        assert_eq!(self.dirs[&*below].depth, dir.depth + 1);
+                        assert_eq!(self.dirs[below].depth, dir.depth + 1);
                     }
                 }
             }
