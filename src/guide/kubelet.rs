@@ -278,7 +278,9 @@
 //!   Test:
 //!   `a_handler_that_never_answers_costs_only_its_plugin`.
 //! - **H16** With two sockets of one name, the removal of the older one takes the newer
-//!   registration along. Each socket is an instance of its own; the fallback is promoted.
+//!   registration along. Each socket is an instance of its own; the fallback is promoted. That the
+//!   older one is deregistered when its own socket goes differs from the letter of kubelet's
+//!   contract, by which only the removal of the newer socket does that.
 //!   Tests: `the_older_sockets_removal_leaves_the_newer_registration`,
 //!   `the_fallback_is_promoted_when_the_newest_goes`.
 //! - **H17** Questions about one name are ordered for each socket only. They are ordered for each
@@ -322,12 +324,14 @@
 //!
 //! - **PM1** At depth 0, 1 and 2: exactly validate and register; after the stop exactly deregister.
 //! - **PM2** An added plugin is listed and matches by its identity.
-//! - **PM3** An empty path is refused in the actual state: `socket path is empty`.
+//! - **PM3** An empty path is refused in the actual state (`socket path is empty`). Here it is
+//!   ignored when it is restored.
 //! - **PM4** A removed plugin is neither listed nor matched.
 //! - **PM5** Another identity under the same path does not match.
 //! - **PM6** An added socket is listed and exists.
 //! - **PM7** A second add keeps one entry, with the new identity.
-//! - **PM8** An empty path is refused in the desired state: `socket path is empty`.
+//! - **PM8** An empty path is refused in the desired state (`socket path is empty`). Here it is
+//!   ignored, with a line at debug level.
 //! - **PM9** A removed socket is gone.
 //! - **PM10** The metric: one entry in each state counts as one of each.
 //! - **PM11** Two sockets register at the same time.

@@ -55,6 +55,7 @@ with_std() {
 	# Without it, times of 32-bit processors end in 2038.
 	[ "$cpu" != armv7 ] || export RUST_LIBC_UNSTABLE_MUSL_V1_2_3=1
 	export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
+	/usr/bin/cargo fetch --locked --quiet # The directories of the packages have to exist for their flags.
 	export "$rustflags=-Lnative=$musl -Cforce-unwind-tables=no $(flags_of_target) $(flags_of_paths)"
 	/usr/bin/cargo "${arguments[@]}" -Zbuild-std=std,panic_abort -Zbuild-std-features=
 }
