@@ -72,7 +72,8 @@ fn the_map_names_files_that_exist() {
     let map = std::fs::read_to_string("src/lib.rs").unwrap();
     let rows = map.lines().filter(|line| line.starts_with("//! | "));
     let paths = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    let is_path = |path: &&str| path.ends_with(".rs") || path.ends_with('/');
+    let is_rust = |path: &str| Path::new(path).extension().is_some_and(|it| it == "rs");
+    let is_path = |path: &&str| is_rust(path) || path.ends_with('/');
     let is_missing =
         |path: &&str| !Path::new("src").join(path).exists() && !Path::new(path).exists();
     let missing = paths.filter(is_path).filter(is_missing);
