@@ -40,27 +40,27 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let alone = coming_and_going(0)?;
     let beside = coming_and_going(MANY)?;
     let figures = [
-        ("functions of a registration", 828, functions.len()),
+        ("functions of a registration", 826, functions.len()),
         ("files with one of them", 118, files.len()),
         ("functions of them in manager/", 269, in_manager),
         (
             "instructions of a registration",
-            156_000,
+            120_900,
             instructions / MORE,
         ),
         (
             "system calls of 100 registrations",
-            2_400,
+            2_200,
             calls * 100 / MORE,
         ),
         (
             "instructions of a plugin that comes and goes",
-            287_000,
+            157_900,
             alone / MORE,
         ),
         (
             "the same beside 2,000, in % of that",
-            142,
+            133,
             beside * 100 / alone,
         ),
     ];
@@ -132,7 +132,7 @@ fn functions_in(output: &str) -> BTreeSet<(String, String)> {
 fn coming_and_going(others: usize) -> Result<usize, Box<dyn Error>> {
     let mut counted = Counted::start(&plugind())?;
     counted.field.farm.at_once(others)?;
-    counted.field.farm.one_by_one(vec![PAUSE])?;
+    counted.field.farm.one_by_one(vec![SETTLED])?;
     counted.dump()?;
     counted.field.farm.one_by_one(vec![PAUSE; MORE])?;
     let output = counted.dump()?;
@@ -166,3 +166,6 @@ const MANY: usize = 2_000;
 
 /// The pause before and after each registration: long enough for the daemon to come to rest.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause before counting: the links to all those plugins are set once per second.
+const SETTLED: Duration = Duration::from_secs(3);
