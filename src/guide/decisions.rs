@@ -113,6 +113,9 @@
 //!   for the name. Given up: every directory on the path.
 //! - **The directory above a plugins directory is watched for its name.** Given up: counting what a
 //!   directory is watched for; one that is both is watched anew when one purpose ends.
+//! - **The mount table is as old as the turn at most**: it is polled once in a turn, and not for
+//!   each path that is opened. Given up: a mount that appears within the same turn, of 20 ms, is
+//!   seen by the next one.
 //! - **A change of the mount table scans all plugins directories**, at most once a second. Given
 //!   up: telling which mounts are near a directory, so a mount anywhere causes a scan.
 //! - **One remedy for every doubt**: scan the directory again and compare. It serves the start,

@@ -362,10 +362,12 @@ impl Health {
             .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
         if !context.connections.may_watch_peer() {
             hang_up(connection, context);
+            if server == Server::Endpoint {
+                self.driver = Driver::Lost;
+            }
             self.check_at = Some(context.slow_check());
             return;
         }
-        self.check_at = None;
         if let Some(mut before) = self.take_source(server) {
             before.give_up(context);
         }
@@ -374,6 +376,9 @@ impl Health {
         match server {
             Server::Registration => self.liveness = Some(liveness),
             Server::Endpoint => self.driver = Driver::Watched(liveness),
+        }
+        if self.liveness.is_some() && !matches!(self.driver, Driver::Lost) {
+            self.check_at = None;
         }
         let owner = Owner::Liveness(socket, server);
         context.connections.hand_over(conn, owner);

@@ -204,9 +204,14 @@ impl Sockets {
         self.put_back(socket, context);
     }
 
-    /// Does the same for the plugin that is known under a path.
-    pub(super) fn withdraw_at(&mut self, path: &Arc<Path>, context: &mut Context) {
-        if let Some(id) = self.at(path).map(|socket| socket.id) {
+    /// Deregisters a plugin of a handler, unless it has announced itself again meanwhile.
+    pub(super) fn withdraw_plugin(&mut self, plugin: &Arc<Plugin>, context: &mut Context) {
+        let Some(socket) = self.at(&plugin.socket) else {
+            return;
+        };
+        let announced = socket.announced();
+        if announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin)) {
+            let id = socket.id;
             self.withdraw_announced(id, context);
         }
     }

@@ -46,6 +46,8 @@ pub struct Desired {
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
     /// The time reserved for its next dial, because it has refused the last connection.
     pub(super) redial_at: Option<Time>,
+    /// Whether the cause of a failure may have gone during the attempt that runs.
+    pub(super) is_retried: bool,
     /// Whether it is retried when another plugin of the name is deregistered.
     pub(super) is_blocked: bool,
 }
@@ -74,6 +76,7 @@ impl Desired {
             restored: None,
             predecessor: None,
             redial_at: None,
+            is_retried: false,
             is_blocked: false,
         }
     }
@@ -102,6 +105,7 @@ impl Desired {
     /// Retries the socket at once, because the cause of its last failure may be removed.
     pub(super) fn retry_now(&mut self) {
         self.backoff.succeed();
+        self.is_retried = true;
         self.observed = None;
     }
 
@@ -132,7 +136,7 @@ impl Desired {
         now: Time,
     ) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
-        if is_past {
+        if is_past || std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
             self.backoff.fail_for_good(now);

@@ -58,7 +58,7 @@ impl Manager {
             }
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
             Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
-            Work::Withdraw(path) => self.sockets.withdraw_at(&path, context),
+            Work::Withdraw(plugin) => self.sockets.withdraw_plugin(&plugin, context),
             Work::Endpoint(id, endpoint, connection) => self.turn(id, |turn| {
                 turn.endpoint_connected(&endpoint, connection);
             }),

@@ -316,10 +316,12 @@ impl Socket {
             {
                 health.take_source(server);
                 log::debug!(
-                    "{}: its process is not watched any more: descriptors run short",
+                    "{}: stopped watching its process: low on file descriptors",
                     escape::path(&self.path)
                 );
-                health.check_at = Some(context.slow_check());
+                let slow_check = context.slow_check();
+                let at = health.check_at.map_or(slow_check, |at| at.min(slow_check));
+                health.check_at = Some(at);
             }
         }
     }

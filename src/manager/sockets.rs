@@ -168,7 +168,8 @@ impl Sockets {
     pub(super) fn retry_failed(&mut self, context: &mut Context) {
         let failed = self.iter().filter(|socket| {
             let desired = socket.desired.as_ref();
-            desired.is_some_and(|it| it.last_failure.is_some() || it.observed.is_some())
+            let has_failed = |it: &Desired| it.last_failure.is_some() || it.observed.is_some();
+            socket.active.is_some() || desired.is_some_and(has_failed)
         });
         for id in failed.map(|socket| socket.id).collect::<Vec<_>>() {
             self.retry_now(id, context);

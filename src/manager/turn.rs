@@ -1,7 +1,7 @@
 //! The turn of one socket: what an event means for it, and how its operations begin.
 //!
-//! A socket is taken out of the table during its turn, so a turn never touches another socket: what
-//! it means for others is queued. After the turn, the router compares what the socket claims with
+//! A socket is taken out of the table during its turn. What the turn means for the operations of
+//! other sockets is queued; they are only marked, to be examined after it. After the turn, the router compares what the socket claims with
 //! what was in force before.
 
 use std::path::Path;
@@ -327,6 +327,7 @@ impl Turn<'_> {
             return;
         };
         desired.redial_at = None;
+        desired.is_retried = false;
         let is_new = desired.attempts == 0;
         desired.attempts = desired.attempts.saturating_add(1);
         let (identity, number) = (desired.identity, desired.attempts);

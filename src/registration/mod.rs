@@ -142,6 +142,7 @@ impl Registrar {
         self.last_client.0 += 1;
         let client = Client::new(self.last_client, caller, now);
         self.clients.push(client);
+        self.is_crowded = false; // If others wait, room is made for them next.
         self.last_client
     }
 

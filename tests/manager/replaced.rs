@@ -1,5 +1,7 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
+use std::path::Path;
+
 use plugind::config::{DEFAULT_TYPES, EXAMINE_PAUSES};
 use plugind::handler::Answer as HandlerAnswer;
 
@@ -34,6 +36,22 @@ fn a_plugin_that_was_refused_is_registered_at_once() {
     assert_eq!(toasters.take(), "validate a, register a");
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(world.handler_calls(), "", "the other handler is not asked");
+}
+
+#[test]
+fn a_plugin_that_is_being_refused_is_registered_at_once() {
+    let mut world = World::new();
+    world.is_slow = true;
+    world.appear(B, Script::good("Toaster", "b"));
+    while world.operation(Path::new(B)) != Some("Notifying") {
+        let conn = world.busy_connections()[0];
+        world.deliver(conn);
+        world.run();
+    }
+    world.is_slow = false;
+    let toasters = add(&mut world, "Toaster");
+    assert!(toasters.take().contains("register b"));
+    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
 }
 
 #[test]

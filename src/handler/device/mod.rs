@@ -368,6 +368,7 @@ impl Listing {
             }
             if self.store.all(&plugin.name).len() > 1 {
                 log::debug!("{plugin}: its stream has ended, and another plugin serves its name");
+                self.store.remove(plugin);
                 return context.withdraw(plugin);
             }
         } else if let Some(stream) = &mut self.stream {

@@ -40,8 +40,7 @@ impl HandlerHost {
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::Reported(notice)));
             }
             Effect::Withdraw { plugin } => {
-                let path = plugin.socket.clone();
-                context.work.push_back(Work::Withdraw(path));
+                context.work.push_back(Work::Withdraw(plugin));
             }
             Effect::Answer { ticket, result } => {
                 context.work.push_back(Work::Answer(ticket, result));

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY, READY_GRACE, STALLED_AFTER};
+use plugind::config::{
+    BACKOFF, CSI_NODE_INFO_TIMEOUT, DESCRIPTOR_RESERVE, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK,
+    STALLED_AFTER,
+};
 use plugind::handler::HandlerTable;
 use plugind::handler::csi::CsiHandler;
 use plugind::manager::{Manager, OnDown, State};
@@ -452,6 +455,22 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
     node.world.kill(CSI);
     node.world.advance(seconds(1));
     assert_eq!(state(&node), Some(State::Down), "it is watched again");
+}
+
+#[test]
+fn a_driver_that_could_not_be_watched_is_checked_slowly() {
+    let mut node = Node::new();
+    node.world
+        .manager
+        .set_descriptor_limit(DESCRIPTOR_RESERVE + 2);
+    node.world
+        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.appear(REG, registrar(&["1.0.0"]));
+    assert_eq!(state(&node), Some(State::Registered));
+    assert_eq!(node.world.watched_processes(), 1);
+    node.world.kill(CSI);
+    node.world.advance(2 * SLOW_CHECK);
+    assert_eq!(state(&node), Some(State::Down));
 }
 
 #[test]
