@@ -92,14 +92,14 @@
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | the process of a plugin ends | `manager/turn.rs`, `manager/registered.rs` (`liveness_lost`) |
+//! | the process of a plugin ends | `manager/turn.rs` (`liveness_lost`), `manager/outcomes.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
 //! | lost inotify events, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
 //! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |
 //! | a peer that floods its connection | `http2/flood.rs` |
 //! | what operators see of a plugin, and its changes | `manager/records.rs`, `manager/changes.rs` |
 //! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
-//! | who may read the API, and who may change something | `api/server.rs` (`permitted`) |
+//! | who may read the API, and who may change something | `api/server.rs`, `daemon/api/server.rs` |
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/messages.rs`, `api/counters.rs`, `api/metrics.rs` |

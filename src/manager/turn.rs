@@ -1,8 +1,8 @@
 //! The turn of one socket: what an event means for it, and how its operations begin.
 //!
 //! A socket is taken out of the table during its turn. What the turn means for the operations of
-//! other sockets is queued; they are only marked, to be examined after it. After the turn, the router compares what the socket claims with
-//! what was in force before.
+//! other sockets is queued; the sockets are only marked, to be examined after it. After the turn,
+//! the router compares what the socket claims with what was in force before.
 
 use std::path::Path;
 
