@@ -222,7 +222,7 @@ const METRICS: &[Metric] = &[
 ];
 
 fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.sockets_by_path() {
+    for socket in from.manager.records().sockets_by_path() {
         for (is_in, world) in [
             (socket.desired().is_some(), World::Desired),
             (socket.registered().is_some(), World::Actual),
@@ -273,7 +273,7 @@ fn calls(from: &Sources<'_>, to: &mut Samples) {
 /// Appends the devices of each resource and DRA driver: of several plugins of one name, the current
 /// one has the devices to use.
 fn devices(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.sockets_by_path() {
+    for socket in from.manager.records().sockets_by_path() {
         let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
             continue;
         };
@@ -313,7 +313,7 @@ fn devices(from: &Sources<'_>, to: &mut Samples) {
 }
 
 fn backoffs(from: &Sources<'_>, to: &mut Samples) {
-    for socket in from.manager.sockets_by_path() {
+    for socket in from.manager.records().sockets_by_path() {
         let backoff = socket.desired().and_then(|it| it.backoff.delay());
         if let Some(backoff) = backoff {
             to.add(&[path(socket)], Seconds(backoff));

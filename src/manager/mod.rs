@@ -261,12 +261,6 @@ impl Manager {
         self.sockets.iter()
     }
 
-    /// Returns every path at which a socket exists or a plugin is registered, in the order of the
-    /// paths.
-    pub fn sockets_by_path(&self) -> impl Iterator<Item = &Socket> {
-        self.sockets.by_path()
-    }
-
     /// Returns what is known about a path.
     pub fn socket(&self, path: &Path) -> Option<&Socket> {
         self.sockets.at(&path.into())

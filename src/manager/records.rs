@@ -283,6 +283,12 @@ impl<'a> Records<'a> {
         Some(self.of(socket))
     }
 
+    /// Returns every path at which a socket exists or a plugin is registered, in the order of the
+    /// paths.
+    pub fn sockets_by_path(self) -> impl Iterator<Item = &'a Socket> {
+        self.0.sockets.by_path()
+    }
+
     /// Returns the record of a socket.
     pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
