@@ -54,6 +54,9 @@ pub(crate) struct Table {
     by_id: BTreeMap<u32, Mount>,
     /// Whether all file systems answer.
     pub(crate) all_answer: bool,
+    /// The id of the mount of the root directory, which answers. The kernel does not list it in a
+    /// chroot that is not a mount point.
+    root: u32,
     /// The file that the table was read from.
     file: File,
 }
@@ -248,6 +251,7 @@ impl Table {
         Ok(Self {
             by_id,
             all_answer,
+            root: mount_id(&File::open("/")?)?,
             file,
         })
     }
@@ -269,13 +273,22 @@ impl Table {
     /// Returns the type of the file system that an open file is on, if that may not answer. It is
     /// not accessed. Fails with `EAGAIN` if the mount was added or removed a moment ago.
     pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
-        // proc_pid_fdinfo(5): "the ID of the mount containing this file" (Linux 3.15).
-        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
-        let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-        let mount = id.and_then(|id| self.by_id.get(&id.trim().parse().ok()?));
-        let mount = mount.ok_or(Errno::EAGAIN)?;
-        Ok(mount.may_hang.then_some(&mount.file_system))
+        let id = mount_id(file)?;
+        match self.by_id.get(&id) {
+            Some(mount) => Ok(mount.may_hang.then_some(&mount.file_system)),
+            None if id == self.root => Ok(None),
+            None => Err(Errno::EAGAIN.into()),
+        }
     }
+}
+
+/// Returns the id of the mount that an open file is on, which is not accessed.
+fn mount_id(file: &File) -> io::Result<u32> {
+    // proc_pid_fdinfo(5): "the ID of the mount containing this file" (Linux 3.15).
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    let id = id.and_then(|id| id.trim().parse().ok());
+    id.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Opens the kernel's list, or returns `None` if `/proc` is not mounted.
@@ -442,7 +455,8 @@ mod tests {
         assert_eq!(table.hanging_at(&root).unwrap(), None);
         assert_eq!(table.hanging_at(&proc).unwrap(), Some("proc"));
         table.by_id.clear();
-        assert!(table.hanging_at(&root).is_err());
+        assert!(table.hanging_at(&proc).is_err());
+        assert_eq!(table.hanging_at(&root).unwrap(), None, "as in a chroot");
     }
 
     #[test]
