@@ -45,6 +45,7 @@ fn many_devices_that_flip_their_health_as_fast_as_they_can() {
         "32 devices that flip their health",
         "with 64: p99 1.8 s, turns of 0.6 s",
     )
+    .restless()
     .withstand(|dir, over| serve_lists(dir, over, 32, lists()));
 }
 

@@ -40,8 +40,8 @@ fn plugins_with_as_many_versions_as_possible_are_saved() {
         |name: &str, versions| Plugin::serve_info(&daemon.root().join(name), info(name, versions));
     let refused = serve("refused", MAX_VERSIONS + 1);
     let notified = steps.until_notified(&refused).unwrap();
-    let reason = "plugin reports more than 32 versions";
-    assert!(notified.error.ends_with(reason), "{notified:?}");
+    let reason = format!("plugin reports more than {MAX_VERSIONS} versions");
+    assert!(notified.error.ends_with(&reason), "{notified:?}");
     let plugins: Vec<_> = (0..PLUGINS)
         .map(|n| serve(&format!("wide-{n}"), MAX_VERSIONS))
         .collect();
