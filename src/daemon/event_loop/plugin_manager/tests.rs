@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::*;
-use crate::config::NOTIFY_TIMEOUT;
+use crate::config::{NOTIFY_TIMEOUT, ROUND_PAUSE};
 use crate::handler::{AcceptHandler, Record, RecordedCall};
 use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
 
@@ -113,4 +113,19 @@ fn the_descriptor_of_a_plugin_manager_is_that_of_its_poll() {
     let fd = node.plugins.as_raw_fd();
     assert_eq!(fd, node.plugins.as_fd().as_raw_fd());
     assert_eq!(fd, node.plugins.poll.as_raw_fd());
+}
+
+#[test]
+fn a_rescan_ends_although_each_turn_ends_after_one_output() {
+    let mut node = Node::start();
+    let plugins = &mut node.plugins;
+    plugins.clock.advance(ROUND_PAUSE);
+    let now = plugins.clock.now();
+    let number = plugins.watch.request_rescan();
+    plugins.watch.handle_timeout(now);
+    while plugins.watch.backlog() > 0 {
+        plugins.drain_watch(Duration::ZERO, now);
+    }
+    let rescanned = plugins.watch.take_rescanned();
+    assert_eq!(rescanned.map(|it| it.number), Some(number));
 }

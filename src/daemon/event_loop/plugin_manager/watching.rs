@@ -31,7 +31,8 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Carries out the outputs of the watch, for this long. Returns the reports among them.
+    /// Carries out the outputs of the watch, for this long. Returns the reports among them. The
+    /// last output is always followed by a look for more, because that ends a rescan.
     pub(super) fn drain_watch(&mut self, time: Duration, now: Time) -> Vec<Report> {
         let until = Instant::now() + time;
         let mut reports = Vec::new();
@@ -62,7 +63,7 @@ impl PluginManager {
                 }
                 watch::Output::Report(report) => reports.push(report),
             }
-            if until <= Instant::now() {
+            if self.watch.backlog() > 0 && until <= Instant::now() {
                 break;
             }
         }
