@@ -131,6 +131,11 @@ impl Names {
         waiters.map(|waiters| waiters.queue.len()).sum()
     }
 
+    /// Returns the number of registered plugins of all names.
+    pub(super) fn registered(&self) -> usize {
+        self.names.values().map(|it| it.instances.len()).sum()
+    }
+
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
     pub(super) fn instances(&self, plugin: &Arc<Plugin>) -> &[Instance] {
         let found = self.names.get(&Key(plugin.clone()));

@@ -306,6 +306,7 @@ impl Manager {
         assert_eq!(queued, self.limiter.queued());
         assert_eq!(names, self.names.queued());
         assert_eq!(registered, *plugins);
+        assert!(self.names.registered() <= registered, "a plugin has gone");
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
         let owned = owned + self.host.connections();

@@ -63,7 +63,7 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
     Mistake {
         what: "a plugin that is deregistered stays the one to use of its name",
         wrong: "let removed = super::names::Removed::default();",
-        finder: Finder::Simulation { seed: 1 },
+        finder: Finder::Simulation { seed: 0 },
     },
     Mistake {
         what: "a plugin enters the actual state too late for a removal in between",
