@@ -263,7 +263,6 @@ impl ExecHandler {
     fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
         let is_del = self.queues[queue].jobs[0].verb == Verb::Del;
         let end = &outcome.end;
-        // planted: a `del` that was not started in time counts as run
         is_del && matches!(end, ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)
     }
 

@@ -44,7 +44,7 @@ impl Mistake {
     }
 }
 
-pub(crate) const MISTAKES: [Mistake; 52] = [
+pub(crate) const MISTAKES: [Mistake; 51] = [
     Mistake {
         what: "two operations speak to a handler about one name",
         wrong: "let is_free = queue.iter().all(|_| true);",
@@ -234,11 +234,6 @@ pub(crate) const MISTAKES: [Mistake; 52] = [
         what: "a program that is owed is forgotten in a restart",
         wrong: "drop(Work::Resume(handler, plugin));",
         finder: Finder::Simulation { seed: 250 },
-    },
-    Mistake {
-        what: "a `del` that was not started in time counts as run",
-        wrong: "is_del && matches!(end, ProgramEnd::NotStarted(_))",
-        finder: Finder::Simulation { seed: 11441 },
     },
     Mistake {
         what: "a socket in the queue is started out of turn",
