@@ -36,6 +36,9 @@ pub struct Config {
     /// Whether links to the endpoints of registered plugins, `by-name/TYPE/NAME.sock`, are kept in
     /// the run directory. Not in a dry run, and not if another plugin manager keeps them there.
     pub links_by_name: bool,
+    /// The directory of the files in which container runtimes read what the devices of device
+    /// plugins consist of, in the Container Device Interface; `None`: no files. Not in a dry run.
+    pub cdi_dir: Option<PathBuf>,
     /// The socket of the API.
     pub api_socket: ApiSocket,
     /// The group of that socket, by its name or its id; `None`: the group of the process.
@@ -207,6 +210,9 @@ impl fmt::Display for DaemonConfig {
         if let Some(dir) = &self.manager.run_dir {
             write!(f, " run-dir={}", escape::path(dir))?;
         }
+        if let Some(dir) = &self.manager.cdi_dir {
+            write!(f, " cdi-dir={}", escape::path(dir))?;
+        }
         if let ApiSocket::At(path) = &self.manager.api_socket {
             write!(f, " socket={}", escape::path(path))?;
         }
@@ -222,6 +228,7 @@ impl Default for Config {
             state_file: None,
             run_dir: None,
             links_by_name: false,
+            cdi_dir: None,
             api_socket: ApiSocket::default(),
             socket_group: None,
             mode: Mode::default(),

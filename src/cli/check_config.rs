@@ -111,6 +111,7 @@ unknown-types reject  # default
 #csi-node-info  # default
 memory-budget 16Mi  # default
 #run-dir  # default
+#cdi-dir  # default
 #socket  # default
 #socket-group  # default
 #log-format  # default

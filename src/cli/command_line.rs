@@ -259,7 +259,7 @@ mod tests {
     fn a_file_has_the_options_of_the_command_line() {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
             map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\ncsi-node-info=*=10s\non-down=deregister=1s\n\
-            memory-budget 1Mi\nstate-file /g\nrun-dir /h\nsocket none\nsocket-group i\nverbose\n\
+            memory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group i\nverbose\n\
             verbose\nlog-format=json\n";
         let line = [
             "--plugins-dir=/a",
@@ -276,6 +276,7 @@ mod tests {
             "--memory-budget=1Mi",
             "--state-file=/g",
             "--run-dir=/h",
+            "--cdi-dir=/k",
             "--socket=none",
             "--socket-group=i",
             "-vv",

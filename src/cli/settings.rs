@@ -214,6 +214,17 @@ const SETTINGS: &[Setting] = &[
         ..SETTING
     },
     Setting {
+        long: "cdi-dir",
+        value: "DIR",
+        help: "let container runtimes use the devices of device plugins: keep a file of the \
+               Container Device Interface (CDI) in DIR for each resource, with what the plugin \
+               answers to Allocate for each healthy device; DIR is usually /run/cdi, and only root \
+               and the user may be able to change it (default: no files)",
+        read: |it, value| set(&mut it.manager.cdi_dir, path(value).map(Some)),
+        restart: |one, other| one.manager.cdi_dir != other.manager.cdi_dir,
+        ..SETTING
+    },
+    Setting {
         long: "socket",
         value: "PATH|none",
         help: "serve the API on a unix socket at PATH, with mode 0660, or not at all; a socket left \

@@ -42,6 +42,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             }
             "--delay" => faults.delay = arguments.value(duration)?,
             "--crash-after" => faults.crash_after = Some(arguments.value(duration)?),
+            "--refuse-allocate" => faults.refuse_allocate = true,
+            "--delay-allocate" => faults.delay_allocate = arguments.value(duration)?,
+            "--cdi-devices" => chosen.cdi_devices = arguments.value(text)?,
             "--legacy" => chosen.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
@@ -62,6 +65,7 @@ struct Chosen {
     dir: Option<PathBuf>,
     endpoint: Option<String>,
     toggle_health: Option<Duration>,
+    cdi_devices: String,
     is_legacy: bool,
 }
 
@@ -77,6 +81,12 @@ impl Chosen {
         }
         if self.toggle_health.is_some() && !usual.has_devices() {
             return Err("--toggle-health requires --type DevicePlugin or DRAPlugin");
+        }
+        let allocates = faults.refuse_allocate || !faults.delay_allocate.is_zero();
+        if usual != PluginKind::Device && (allocates || !self.cdi_devices.is_empty()) {
+            return Err(
+                "--cdi-devices, --refuse-allocate and --delay-allocate require --type DevicePlugin",
+            );
         }
         if self.is_legacy && usual != PluginKind::Device {
             return Err("--legacy requires --type DevicePlugin");
@@ -99,6 +109,10 @@ impl Chosen {
             versions: versions.split_terminator(',').map(str::to_owned).collect(),
             endpoint: self.endpoint,
             toggle_health: self.toggle_health,
+            cdi_devices: {
+                let names = self.cdi_devices.split_terminator(',');
+                names.map(str::to_owned).collect()
+            },
             faults,
         })
     }
@@ -153,6 +167,10 @@ Options:
   --toggle-health DURATION
                      break or repair a device after each DURATION (default:
                      never); SIGUSR1 does the same at once
+  --cdi-devices N,N...
+                     with --type DevicePlugin: answer Allocate with these names
+                     of CDI devices (default: with a device node, which is
+                     /dev/null, a mount of DIR and a variable)
   -h, --help         print this help
   -V, --version      print the version
 
@@ -162,6 +180,10 @@ Failures to simulate:
   --crash-after DURATION
                      exit after that time as if killed, and leave the sockets
                      behind (default: never)
+  --refuse-allocate  reply to Allocate with an error
+  --delay-allocate DURATION
+                     wait that much longer before each reply to Allocate
+                     (default: 0s); 1h hangs
   --reject-notify    reply to NotifyRegistrationStatus with an error
   --stale            leave the sockets behind on exit
 Also: --type, --name or --versions reports an unusual type, name or version.
@@ -267,16 +289,33 @@ mod tests {
             "--reject-notify",
             "--stale",
         ];
+        let line = [
+            &line[..],
+            &[
+                "--type=DevicePlugin",
+                "--refuse-allocate",
+                "--delay-allocate=1h",
+            ],
+        ]
+        .concat();
         let expected = Faults {
             fail_get_info: 2,
             delay: Duration::from_millis(300),
             crash_after: Some(Duration::from_secs(60)),
             reject_notify: true,
+            refuse_allocate: true,
+            delay_allocate: Duration::from_secs(3600),
             stale: true,
         };
         assert_eq!(parse(&line).unwrap().faults, expected);
         let line = ["--dir=/r", "--type=DRAPlugin", "--toggle-health=5s"];
         let every = parse(&line).unwrap().toggle_health;
+        let line = [
+            "--dir=/r",
+            "--type=DevicePlugin",
+            "--cdi-devices=a/b=c,a/b=d",
+        ];
+        assert_eq!(parse(&line).unwrap().cdi_devices, ["a/b=c", "a/b=d"]);
         assert_eq!(every, Some(Duration::from_secs(5)));
     }
 
@@ -323,6 +362,10 @@ mod tests {
                 "invalid value for --toggle-health, expected more than 0",
             ),
             ("--legacy", "--legacy requires --type DevicePlugin"),
+            (
+                "--cdi-devices=a/b=c",
+                "--cdi-devices, --refuse-allocate and --delay-allocate require --type DevicePlugin",
+            ),
             ("--fast", "unknown option --fast"),
             ("--dela=1s", "unknown option --dela (did you mean --delay?)"),
             ("left-over", "unexpected argument \"left-over\""),

@@ -276,6 +276,23 @@ pub const READY_TIME: Duration = Duration::from_secs(2);
 /// killed a moment ago, and the kernel is about to release its locks.
 pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// The time limit for `Allocate` and the calls around it (kubelet: none).
+pub const ALLOCATE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pauses before a plugin is asked again about devices that it has refused to allocate, or for
+/// which there was no memory.
+pub const ALLOCATE_RETRY: Backoff = Backoff {
+    first: Duration::from_secs(1),
+    cap: Duration::from_secs(300),
+};
+
+/// The largest reply to `Allocate` (octets): it is passed to a command in a variable of its
+/// environment, of which Linux allows 128 KiB (kubelet: [`MAX_REPLY`]).
+pub const MAX_ALLOCATE_REPLY: usize = 16 * 1024;
+
+/// The pause before a file for container runtimes is written again, if that is not possible.
+pub const CDI_RETRY: Duration = Duration::from_secs(5);
+
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
 /// that are not known yet.
 pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;

@@ -45,5 +45,8 @@
 //!   (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
 //! - Directories that change all the time, are large or contain many links delay no other plugin.
 //! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again.
+//! - Container runtimes can use the devices of device plugins: files of the Container Device
+//!   Interface (`--cdi-dir`). `simulate` answers `Allocate` with a device node, a mount and a
+//!   variable, or as `--cdi-devices`, `--refuse-allocate` and `--delay-allocate` say.
 //! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
 //!   the configuration file.

@@ -183,6 +183,12 @@
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices.
+//! - **A device has one answer to `Allocate` for its file**, which is kept while the device is
+//!   listed, healthy or not: a device that flips costs no call. One call is open at a time. Given
+//!   up: one call for all devices, because some plugins were only ever asked about one container;
+//!   and asking again when a device recovers.
+//! - **A device that needs nothing is in no CDI file**, because CDI does not allow one without
+//!   edits. Given up: a variable of our own, which would differ from what the plugin has answered.
 //! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
 //!   `CSIDriver` objects that say so to kubelet are in the API server. Given up: telling a program
 //!   of `--exec` what has changed, because the daemon does not call drivers that a program serves.

@@ -75,6 +75,8 @@
 //! - `cannot serve device plugins on kubelet.sock in {dir}: {problem}; {remedy}` (exit status 1):
 //!   Another process listens there, usually a kubelet, or the directory cannot be used. Stop the
 //!   kubelet first.
+//! - `cannot use the CDI directory {dir}: {why}` (exit status 1): The directory of `--cdi-dir`
+//!   cannot be used, or another daemon uses it. Do what the line says.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
 //!   The kernel is too old, or a filter of system calls forbids `pidfd_open`.
 //! - `cannot use the socket {name} that the service manager has passed: {problem}` (exit status 1):
@@ -226,6 +228,15 @@
 //!   It is opened again; a plugin that has announced itself has to register again.
 //! - `removed its devices: it has sent no device list in time grace={time}` (info, DevicesRemoved):
 //!   The stream of devices was not opened again in time. Restart the plugin if it runs.
+//! - `containers cannot be given some of its devices, asking again: Allocate of {id}: {why}` (warn,
+//!   AllocateFailed): The plugin has refused a device, or its answer is not valid. The device is
+//!   not in the file for container runtimes. Others may be missing, too: this is logged once.
+//! - `containers cannot be given its devices: a part of the resource's name does not begin with a
+//!   letter, as CDI requires` (warn, AllocateFailed): Give the resource another name.
+//! - `{dir}: cannot update the files of devices, retrying: {error}` (warn): Container runtimes may
+//!   see devices that have gone, or not see new ones. Make room in the directory, or make it
+//!   writable.
+//! - `{dir}: the files of devices are maintained again` (info): The problem before is solved.
 //! - `{plugin} has announced itself` (debug, Announced): A device plugin has called `kubelet.sock`.
 //!   It is asked next.
 //! - `{plugin} did not announce itself again; deregistering` (info, NotAnnounced): It was

@@ -139,6 +139,34 @@
 //! At most 1,024 plugins may announce themselves. In a dry run, `kubelet.sock` is not created.
 //! `plugind devices` lists the devices of all device plugins.
 //!
+//! # Devices for containers
+//!
+//! With `--cdi-dir DIR`, usually `/run/cdi`, container runtimes find the devices of device plugins
+//! where they look for them: podman, Docker, containerd and CRI-O read the files of the Container
+//! Device Interface (CDI) in that directory. `podman run --device example.com/gpu=device-0 IMAGE`
+//! needs nothing else.
+//!
+//! - A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices
+//!   of its current plugin. Hyphens in the name of the resource are doubled there. Both parts of
+//!   the name have to begin with a letter.
+//! - A device is named by its ID, if that is a valid name. In any other name, `x.` is in front, and
+//!   each octet that is not valid, and `_`, is `_` and two hexadecimal digits.
+//! - It has what the plugin answers to `Allocate` for this device alone: variables, device nodes,
+//!   mounts, annotations. The plugin is asked once, when it lists the device for the first time,
+//!   about one device after another, with a limit of 10 s each. The file is written when all were
+//!   asked. Devices that it refuses are missing; it is asked about them again after pauses of 1 s
+//!   to 5 min.
+//! - If the plugin names devices of other CDI files, these names are to be used: a device for which
+//!   it answers nothing else is in no file.
+//! - An answer must be about one container, be of at most 16 KiB, and have absolute paths without
+//!   `..`, no control characters, and permissions of `rwm`. Any other is refused.
+//! - A device that is removed or becomes unhealthy is removed from the file in the same turn, and
+//!   the file with its last device. Files of an earlier process are removed at the start; the end
+//!   of the daemon leaves them.
+//! - The directory is created if it is missing. It must not be a symbolic link, and only root and
+//!   the daemon's user may be able to change it. One daemon uses it at a time. Changes that fail,
+//!   as on a full disk, are repeated every 5 s. Another directory needs a restart.
+//!
 //! # Mounts
 //!
 //! When a mount is added or removed anywhere, the plugins directories are read again, at most once

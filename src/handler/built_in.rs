@@ -21,6 +21,8 @@ pub struct Inventory {
     pub csi_drivers: Store<csi::Driver>,
     /// The device plugins, by the names of their resources.
     pub device_plugins: Store<device::DevicePlugin>,
+    /// The files that show their devices to container runtimes.
+    pub cdi_files: device::CdiFiles,
     /// The DRA drivers, by name.
     pub dra_drivers: dra::Drivers,
     /// The plugins of every other type, by name.
@@ -82,7 +84,7 @@ pub(crate) fn change(
                 table.add([kind], csi);
             }
             Some(Target::Device) => {
-                let device = DeviceHandler::default();
+                let device = DeviceHandler::new(inventory.cdi_files.clone());
                 inventory.device_plugins = device.plugins();
                 table.add([kind], device);
             }

@@ -62,12 +62,46 @@ pub struct NumaNode {
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
-/// The question which of the free devices would be best for containers. Nothing of it is read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PreferredAllocationRequest {}
+/// The question which of the free devices would be best for containers.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreferredAllocationRequest {
+    /// One for each container.
+    #[prost(message, repeated, tag = "1")]
+    pub container_requests: ::prost::alloc::vec::Vec<
+        ContainerPreferredAllocationRequest,
+    >,
+}
+/// The question which devices would be best for one container.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerPreferredAllocationRequest {
+    /// The IDs of the devices that are free.
+    #[prost(string, repeated, tag = "1")]
+    pub available_device_i_ds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The IDs of those that have to be among the answer.
+    #[prost(string, repeated, tag = "2")]
+    pub must_include_device_i_ds: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
+    /// The number of devices that the container is given.
+    #[prost(int32, tag = "3")]
+    pub allocation_size: i32,
+}
 /// Which devices would be best; empty when that is all the same.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PreferredAllocationResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreferredAllocationResponse {
+    /// One for each container, in the order of the question.
+    #[prost(message, repeated, tag = "1")]
+    pub container_responses: ::prost::alloc::vec::Vec<
+        ContainerPreferredAllocationResponse,
+    >,
+}
+/// Which devices would be best for one container.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerPreferredAllocationResponse {
+    /// The IDs of the devices.
+    #[prost(string, repeated, tag = "1")]
+    pub device_i_ds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// The devices that containers are given.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllocateRequest {
@@ -75,9 +109,13 @@ pub struct AllocateRequest {
     #[prost(message, repeated, tag = "1")]
     pub container_requests: ::prost::alloc::vec::Vec<ContainerAllocateRequest>,
 }
-/// The devices that one container is given. Nothing of it is read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ContainerAllocateRequest {}
+/// The devices that one container is given.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerAllocateRequest {
+    /// The IDs of the devices.
+    #[prost(string, repeated, tag = "1")]
+    pub devices_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// What containers need.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllocateResponse {
@@ -86,11 +124,72 @@ pub struct AllocateResponse {
     pub container_responses: ::prost::alloc::vec::Vec<ContainerAllocateResponse>,
 }
 /// What one container needs; empty when that is nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ContainerAllocateResponse {}
-/// The devices of a container that is about to start. Nothing of it is read.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct PreStartContainerRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerAllocateResponse {
+    /// The variables of its environment: on the wire, a map is a list of entries.
+    #[prost(message, repeated, tag = "1")]
+    pub envs: ::prost::alloc::vec::Vec<Entry>,
+    /// The files and directories of the node that are mounted into it.
+    #[prost(message, repeated, tag = "2")]
+    pub mounts: ::prost::alloc::vec::Vec<Mount>,
+    /// The devices of the node that it may open.
+    #[prost(message, repeated, tag = "3")]
+    pub devices: ::prost::alloc::vec::Vec<DeviceSpec>,
+    /// Facts for the runtime: a map as well.
+    #[prost(message, repeated, tag = "4")]
+    pub annotations: ::prost::alloc::vec::Vec<Entry>,
+    /// The devices that another file of the Container Device Interface describes.
+    #[prost(message, repeated, tag = "5")]
+    pub cdi_devices: ::prost::alloc::vec::Vec<CdiDevice>,
+}
+/// An entry of a map.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Entry {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
+/// A file or directory of the node in a container.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Mount {
+    /// The path in the container.
+    #[prost(string, tag = "1")]
+    pub container_path: ::prost::alloc::string::String,
+    /// The path on the node.
+    #[prost(string, tag = "2")]
+    pub host_path: ::prost::alloc::string::String,
+    /// Whether the container may only read it.
+    #[prost(bool, tag = "3")]
+    pub read_only: bool,
+}
+/// A device of the node in a container.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeviceSpec {
+    /// The path in the container.
+    #[prost(string, tag = "1")]
+    pub container_path: ::prost::alloc::string::String,
+    /// The path on the node.
+    #[prost(string, tag = "2")]
+    pub host_path: ::prost::alloc::string::String,
+    /// What the container may do: read (r), write (w), create device nodes (m).
+    #[prost(string, tag = "3")]
+    pub permissions: ::prost::alloc::string::String,
+}
+/// A device of the Container Device Interface.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CdiDevice {
+    /// Its fully qualified name: VENDOR/CLASS=NAME.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// The devices of a container that is about to start.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreStartContainerRequest {
+    /// The IDs of the devices.
+    #[prost(string, repeated, tag = "1")]
+    pub devices_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// The plugin has nothing more to do: it says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PreStartContainerResponse {}

@@ -44,6 +44,7 @@ use self::service::Service;
 use crate::config;
 use crate::grpc::{Code, Incoming, Server, Status};
 use crate::http2::{Endpoint, StreamId};
+use crate::proto::v1beta1::device_plugin;
 use crate::time::Time;
 
 /// The number of a connection to the plugin; never reused.
@@ -84,6 +85,8 @@ pub struct Plugin {
     connections: Connections,
     last_id: ConnectionId,
     delay: Duration,
+    /// The further delay of replies to Allocate.
+    delay_allocate: Duration,
     /// The calls that have not ended, in the order of arrival.
     calls: Vec<Call>,
     crash_at: Option<Time>,
@@ -108,6 +111,7 @@ impl Plugin {
             connections: Vec::new(),
             last_id: ConnectionId(0),
             delay: profile.faults.delay,
+            delay_allocate: profile.faults.delay_allocate,
             calls: Vec::new(),
             crash_at: profile.faults.crash_after.map(|after| now + after),
             toggle: profile.toggle_health.map(|every| (now + every, every)),
@@ -279,7 +283,10 @@ impl Plugin {
                         message,
                     } => {
                         let (event, answer) = self.service.answer(method, &message);
-                        let due = now + self.delay;
+                        let mut due = now + self.delay;
+                        if method == device_plugin::ALLOCATE {
+                            due += self.delay_allocate;
+                        }
                         self.calls.push(Call::new(conn, call, method, answer, due));
                         self.report(event);
                     }

@@ -25,6 +25,8 @@ pub struct Profile {
     pub endpoint: Option<String>,
     /// The interval at which one of its devices breaks or is repaired; `None` means never.
     pub toggle_health: Option<Duration>,
+    /// The names with which it answers Allocate; empty: with a device node, a mount and a variable.
+    pub cdi_devices: Vec<String>,
     /// The faults.
     pub faults: Faults,
 }
@@ -40,6 +42,10 @@ pub struct Faults {
     pub crash_after: Option<Duration>,
     /// Whether it replies to NotifyRegistrationStatus with an error.
     pub reject_notify: bool,
+    /// Whether it replies to Allocate with an error.
+    pub refuse_allocate: bool,
+    /// The time that it takes for each reply to Allocate, beyond the delay of all.
+    pub delay_allocate: Duration,
     /// Whether it leaves its sockets behind when it is asked to exit.
     pub stale: bool,
 }

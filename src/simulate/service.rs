@@ -3,6 +3,8 @@
 //! A call is passed in as its method and its message, without the framing of gRPC. The answer is
 //! returned together with its news; the time at which it is sent is not decided here.
 
+use std::path::Path;
+
 use prost::Message as _;
 
 use super::devices::Listing;
@@ -14,8 +16,8 @@ use crate::proto::csi_v1::{NodeGetInfoResponse, ProbeResponse, Segment, Topology
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::{
-    AllocateRequest, AllocateResponse, ContainerAllocateResponse, DevicePluginOptions,
-    device_plugin,
+    AllocateRequest, AllocateResponse, CdiDevice, ContainerAllocateRequest,
+    ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Entry, Mount, device_plugin,
 };
 
 /// The service of the plugin, and its count of simulated failures.
@@ -28,6 +30,10 @@ pub(super) struct Service {
     fails: u32,
     /// Whether NotifyRegistrationStatus fails.
     rejects: bool,
+    /// Whether Allocate fails.
+    refuses: bool,
+    /// The answer to Allocate, but for what differs by device.
+    allocated: ContainerAllocateResponse,
 }
 
 /// The answer to a call.
@@ -49,6 +55,8 @@ impl Service {
             failed: 0,
             fails: profile.faults.fail_get_info,
             rejects: profile.faults.reject_notify,
+            refuses: profile.faults.refuse_allocate,
+            allocated: allocated(profile),
         }
     }
 
@@ -61,7 +69,7 @@ impl Service {
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
                 (Event::StreamOpened, Answer::List(Listing::Health))
             }
-            _ => (Event::Called(method), Self::serve(method, request)),
+            _ => (Event::Called(method), self.serve(method, request)),
         }
     }
 
@@ -99,16 +107,52 @@ impl Service {
     }
 
     /// Answers a method of the plugin's own service.
-    fn serve(method: &'static str, request: &[u8]) -> Answer {
+    fn serve(&self, method: &'static str, request: &[u8]) -> Answer {
         let reply = match method {
             identity::PROBE => ProbeResponse { ready: Some(true) }.encode_to_vec(),
             node::NODE_GET_INFO => node_info().encode_to_vec(),
             device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
-            device_plugin::ALLOCATE => return allocate(request),
+            device_plugin::ALLOCATE if self.refuses => {
+                return refuse(Code::Unknown, "a simulated refusal");
+            }
+            device_plugin::ALLOCATE => return self.allocate(request),
             // The plugin prefers no devices, and is not called before a container starts.
             _ => Vec::new(),
         };
         Answer::Reply(reply)
+    }
+
+    /// Returns a response for each container: names of other devices, or a node for each of its
+    /// devices, a mount and a variable.
+    fn allocate(&self, request: &[u8]) -> Answer {
+        let Ok(request) = AllocateRequest::decode(request) else {
+            return undecodable();
+        };
+        let respond = |ContainerAllocateRequest { devices_ids: ids }: ContainerAllocateRequest| {
+            let mut allocated = self.allocated.clone();
+            if allocated.cdi_devices.is_empty() {
+                allocated.devices = ids.iter().map(|id| node(id)).collect();
+                allocated.envs = vec![Entry {
+                    key: "SIMULATED_DEVICES".to_owned(),
+                    value: ids.join(","),
+                }];
+            }
+            allocated
+        };
+        let containers = request.container_requests.into_iter();
+        let response = AllocateResponse {
+            container_responses: containers.map(respond).collect(),
+        };
+        Answer::Reply(response.encode_to_vec())
+    }
+}
+
+/// Returns the node of a device, which is `/dev/null` under another name.
+fn node(id: &str) -> DeviceSpec {
+    DeviceSpec {
+        container_path: format!("/dev/{id}"),
+        host_path: "/dev/null".to_owned(),
+        permissions: "rw".to_owned(),
     }
 }
 
@@ -126,16 +170,24 @@ fn node_info() -> NodeGetInfoResponse {
     }
 }
 
-/// Returns an empty response for each container: the devices need no preparation.
-fn allocate(request: &[u8]) -> Answer {
-    let Ok(request) = AllocateRequest::decode(request) else {
-        return undecodable();
-    };
-    let containers = request.container_requests.len();
-    let response = AllocateResponse {
-        container_responses: vec![ContainerAllocateResponse {}; containers],
-    };
-    Answer::Reply(response.encode_to_vec())
+/// Returns what a container needs for any devices: the names of others, or a directory.
+fn allocated(profile: &Profile) -> ContainerAllocateResponse {
+    let dir = profile.socket.parent().and_then(Path::to_str);
+    let mount = dir.map(|dir| Mount {
+        container_path: "/run/simulated".to_owned(),
+        host_path: dir.to_owned(),
+        read_only: true,
+    });
+    let names = profile.cdi_devices.iter().cloned();
+    let cdi_devices: Vec<_> = names.map(|name| CdiDevice { name }).collect();
+    ContainerAllocateResponse {
+        mounts: mount
+            .filter(|_| cdi_devices.is_empty())
+            .into_iter()
+            .collect(),
+        cdi_devices,
+        ..ContainerAllocateResponse::default()
+    }
 }
 
 /// Returns an answer without a message.

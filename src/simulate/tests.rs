@@ -153,6 +153,7 @@ fn profile(kind: &str) -> Profile {
         is_legacy: false,
         endpoint: None,
         toggle_health: None,
+        cdi_devices: Vec::new(),
         faults: Faults::default(),
     }
 }
@@ -448,19 +449,44 @@ fn a_plugin_without_devices_breaks_none() {
 #[test]
 fn a_device_plugin_has_an_answer_for_each_container() {
     let mut life = Life::of(&profile("DevicePlugin"));
-    for containers in [0, 1, 1_000] {
-        let container_requests = vec![ContainerAllocateRequest {}; containers];
+    let allocate = |life: &mut Life, ids: &[&str], containers| {
+        let devices_ids = ids.iter().map(|id| (*id).to_owned()).collect();
+        let container_requests = vec![ContainerAllocateRequest { devices_ids }; containers];
         let request = AllocateRequest { container_requests };
         let answer = life.ask::<AllocateResponse>(device_plugin::ALLOCATE, &request);
-        let given = answer.expect("devices").container_responses;
+        answer.map(|answer| answer.container_responses)
+    };
+    for containers in [0, 1, 1_000] {
+        let given = allocate(&mut life, &[], containers).expect("devices");
         assert_eq!(given.len(), containers);
     }
+    let given = allocate(&mut life, &["device-0", "device-1"], 1).expect("devices");
+    let nodes = given[0].devices.iter().map(|it| &*it.container_path);
+    let nodes: Vec<_> = nodes.collect();
+    assert_eq!(nodes, ["/dev/device-0", "/dev/device-1"]);
+    assert_eq!(given[0].envs[0].value, "device-0,device-1");
+    assert_eq!(given[0].mounts.len(), 1);
     let method = device_plugin::GET_PREFERRED_ALLOCATION;
-    let answer = life.ask(method, &PreferredAllocationRequest {});
-    assert_eq!(answer, Ok(PreferredAllocationResponse {}));
+    let answer = life.ask(method, &PreferredAllocationRequest::default());
+    assert_eq!(answer, Ok(PreferredAllocationResponse::default()));
     let method = device_plugin::PRE_START_CONTAINER;
-    let answer = life.ask(method, &PreStartContainerRequest {});
+    let answer = life.ask(method, &PreStartContainerRequest::default());
     assert_eq!(answer, Ok(PreStartContainerResponse {}));
+
+    let names = Profile {
+        cdi_devices: vec!["a.example/b=c".to_owned()],
+        ..profile("DevicePlugin")
+    };
+    let given = allocate(&mut Life::of(&names), &["device-0"], 1).expect("devices");
+    assert_eq!(given[0].cdi_devices[0].name, "a.example/b=c");
+    assert_eq!(given[0].devices.len() + given[0].mounts.len(), 0);
+    let refuses = Faults {
+        refuse_allocate: true,
+        ..Faults::default()
+    };
+    let mut refusing = Life::of(&faulty("DevicePlugin", refuses));
+    let refused = allocate(&mut refusing, &["device-0"], 1).unwrap_err();
+    assert_eq!(refused.code, Code::Unknown);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod binary;
 mod binary_kernel;
 mod commands;
 mod configuration;
+mod containers;
 mod crashes;
 mod descriptors;
 mod device_plugins;

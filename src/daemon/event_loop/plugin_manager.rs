@@ -32,6 +32,7 @@ use crate::daemon::api::ready::Readiness;
 use crate::daemon::api::server::Api;
 use crate::daemon::clock::Clock;
 use crate::daemon::fs::by_name::ByName;
+use crate::daemon::fs::cdi_dir::CdiDir;
 use crate::daemon::fs::inotify::Inotify;
 use crate::daemon::fs::lock::{self, Locks};
 use crate::daemon::fs::mounts::Mounts;
@@ -76,6 +77,8 @@ pub struct PluginManager {
     state_file: Option<StateFile>,
     /// The links to endpoints, if this process keeps them.
     links: Option<ByName>,
+    /// The files of devices for container runtimes, if they are wanted.
+    cdi_dir: Option<CdiDir>,
     api: Api,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
@@ -124,6 +127,9 @@ impl PluginManager {
                 .map_err(|problem| SetupError::DevicePlugins { dir, problem })
         });
         let device_plugins = device_plugins.transpose()?;
+        let cdi_dir = config.cdi_dir.as_deref();
+        let cdi_dir = cdi_dir.filter(|_| config.mode == Mode::Register);
+        let cdi_dir = cdi_dir.map(CdiDir::open).transpose()?;
         let clock = Clock::start();
         let listeners = listener::open_all(config, passed)?;
         let api = Api::new(listeners, config.mode, poll.registry(), clock.now());
@@ -152,6 +158,7 @@ impl PluginManager {
                 .filter(|_| config.mode == Mode::Register)
                 .map(|file| StateFile::new(roots::absolute(file))),
             links: None,
+            cdi_dir,
             api,
             device_plugins,
             readiness: Readiness::default(),
@@ -217,8 +224,10 @@ impl PluginManager {
         let mounts = self.mounts.poll_timeout();
         let device_plugins = self.device_plugins.as_ref();
         let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
-        let next = [manager, watch, file, links, mounts, api, device_plugins];
-        let next = next.into_iter().flatten().min();
+        let cdi_dir = self.cdi_dir.as_ref().and_then(CdiDir::poll_timeout);
+        let own = [manager, watch, file, links, cdi_dir];
+        let next = own.into_iter().chain([mounts, api, device_plugins]);
+        let next = next.flatten().min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -255,6 +264,9 @@ impl PluginManager {
         // After the inputs: a reply that arrived in time is accepted, even if the turn is late.
         self.manager.handle_timeout(now);
         self.handle_changes(now);
+        if let Some(cdi_dir) = &mut self.cdi_dir {
+            cdi_dir.handle_timeout(now);
+        }
         self.serve_api(now);
         if let Some(file) = &mut self.state_file {
             file.notice(&self.manager, now);

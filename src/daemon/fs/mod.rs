@@ -8,10 +8,12 @@
 //! - [`inotify`], [`scan`]: reports what changes in a directory, and lists it;
 //! - [`run_dir`], [`file_lock`], [`lock`], [`roots`]: the run directory, and the lock of a plugins
 //!   directory;
-//! - [`by_name`], [`state_file`]: the links and the file that are written there.
+//! - [`by_name`], [`state_file`]: the links and the file that are written there; [`cdi_dir`]: the
+//!   files for container runtimes.
 
 pub(super) mod acceptor;
 pub(super) mod by_name;
+pub(super) mod cdi_dir;
 pub(super) mod dial;
 pub(super) mod file_lock;
 pub(super) mod inotify;

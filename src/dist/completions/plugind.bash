@@ -54,8 +54,8 @@ _plugind() {
 		return
 	fi
 	case $command:$option in
-	run:--csi-node-info | run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | wait:--timeout) return ;;
-	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--run-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
+	run:--csi-node-info | run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | wait:--timeout) return ;;
+	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--run-dir | run:--cdi-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
 	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
 	run:--type | probe:--type | simulate:--type) _plugind_words 'CSIPlugin DevicePlugin DRAPlugin'; return ;;
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
@@ -72,11 +72,11 @@ _plugind() {
 	if [[ $cur == -* ]]; then
 		case $command in
 		'') _plugind_words '-h --help -V --version' ;;
-		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --memory-budget --state-file --run-dir --socket --socket-group --verbose --log-format --help --version' ;;
+		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --verbose --log-format --help --version' ;;
 		check-config) _plugind_words '-h -V --help --version' ;;
 		probe) _plugind_words '-o -h -V --root-dir --map-path --type --unknown-types --exec --timeout --output --help --version' ;;
 		doctor) _plugind_words '-o -h -V --plugins-dir --root-dir --run-dir --socket --output --help --version' ;;
-		simulate) _plugind_words '-h -V --dir --type --name --endpoint --legacy --versions --toggle-health --help --version --fail-getinfo --delay --crash-after --reject-notify --stale' ;;
+		simulate) _plugind_words '-h -V --dir --type --name --endpoint --legacy --versions --toggle-health --cdi-devices --help --version --fail-getinfo --delay --crash-after --refuse-allocate --delay-allocate --reject-notify --stale' ;;
 		version) _plugind_words '-o -h -V --output --help --version' ;;
 		list) _plugind_words '-o -w -h -V --output --state --no-headers --watch --socket --help --version' ;;
 		devices) _plugind_words '-o -h -V --output --no-headers --socket --help --version' ;;

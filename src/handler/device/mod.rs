@@ -25,6 +25,8 @@
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
 //! announced itself: that one is deregistered after [`DEVICE_GRACE`].
 
+mod allocation;
+mod cdi;
 mod changes;
 mod devices;
 mod inventory;
@@ -37,6 +39,9 @@ use std::time::Duration;
 
 use prost::Message as _;
 
+pub use self::cdi::CdiFiles;
+pub(crate) use self::cdi::Changed as ChangedCdiFiles;
+use self::cdi::Published;
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
 pub(crate) use self::resource::{VERSION, is_resource_name};
@@ -61,6 +66,7 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
     clients: BTreeMap<Arc<Path>, Client>,
+    files: CdiFiles,
 }
 
 /// The handler's side of one plugin, named after what it waits for.
@@ -96,6 +102,9 @@ struct Listing {
     reserved: Reserved,
     /// Whether a warning about a list was logged and no list has been accepted since.
     is_warned: bool,
+    published: Published,
+    /// Whether the devices or their health have changed since they were published.
+    is_changed: bool,
 }
 
 /// A list of devices that waits.
@@ -109,6 +118,14 @@ struct WaitingList {
 }
 
 impl DeviceHandler {
+    /// Creates a handler that has these files made of the devices.
+    pub fn new(files: CdiFiles) -> Self {
+        Self {
+            files,
+            ..Self::default()
+        }
+    }
+
     /// Returns the registered plugins, which stay readable after the handler has been given away.
     pub fn plugins(&self) -> Store<DevicePlugin> {
         self.plugins.clone()
@@ -116,7 +133,25 @@ impl DeviceHandler {
 
     fn forget(&mut self, plugin: &Plugin) {
         self.clients.remove(&plugin.socket);
-        self.plugins.remove(plugin);
+        if self.plugins.remove(plugin).is_some() && self.plugins.get(&plugin.name).is_none() {
+            self.files.set(cdi::file_name(&plugin.name), None);
+        }
+    }
+
+    /// Has the file of a plugin's devices made, if the plugin is the current one of its name.
+    fn publish(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
+            return;
+        };
+        let known = self.plugins.get(&plugin.name);
+        let Some(known) = known.filter(|known| known.plugin.has_socket_of(plugin)) else {
+            return;
+        };
+        if std::mem::take(&mut listing.is_changed) {
+            listing.published.listed(&known, &self.files, context);
+        } else {
+            listing.published.advance(&known, &self.files, context);
+        }
     }
 
     /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
@@ -196,19 +231,24 @@ impl PluginHandler for DeviceHandler {
         Answer::YES
     }
 
-    fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
+    fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         self.plugins.promote(plugin);
+        if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
+            listing.is_changed = true;
+        }
+        self.publish(plugin, context);
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin() else {
             return;
         };
-        if let Event::Called { result, .. } = event {
-            self.called(plugin, result, context);
-        } else if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
-            listing.handle_event(event, context);
+        match (event, self.clients.get_mut(&plugin.socket)) {
+            (event, Some(Client::Listing(listing))) => listing.handle_event(event, context),
+            (Event::Called { result, .. }, _) => self.called(plugin, result, context),
+            _ => {}
         }
+        self.publish(plugin, context);
     }
 
     /// Forgets a plugin whose registration is abandoned.
@@ -245,11 +285,17 @@ impl Listing {
             next: None,
             reserved: context.reserve(),
             is_warned: false,
+            published: Published::new(context),
+            is_changed: true,
         }
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
+            Event::Called { id, result, .. } => {
+                self.published
+                    .ended(id, Some(result), &self.plugin, context);
+            }
             Event::StreamMessage { message, .. } => self.receive_list(message, context),
             Event::StreamEnded { result, .. } => self.ended(result, context),
             Event::TimerFired { id } => self.timer_fired(id, context),
@@ -320,6 +366,7 @@ impl Listing {
             self.store.set(DevicePlugin::new(plugin, self.options));
         }
         if let Some(Some(changes)) = self.store.with(plugin, |known| known.replace(devices)) {
+            self.is_changed = true;
             let message = format!("received a device list {changes}");
             context.emit(plugin, EventType::Normal, "DevicesChanged", message);
         }
@@ -374,6 +421,7 @@ impl Listing {
         } else if let Some(stream) = &mut self.stream {
             stream.interrupted(context);
         }
+        self.is_changed = true;
         let is_kept = self.store.with(plugin, DevicePlugin::disconnect);
         let why = escape::text(why);
         if is_kept == Some(true) {
@@ -392,6 +440,8 @@ impl Listing {
     fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply(&next.list, context);
+        } else if self.published.ended(timer, None, &self.plugin, context) {
+            // The pause of its refused devices is over.
         } else if self.grace.take_if(|end| *end == timer).is_none() {
             if let Some(stream) = &mut self.stream {
                 stream.resume(context);

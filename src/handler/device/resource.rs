@@ -49,6 +49,15 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Returns whether a text is the key of an annotation: the second part of a name, with or without a
+/// DNS subdomain and a `/` in front.
+pub(super) fn is_annotation(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_qualified(name),
+        None => is_qualified(key),
+    }
+}
+
 /// Returns whether a text consists of lower case letters, digits and, not at its ends, hyphens.
 fn is_dns_label(label: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();

@@ -120,6 +120,7 @@ fn profile() -> Profile {
         is_legacy: true,
         endpoint: None,
         toggle_health: None,
+        cdi_devices: Vec::new(),
         faults: Faults::default(),
     }
 }

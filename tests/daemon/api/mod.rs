@@ -4,6 +4,6 @@ mod changes;
 mod clients;
 mod devices;
 mod embedded;
-mod node;
+pub(crate) mod node;
 mod socket;
 mod transcript;

@@ -27,6 +27,9 @@ impl PluginManager {
     /// Shows what the built-in handlers know about their plugins through the API, if there is one:
     /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
     pub fn set_inventory(&mut self, inventory: Inventory) {
+        if let Some(cdi_dir) = &mut self.cdi_dir {
+            cdi_dir.keep(&inventory.cdi_files);
+        }
         self.api.set_inventory(inventory);
     }
 

@@ -30,6 +30,7 @@ impl Node {
             is_legacy: false,
             endpoint: None,
             toggle_health: None,
+            cdi_devices: Vec::new(),
             faults: Faults::default(),
         };
         let listener = UnixListener::bind(&profile.socket).unwrap();

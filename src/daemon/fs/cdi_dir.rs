@@ -1,0 +1,150 @@
+//! The directory of the files that describe devices to container runtimes, in the Container Device
+//! Interface.
+//!
+//! A file is written beside the old one and renamed over it, so that a runtime never reads half of
+//! one. Changes are made at the end of a turn; one that fails is repeated. The files of an earlier
+//! process are removed at the start; an orderly end leaves them, because the plugins go on.
+//!
+//! One process writes the files of a directory: the one that holds the lock in it.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::mem;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::file_lock::{self, FileLock};
+use super::permissions;
+use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
+use crate::daemon::SetupError;
+use crate::escape;
+use crate::handler::device::{CdiFiles, ChangedCdiFiles};
+use crate::time::Time;
+
+/// The directory, and the files that are to be changed in it.
+#[derive(Debug)]
+pub(crate) struct CdiDir {
+    dir: PathBuf,
+    _lock: FileLock,
+    files: CdiFiles,
+    changed: ChangedCdiFiles,
+    /// The time of the next attempt, if the last one has failed.
+    retry_at: Option<Time>,
+}
+
+impl CdiDir {
+    /// Takes the lock of a directory, which is created if it is missing, and removes the files of
+    /// an earlier process.
+    pub(crate) fn open(dir: &Path) -> Result<Self, SetupError> {
+        prepare(dir).map_err(|why| {
+            let dir = escape::path(dir);
+            SetupError::Unusable(format!("cannot use the CDI directory {dir}: {why}"))
+        })
+    }
+
+    /// Keeps these files from now on.
+    pub(crate) fn keep(&mut self, files: &CdiFiles) {
+        files.enable();
+        self.files = files.clone();
+    }
+
+    /// Returns when to call [`CdiDir::handle_timeout`] although no file has changed.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.retry_at
+    }
+
+    /// Makes the changes there are. If that fails, they are made later; only the first failure is
+    /// logged.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        let new = self.files.take();
+        let is_due = self.retry_at.is_some_and(|at| at <= now);
+        if new.is_empty() && !is_due {
+            return;
+        }
+        self.changed.extend(new);
+        let dir = escape::path(&self.dir);
+        let mut failed = None;
+        for (name, content) in mem::take(&mut self.changed) {
+            if let Err(error) = self.change(&name, content.as_deref()) {
+                failed = Some(error);
+                self.changed.insert(name, content);
+            }
+        }
+        let was_failing = self.retry_at.take().is_some();
+        if let Some(error) = failed {
+            self.retry_at = Some(now + CDI_RETRY);
+            if !was_failing {
+                log::warn!("{dir}: cannot update the files of devices, retrying: {error}");
+            }
+        } else if was_failing {
+            log::info!("{dir}: the files of devices are maintained again");
+        }
+    }
+
+    fn change(&self, name: &str, content: Option<&str>) -> io::Result<()> {
+        let path = self.dir.join(name);
+        let Some(content) = content else {
+            return match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        };
+        let new = self.dir.join(NEW);
+        let _ = fs::remove_file(&new); // One may be left of an attempt that has failed.
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&new)?;
+        file.write_all(content.as_bytes())?;
+        fs::rename(&new, path)
+    }
+}
+
+/// Opens the directory, or returns why that is impossible, and what helps.
+fn prepare(dir: &Path) -> Result<CdiDir, String> {
+    let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
+    let created = DirBuilder::new().recursive(true).mode(0o755).create(dir);
+    created.map_err(unusable)?;
+    if dir.is_symlink() {
+        return Err("it is a symbolic link; name the directory itself".to_owned());
+    }
+    let lock = permissions::trusted_file(&dir.join(LOCK)).map_err(|problem| {
+        let remedy = problem.remedy();
+        format!("{problem}; {remedy}")
+    })?;
+    let dir = lock.parent().unwrap_or(dir).to_owned();
+    let taken = FileLock::acquire(&lock, Instant::now() + LOCK_TIMEOUT).map_err(unusable)?;
+    let Some(taken) = taken else {
+        let holder = file_lock::holder(&lock);
+        let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
+        return Err(format!(
+            "another plugind uses it; stop that plugind, or name another directory{holder}"
+        ));
+    };
+    for entry in fs::read_dir(&dir).map_err(unusable)?.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(OURS) && name.ends_with(".json") {
+            fs::remove_file(entry.path()).map_err(unusable)?;
+        }
+    }
+    Ok(CdiDir {
+        dir,
+        _lock: taken,
+        files: CdiFiles::default(),
+        changed: ChangedCdiFiles::new(),
+        retry_at: None,
+    })
+}
+
+/// The beginning of the names of our files.
+const OURS: &str = "plugind-";
+
+/// The name of the lock file, which runtimes do not read.
+const LOCK: &str = ".plugind.lock";
+
+/// The name of a file before it is renamed to its place.
+const NEW: &str = ".plugind.new";

@@ -1,0 +1,304 @@
+//! What a device plugin answers to `Allocate`: checked, and as JSON.
+//!
+//! The answer decides what a container may open, so nothing is passed on that a runtime could
+//! misread.
+
+use prost::Message as _;
+use serde_json::{Map, Value, json};
+
+use super::resource;
+use crate::config::MAX_ALLOCATE_REPLY;
+use crate::escape;
+use crate::proto::v1beta1::{
+    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse, Entry,
+};
+
+/// What a container needs to use some devices: the valid answer of their plugin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Allocation(ContainerAllocateResponse);
+
+/// Returns the request for these devices, for one container.
+pub(super) fn request(ids: impl Iterator<Item = impl Into<String>>) -> Vec<u8> {
+    let devices_ids = ids.map(Into::into).collect();
+    let container_requests = vec![ContainerAllocateRequest { devices_ids }];
+    AllocateRequest { container_requests }.encode_to_vec()
+}
+
+impl Allocation {
+    /// Returns the answer for one container, or what is wrong with it.
+    pub(super) fn from_reply(reply: &[u8]) -> Result<Self, String> {
+        if reply.len() > MAX_ALLOCATE_REPLY {
+            let octets = reply.len();
+            return Err(format!(
+                "the reply is too large octets={octets} limit={MAX_ALLOCATE_REPLY}"
+            ));
+        }
+        let reply = AllocateResponse::decode(reply);
+        let mut responses = reply
+            .map_err(|_| "cannot decode the reply")?
+            .container_responses;
+        match (responses.pop(), responses.len()) {
+            (Some(response), 0) => check(&response).map(|()| Self(response)),
+            (last, others) => {
+                let count = others + usize::from(last.is_some());
+                Err(format!("the reply is for {count} containers instead of 1"))
+            }
+        }
+    }
+
+    /// Returns whether the Container Device Interface can express nothing of it.
+    pub(super) fn has_no_edits(&self) -> bool {
+        self.0.envs.is_empty() && self.0.mounts.is_empty() && self.0.devices.is_empty()
+    }
+
+    pub(super) fn has_annotations(&self) -> bool {
+        !self.0.annotations.is_empty()
+    }
+
+    /// Returns the device of the Container Device Interface with that name.
+    pub(super) fn cdi_device(&self, name: &str) -> Value {
+        let envs = self.0.envs.iter();
+        let envs = envs.map(|Entry { key, value }| format!("{key}={value}"));
+        let nodes = self.0.devices.iter().map(|device| {
+            json!({
+                "path": device.container_path,
+                "hostPath": device.host_path,
+                "permissions": device.permissions,
+            })
+        });
+        let mounts = self.0.mounts.iter().map(|mount| {
+            let access = if mount.read_only { "ro" } else { "rw" };
+            json!({
+                "hostPath": mount.host_path,
+                "containerPath": mount.container_path,
+                "options": ["rbind", "rprivate", access],
+            })
+        });
+        let mut device = json!({ "name": name, "containerEdits": {} });
+        let lists: [(&str, Vec<Value>); 3] = [
+            ("env", envs.map(Value::from).collect()),
+            ("deviceNodes", nodes.collect()),
+            ("mounts", mounts.collect()),
+        ];
+        for (key, list) in lists {
+            if !list.is_empty() {
+                device["containerEdits"][key] = list.into();
+            }
+        }
+        if self.has_annotations() {
+            device["annotations"] = map(&self.0.annotations);
+        }
+        device
+    }
+}
+
+/// Returns the object with these entries.
+fn map(entries: &[Entry]) -> Value {
+    let entries = entries.iter();
+    let entries = entries.map(|Entry { key, value }| (key.clone(), value.clone().into()));
+    entries.collect::<Map<_, _>>().into()
+}
+
+/// Checks an answer. An error names what is wrong.
+fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
+    let refuse = |what, text: &str, why| {
+        let text = escape::text(text).at_most(SHOWN);
+        Err(format!("the {what} {text} {why}"))
+    };
+    for Entry { key, value } in &response.envs {
+        if key.is_empty() || key.contains('=') {
+            return refuse("variable", key, "is not a name");
+        }
+        if (key.chars().chain(value.chars())).any(char::is_control) {
+            return refuse("variable", key, "contains a control character");
+        }
+    }
+    let mounts = response.mounts.iter();
+    let mounts = mounts.flat_map(|it| [&it.container_path, &it.host_path]);
+    let nodes = response.devices.iter();
+    let nodes = nodes.flat_map(|it| [&it.container_path, &it.host_path]);
+    for path in mounts.chain(nodes) {
+        let is_plain = path.len() <= MAX_PATH && !path.contains(char::is_control);
+        if !is_plain || !path.starts_with('/') || path.split('/').any(|it| it == "..") {
+            return refuse("path", path, "is not a plain absolute path");
+        }
+    }
+    for device in &response.devices {
+        if device.permissions.len() > 3 || !device.permissions.chars().all(|it| "rwm".contains(it))
+        {
+            return refuse("permission", &device.permissions, "is not some of rwm");
+        }
+    }
+    for Entry { key, value } in &response.annotations {
+        if !resource::is_annotation(key) || value.contains(char::is_control) {
+            return refuse("annotation", key, "is not valid");
+        }
+    }
+    for device in &response.cdi_devices {
+        if !super::cdi::is_qualified_name(&device.name) {
+            return refuse("CDI device", &device.name, "is not VENDOR/CLASS=NAME");
+        }
+    }
+    Ok(())
+}
+
+/// The maximum length of a path on Linux, with its terminator (octets).
+const MAX_PATH: usize = 4095;
+
+/// The number of octets that are shown of what is wrong.
+const SHOWN: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1beta1::{CdiDevice, DeviceSpec, Mount};
+
+    fn entry(key: &str, value: &str) -> Entry {
+        Entry {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
+    fn mount(container_path: &str, host_path: &str) -> Mount {
+        Mount {
+            container_path: container_path.to_owned(),
+            host_path: host_path.to_owned(),
+            read_only: true,
+        }
+    }
+
+    fn device(path: &str, permissions: &str) -> DeviceSpec {
+        DeviceSpec {
+            container_path: path.to_owned(),
+            host_path: "/dev/null".to_owned(),
+            permissions: permissions.to_owned(),
+        }
+    }
+
+    fn cdi(name: &str) -> CdiDevice {
+        let name = name.to_owned();
+        CdiDevice { name }
+    }
+
+    fn read(responses: Vec<ContainerAllocateResponse>) -> Result<Allocation, String> {
+        let container_responses = responses;
+        Allocation::from_reply(
+            &AllocateResponse {
+                container_responses,
+            }
+            .encode_to_vec(),
+        )
+    }
+
+    #[test]
+    fn an_answer_becomes_a_device_with_all_that_it_asks_for() {
+        let answer = ContainerAllocateResponse {
+            envs: vec![entry("A", "1=2"), entry("B", "")],
+            mounts: vec![
+                mount("/in", "/out"),
+                Mount {
+                    read_only: false,
+                    ..mount("/b", "/c")
+                },
+            ],
+            devices: vec![device("/dev/a", "rw")],
+            annotations: vec![entry("example.com/a", "b")],
+            cdi_devices: vec![cdi("vendor.com/class=all")],
+        };
+        let answer = read(vec![answer]).unwrap();
+        let expected = json!({
+            "name": "n",
+            "annotations": { "example.com/a": "b" },
+            "containerEdits": {
+                "env": ["A=1=2", "B="],
+                "deviceNodes": [{"path": "/dev/a", "hostPath": "/dev/null", "permissions": "rw"}],
+                "mounts": [
+                    {"hostPath": "/out", "containerPath": "/in",
+                     "options": ["rbind", "rprivate", "ro"]},
+                    {"hostPath": "/c", "containerPath": "/b",
+                     "options": ["rbind", "rprivate", "rw"]},
+                ],
+            },
+        });
+        assert_eq!(answer.cdi_device("n"), expected);
+        assert!(
+            read(vec![ContainerAllocateResponse::default()])
+                .unwrap()
+                .has_no_edits()
+        );
+    }
+
+    #[test]
+    fn an_answer_for_fewer_or_more_containers_is_refused() {
+        for count in [0, 2, 3] {
+            let error = read(vec![ContainerAllocateResponse::default(); count]).unwrap_err();
+            let expected = format!("the reply is for {count} containers instead of 1");
+            assert_eq!(error, expected);
+        }
+        assert_eq!(
+            Allocation::from_reply(b"\x0a\x07").unwrap_err(),
+            "cannot decode the reply"
+        );
+        let large = vec![entry("A", &"x".repeat(MAX_ALLOCATE_REPLY))];
+        let large = ContainerAllocateResponse {
+            envs: large,
+            ..Default::default()
+        };
+        assert!(read(vec![large]).unwrap_err().contains("too large"));
+    }
+
+    #[test]
+    fn what_a_runtime_could_misread_is_refused_by_name() {
+        type Change = fn(&mut ContainerAllocateResponse);
+        let cases: &[(&str, Change)] = &[
+            ("the variable A=B is not a name", |it| {
+                it.envs = vec![entry("A=B", "")];
+            }),
+            ("the variable  is not a name", |it| {
+                it.envs = vec![entry("", "a")];
+            }),
+            ("the variable A contains a control character", |it| {
+                it.envs = vec![entry("A", "b\n")];
+            }),
+            ("the path a/b is not a plain absolute path", |it| {
+                it.mounts = vec![mount("a/b", "/c")];
+            }),
+            ("the path /a/../b is not a plain absolute path", |it| {
+                it.mounts = vec![mount("/b", "/a/../b")];
+            }),
+            ("the path /a/.. is not a plain absolute path", |it| {
+                it.devices = vec![device("/a/..", "r")];
+            }),
+            (r"the path /a\n is not a plain absolute path", |it| {
+                it.devices = vec![device("/a\n", "r")];
+            }),
+            ("the path  is not a plain absolute path", |it| {
+                it.mounts = vec![mount("/a", "")];
+            }),
+            ("the permission rx is not some of rwm", |it| {
+                it.devices = vec![device("/a", "rx")];
+            }),
+            ("the annotation a b is not valid", |it| {
+                it.annotations = vec![entry("a b", "")];
+            }),
+            ("the annotation a/b/c is not valid", |it| {
+                it.annotations = vec![entry("a/b/c", "")];
+            }),
+            ("the CDI device a/b is not VENDOR/CLASS=NAME", |it| {
+                it.cdi_devices = vec![cdi("a/b")];
+            }),
+        ];
+        for (expected, change) in cases {
+            let mut answer = ContainerAllocateResponse::default();
+            change(&mut answer);
+            assert_eq!(read(vec![answer]).unwrap_err(), *expected);
+        }
+        let long = ["/", &"a".repeat(MAX_PATH)].concat();
+        let answer = ContainerAllocateResponse {
+            mounts: vec![mount("/a", &long)],
+            ..Default::default()
+        };
+        assert!(read(vec![answer]).is_err());
+    }
+}

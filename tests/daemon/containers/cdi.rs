@@ -1,0 +1,185 @@
+//! The files of the Container Device Interface, as the daemon keeps them in their directory.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::sys::signal::Signal;
+use plugind::handler::device::TYPE;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::api::node::{Node, until};
+use crate::support::process::Process;
+use crate::support::simulated::Simulated;
+
+const RESOURCE: &str = "example.com/gpu";
+
+/// A daemon with a directory for files.
+struct Cdi {
+    node: Node,
+    dir: TempDir,
+}
+
+impl Cdi {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::start_with(&[&option(dir.path())]);
+        Self { node, dir }
+    }
+
+    fn simulate(&self, name: &str, options: &[&str]) -> Simulated {
+        Simulated::start(&self.node.registry(""), TYPE, name, options)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("plugind-example.com-gpu.json")
+    }
+
+    /// Waits until the file has these devices, and returns it.
+    #[track_caller]
+    fn until_devices(&self, names: &[&str]) -> Value {
+        until("the devices in the file", || {
+            let file = fs::read(self.file()).ok()?;
+            let file: Value = serde_json::from_slice(&file).unwrap();
+            let devices = file["devices"].as_array().unwrap().iter();
+            let found = devices.map(|device| device["name"].as_str().unwrap());
+            found.eq(names.iter().copied()).then_some(file)
+        })
+    }
+
+    #[track_caller]
+    fn until_removed(&self) {
+        until("the file is removed", || {
+            (!self.file().exists()).then_some(())
+        });
+    }
+}
+
+fn option(dir: &Path) -> String {
+    format!("--cdi-dir={}", dir.display())
+}
+
+/// Runs a daemon that cannot start with that directory, and returns what it prints.
+fn refused(dir: &Path) -> String {
+    let own = tempfile::tempdir().unwrap();
+    let mut command = Process::command();
+    command.args(["run", "--socket=none", &option(dir)]);
+    command
+        .arg("--plugins-dir")
+        .arg(own.path().join("registry"));
+    command.arg("--run-dir").arg(own.path().join("run"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_file_has_each_healthy_device_with_the_answer_of_its_plugin() {
+    let cdi = Cdi::start();
+    let plugin = cdi.simulate(RESOURCE, &[]);
+    let file = cdi.until_devices(&["device-0", "device-1"]);
+    let mount = json!({
+        "hostPath": cdi.node.registry("").to_str().unwrap().trim_end_matches('/'),
+        "containerPath": "/run/simulated", "options": ["rbind", "rprivate", "ro"],
+    });
+    let node = json!({"path": "/dev/device-1", "hostPath": "/dev/null", "permissions": "rw"});
+    assert_eq!(
+        (&file["cdiVersion"], &file["kind"], &file["devices"][1]),
+        (
+            &json!("0.5.0"),
+            &json!(RESOURCE),
+            &json!({"name": "device-1", "containerEdits": {
+                "env": ["SIMULATED_DEVICES=device-1"], "deviceNodes": [node], "mounts": [mount],
+            }})
+        )
+    );
+    let mode = fs::metadata(cdi.file()).unwrap().permissions().mode();
+    assert_eq!(
+        mode & 0o133,
+        0,
+        "it is readable, and only its owner changes it"
+    );
+
+    plugin.hit();
+    cdi.until_devices(&["device-0"]);
+    plugin.hit();
+    cdi.until_devices(&["device-0", "device-1"]);
+    plugin.kill();
+    cdi.until_removed();
+}
+
+#[test]
+fn a_device_that_is_refused_or_passed_by_name_is_in_no_file() {
+    let mut cdi = Cdi::start();
+    let refusing = cdi.simulate("example.com/a", &["--refuse-allocate"]);
+    let line = cdi.node.daemon.until_logged("asking again");
+    assert!(
+        line.contains("Allocate of device-0: ") && line.contains("a simulated refusal"),
+        "{line}"
+    );
+    refusing.until_said("received v1beta1.DevicePlugin/Allocate");
+    refusing.until_said("received v1beta1.DevicePlugin/Allocate");
+    refusing.until_said("received v1beta1.DevicePlugin/Allocate"); // After a pause.
+    let names = ["--cdi-devices=vendor.com/gpu=all"];
+    let passing = cdi.simulate("example.com/b", &names);
+    passing.until_said("received v1beta1.DevicePlugin/Allocate");
+    let unusual = cdi.simulate("example.com/0", &[]);
+    cdi.node.daemon.until_logged("does not begin with a letter");
+    let _hanging = cdi.simulate("example.com/c", &["--delay-allocate=1h"]);
+    let _serving = cdi.simulate(RESOURCE, &[]);
+    cdi.until_devices(&["device-0", "device-1"]);
+    let mut names: Vec<_> = fs::read_dir(cdi.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".plugind.lock", "plugind-example.com-gpu.json"]);
+    assert!(unusual.try_said().is_some());
+}
+
+#[test]
+fn files_of_an_earlier_run_are_removed_and_those_of_others_stay() {
+    let cdi = Cdi::start();
+    let plugin = cdi.simulate(RESOURCE, &[]);
+    cdi.until_devices(&["device-0", "device-1"]);
+    fs::write(cdi.dir.path().join("nvidia.json"), "{}").unwrap();
+    let Cdi { node, dir } = cdi;
+    let file = dir.path().join("plugind-example.com-gpu.json");
+    node.daemon.end_with(Signal::SIGKILL);
+    assert!(file.exists() && refused_second(dir.path()).is_none());
+    plugin.kill();
+    let node = Node::start_with(&[&option(dir.path())]);
+    assert!(!file.exists() && dir.path().join("nvidia.json").exists());
+    drop(node);
+}
+
+/// Returns nothing: a directory of a killed daemon can be used again.
+fn refused_second(dir: &Path) -> Option<String> {
+    let _node = Node::start_with(&["--observe", &option(dir)]);
+    None
+}
+
+#[test]
+fn a_directory_that_is_not_safe_or_is_used_prevents_a_start() {
+    let cdi = Cdi::start();
+    let used = refused(cdi.dir.path());
+    assert!(used.contains("another plugind uses it"), "{used}");
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    symlink(cdi.dir.path(), &link).unwrap();
+    let linked = refused(&link);
+    assert!(linked.contains("it is a symbolic link"), "{linked}");
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = refused(&shared);
+    assert!(
+        error.contains("is writable by its group or others"),
+        "{error}"
+    );
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = refused(&file);
+    assert!(error.contains("cannot use the CDI directory"), "{error}");
+}

@@ -1,0 +1,3 @@
+//! Devices for containers: the files that runtimes read, and the devices that commands hold.
+
+mod cdi;
