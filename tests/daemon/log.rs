@@ -125,12 +125,15 @@ fn a_log_that_is_read_late_has_the_first_lines() {
 #[test]
 fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     let dir = tempfile::tempdir().unwrap();
+    // The directory above is watched, too, and other tests create files in that of `dir`.
+    let registry = dir.path().join("registry");
+    fs::create_dir(&registry).unwrap();
     let (reader, stderr) = pipe();
-    let daemon = Running::start(dir.path(), &[], stderr);
+    let daemon = Running::start(&registry, &[], stderr);
     let mut lines = BufReader::new(reader).lines();
     while !lines.next().unwrap().unwrap().contains("watching ") {}
     drop(lines);
-    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
+    let plugin = Plugin::serve(&registry.join("reg.sock"), "sample");
     assert!(plugin.until_notified().plugin_registered);
     let process = daemon.0.id().to_string();
     let wakeups = || status(&process, "voluntary_ctxt_switches:");
