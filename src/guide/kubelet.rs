@@ -212,8 +212,10 @@
 //! - **R39** An endpoint that does not exist or refuses is dialled again until C6 is over.
 //!   Test: `an_endpoint_that_listens_within_ten_seconds_is_soon_enough`.
 //! - **R40** ListAndWatch is called once: at its end, whatever its status, the devices are
-//!   unhealthy, and are kept for C15. To be used again, the plugin has to register again.
-//!   Test: `the_end_of_its_stream_makes_devices_unhealthy`.
+//!   unhealthy, and are kept for C15. To be used again, the plugin has to register again; until
+//!   then it is shown as down, whether its process lives or not.
+//!   Tests: `the_end_of_its_stream_makes_devices_unhealthy`,
+//!   `a_plugin_whose_stream_has_ended_is_up_when_announced_again`.
 //!
 //! # Holes that are closed
 //!

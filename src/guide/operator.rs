@@ -126,9 +126,10 @@
 //!   its name: with another endpoint once it is registered, with the same one before.
 //! - Its socket in lists, events and programs is its endpoint. A second resource with the same
 //!   endpoint is shown as `ENDPOINT?resource=NAME`.
-//! - When the stream of its devices ends, all of them are unhealthy, and the stream is not opened
-//!   again. The plugin is deregistered after 5 min, unless it has called again. The same holds when
-//!   its process ends; there `--on-down deregister` may set a shorter time.
+//! - When the stream of its devices ends, all of them are unhealthy, the plugin is `Down`, and the
+//!   stream is not opened again. The plugin is deregistered after 5 min, or the time that
+//!   `--on-down deregister` sets, unless it has called again, and at once if another plugin serves
+//!   its name. The same holds when its process ends.
 //! - With `--state-file`, the plugins from before a restart stay registered for 5 min to announce
 //!   themselves again.
 //! - If `kubelet.sock` or its directory is removed, it is created again at once, and further times

@@ -254,11 +254,12 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Emit { plugin, notice });
     }
 
-    /// Deregisters a plugin that has announced itself and cannot be used, until it
-    /// announces itself again. Another plugin is not affected.
-    pub fn withdraw(&mut self, plugin: &Arc<Plugin>) {
+    /// Reports for what reason a plugin that has announced itself cannot be used any more, although
+    /// its process may live: it is down until it announces itself again. For another plugin, this
+    /// has no effect.
+    pub fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let plugin = plugin.clone();
-        self.effects.push(Effect::Withdraw { plugin });
+        self.effects.push(Effect::SetDown { plugin, reason });
     }
 
     /// Returns a holder of octets of the memory budget
@@ -339,10 +340,12 @@ pub struct Notice {
 /// A request of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Have a plugin deregistered that has announced itself.
-    Withdraw {
+    /// Have a plugin that has announced itself counted as down until it does so again.
+    SetDown {
         /// The plugin.
         plugin: Arc<Plugin>,
+        /// The reason why it cannot be used.
+        reason: Reason,
     },
     /// Emit an event for operators.
     Emit {

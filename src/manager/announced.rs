@@ -22,6 +22,8 @@
 //!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
 //!   another time or another plugin serves its name: plugins announce themselves again when they
 //!   restart.
+//! - A plugin that its handler gives up while its process lives is down for as long: it has to
+//!   announce itself again.
 //! - After a restart of the daemon, its predecessor's plugins have the same time to announce
 //!   themselves again.
 
@@ -202,18 +204,6 @@ impl Sockets {
         };
         socket.withdraw(context);
         self.put_back(socket, context);
-    }
-
-    /// Deregisters a plugin of a handler, unless it has announced itself again meanwhile.
-    pub(super) fn withdraw_plugin(&mut self, plugin: &Arc<Plugin>, context: &mut Context) {
-        let Some(socket) = self.at(&plugin.socket) else {
-            return;
-        };
-        let announced = socket.announced();
-        if announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin)) {
-            let id = socket.id;
-            self.withdraw_announced(id, context);
-        }
     }
 
     /// Returns the sockets of the plugins with this one's name that were announced before a restart

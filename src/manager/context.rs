@@ -69,8 +69,8 @@ pub(super) enum Work {
     Effect(Recipient, HandlerEvent),
     /// Have a handler, if there is one, resume a deregistration that the previous process owed.
     Resume(Option<HandlerId>, Arc<Plugin>),
-    /// Deregister this plugin, which has announced itself.
-    Withdraw(Arc<Plugin>),
+    /// Count this plugin, which has announced itself, as down, for this reason.
+    SetDown(Arc<Plugin>, Reason),
     /// Make this connection to the endpoint the driver's source of liveness, if the plugin of the
     /// socket needs one, or else close it.
     Endpoint(SocketId, Arc<Path>, Connection),

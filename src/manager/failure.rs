@@ -21,6 +21,8 @@ pub enum Failure {
     /// The connection to the endpoint of a registered plugin, which its driver serves, could not be
     /// established.
     Driver(Arc<Path>, DialError),
+    /// Its handler has given up the registered plugin, for this reason.
+    GivenUp(Reason),
     /// GetInfo failed.
     GetInfo(CallError),
     /// The reply to GetInfo is not a `PluginInfo`.
@@ -74,6 +76,7 @@ impl Failure {
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Dial(_) | Self::Driver(..) => "ConnectFailed",
+            Self::GivenUp(_) => "Down",
             Self::GetInfo(_) | Self::UndecodableInfo(_) => "GetInfoFailed",
             Self::Refused(Refusal::NoHandler(_) | Refusal::Ignored(_) | Refusal::Validation(_)) => {
                 "ValidationFailed"
@@ -161,6 +164,10 @@ impl fmt::Display for Failure {
             Self::Driver(endpoint, error) => {
                 let endpoint = escape::path(endpoint);
                 write!(f, "cannot connect to the driver at {endpoint}: {error}")
+            }
+            Self::GivenUp(reason) => {
+                let reason = escape::text(reason.as_str());
+                write!(f, "{reason}; it has to register again")
             }
             Self::GetInfo(error) => write!(f, "GetInfo failed: {error}"),
             Self::UndecodableInfo(error) => {

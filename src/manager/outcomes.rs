@@ -15,7 +15,7 @@ use super::socket::{Active, Socket};
 use super::turn::Turn;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
-use crate::handler::{DialError, Plugin};
+use crate::handler::{DialError, Plugin, Reason};
 
 impl Turn<'_> {
     /// Records the outcome of an operation, and has its socket examined, unless the plugin was
@@ -65,12 +65,13 @@ impl Turn<'_> {
         self.emit_of(active, Some(plugin), EventKind::Registered { took });
         let registered = self.socket.registered.as_ref();
         let process = registered.and_then(|it| it.health.process);
+        let is_up = registered.is_none_or(|it| it.health.down_since().is_none());
         let uid = process.map(|process| process.uid);
         let instance = Instance {
             plugin: plugin.clone(),
             socket: self.socket.id,
             uid,
-            is_up: true,
+            is_up,
         };
         let current = self.manager.names.add(instance);
         let replaced = current.map(|it| it.socket);
@@ -222,7 +223,8 @@ impl Turn<'_> {
             return;
         };
         let was_down = registered.health.answered(context.now);
-        self.manager.names.set_up(plugin, self.socket.id, true);
+        let is_up = registered.health.down_since().is_none();
+        self.manager.names.set_up(plugin, self.socket.id, is_up);
         if was_down {
             context.emit(PluginEvent::of_plugin(plugin, EventKind::Up));
         }
@@ -249,6 +251,27 @@ impl Turn<'_> {
         if !health.not_answered(failure.is_overtaken(), context.now) {
             return;
         }
+        self.report_down(failure);
+    }
+
+    /// Counts a plugin that has announced itself as down, because its handler has given it up.
+    pub(super) fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
+        let now = self.manager.context.now;
+        let announced = self.socket.announced();
+        let is_it = announced.is_some_and(|it| Arc::ptr_eq(&it.plugin, plugin));
+        let registered = self.socket.registered.as_mut().filter(|_| is_it);
+        if registered.is_some_and(|it| it.health.give_up(now)) {
+            self.report_down(&Failure::GivenUp(reason));
+        }
+    }
+
+    /// Reports that a registered plugin is down from now on.
+    fn report_down(&mut self, failure: &Failure) {
+        let context = &mut self.manager.context;
+        let Some(registered) = &mut self.socket.registered else {
+            return;
+        };
+        let health = &mut registered.health;
         let is_announced = registered.identity.is_of_announcement();
         let names = &mut self.manager.names;
         let has_fallback = || names.is_up_elsewhere(&registered.plugin, self.socket.id);
@@ -265,7 +288,7 @@ impl Turn<'_> {
         let down = EventKind::Down {
             process: health
                 .process
-                .filter(|_| !matches!(failure, Failure::Driver(..))),
+                .filter(|_| !matches!(failure, Failure::Driver(..) | Failure::GivenUp(_))),
             failure: Box::new(failure.clone()),
             grace,
         };

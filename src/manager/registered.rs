@@ -96,6 +96,8 @@ struct Down {
     since: Time,
     /// The time at which it is deregistered if it is still down.
     grace_until: Option<Time>,
+    /// Whether its handler has given it up: then an answer to a check means nothing.
+    is_given_up: bool,
 }
 
 /// The driver of a plugin, which serves its endpoint beside the registration socket.
@@ -222,11 +224,26 @@ impl Health {
         until.is_none()
     }
 
+    /// Records that the plugin's handler has given it up. Returns whether it is down from now on.
+    pub(super) fn give_up(&mut self, now: Time) -> bool {
+        self.check_at = None;
+        if let Some(down) = &mut self.down {
+            down.is_given_up = true;
+            return false;
+        }
+        self.down = Some(Box::new(Down {
+            since: now,
+            grace_until: None,
+            is_given_up: true,
+        }));
+        true
+    }
+
     /// Records that the plugin answered. If its source of liveness is lost again at once, the next
     /// check waits. Returns whether the plugin was down.
     pub(super) fn answered(&mut self, now: Time) -> bool {
         self.must_deregister = false;
-        let was_down = self.down.take().is_some();
+        let was_down = self.down.take_if(|down| !down.is_given_up).is_some();
         if was_down {
             self.checks.succeed();
         }
@@ -250,6 +267,9 @@ impl Health {
         self.checks.fail(now);
         // planted: a plugin that is down is not asked again
         self.check_at = self.checks.until();
+        if self.down.as_ref().is_some_and(|down| down.is_given_up) {
+            self.check_at = None;
+        }
         let is_first = self.checks.delay() == Some(BACKOFF.first);
         if self.down.is_some() || (is_first && is_overtaken) {
             return false;
@@ -257,6 +277,7 @@ impl Health {
         self.down = Some(Box::new(Down {
             since: now,
             grace_until: None,
+            is_given_up: false,
         }));
         true
     }

@@ -58,7 +58,11 @@ impl Manager {
             }
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
             Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
-            Work::Withdraw(plugin) => self.sockets.withdraw_plugin(&plugin, context),
+            Work::SetDown(plugin, reason) => {
+                if let Some(id) = self.sockets.at(&plugin.socket).map(|it| it.id) {
+                    self.turn(id, |turn| turn.set_down(&plugin, reason));
+                }
+            }
             Work::Endpoint(id, endpoint, connection) => self.turn(id, |turn| {
                 turn.endpoint_connected(&endpoint, connection);
             }),

@@ -1,13 +1,12 @@
 //! Plugins that announce themselves by a call.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::config::{
     DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown,
 };
-use plugind::handler::{Answer, Context, DialError, HandlerTable, Plugin, PluginHandler, device};
+use plugind::handler::{Answer, DialError, HandlerTable, Plugin, device};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, Failure, Input, Manager, PluginEvent, Process, SavedState,
     State,
@@ -498,8 +497,12 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     world.end_streams(A, 0);
     world.run();
     assert_eq!(healthy(), Some((1, 0)));
+    assert_eq!(state(&world, A), Some(State::Down));
+    world.manager.retry(&|_| true, world.now);
+    world.run();
     world.advance(secs(299));
     assert_eq!(healthy(), Some((1, 0)));
+    assert_eq!(state(&world, A), Some(State::Down), "it only answers");
     assert_eq!(
         world.plugin(A).called.len(),
         calls,
@@ -507,6 +510,26 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     );
     world.advance(secs(1));
     assert_eq!((healthy(), world.counts()), (None, (0, 0)));
+}
+
+#[test]
+fn a_plugin_whose_stream_has_ended_is_up_when_announced_again() {
+    let (mut world, store) = listing();
+    world.end_streams(A, 0);
+    world.run();
+    announce(&mut world, 2, A, GPU);
+    assert_eq!(answers(&mut world), [(2, Ok(()))]);
+    assert_eq!(state(&world, A), Some(State::Registered));
+    world.advance(DEVICE_GRACE * 2);
+    assert_eq!(state(&world, A), Some(State::Registered));
+    assert!(
+        store
+            .get(GPU)
+            .unwrap()
+            .devices
+            .iter()
+            .all(|it| it.is_healthy)
+    );
 }
 
 #[test]
@@ -613,39 +636,6 @@ fn a_name_with_ever_new_endpoints_is_limited_too() {
         answers(&mut world).len(),
         MAX_ANNOUNCED + usize::try_from(calls).unwrap()
     );
-}
-
-/// A handler that has plugins deregistered while it is asked to register them.
-#[derive(Debug)]
-struct Withdrawing;
-
-impl PluginHandler for Withdrawing {
-    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::YES
-    }
-
-    fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        context.withdraw(plugin);
-        Answer::Pending
-    }
-
-    fn deregister(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::YES
-    }
-}
-
-#[test]
-fn a_call_is_answered_if_the_handler_withdraws_the_plugin() {
-    let mut table = HandlerTable::new();
-    table.add([device::TYPE], Withdrawing);
-    let mut world = World::with(Manager::new(table));
-    world.create(A, Script::serving([]));
-    announce(&mut world, 1, A, GPU);
-    assert_eq!(
-        world.answered,
-        [(AnnouncementId(1), Err(AnnouncementError::Withdrawn))]
-    );
-    assert_eq!(world.counts(), (0, 0));
 }
 
 #[test]

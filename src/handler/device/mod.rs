@@ -23,7 +23,7 @@
 //!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
-//! announced itself: that one is deregistered after [`DEVICE_GRACE`].
+//! announced itself: that one is down until it does so again.
 
 mod allocation;
 mod cdi;
@@ -177,26 +177,11 @@ impl DeviceHandler {
             listing.is_announced = is_announced;
             *client = Client::Listing(Box::new(listing));
         });
-        match answer {
-            Ok(()) => self.withdraw_ended(plugin, context),
-            Err(_) => self.forget(plugin),
+        if answer.is_err() {
+            self.forget(plugin);
         }
         if let Some(ticket) = ticket {
             context.answer(ticket, answer);
-        }
-    }
-}
-
-impl DeviceHandler {
-    /// Has the announced plugins of this one's name deregistered whose streams have ended.
-    fn withdraw_ended(&self, plugin: &Plugin, context: &mut Context<'_>) {
-        for client in self.clients.values() {
-            if let Client::Listing(listing) = client {
-                let is_ended = listing.is_announced && listing.stream.is_none();
-                if is_ended && listing.plugin.name == plugin.name {
-                    context.withdraw(&listing.plugin);
-                }
-            }
         }
     }
 }
@@ -413,11 +398,8 @@ impl Listing {
             if let Some(ended) = self.stream.take() {
                 context.cancel(ended.effect());
             }
-            if self.store.all(&plugin.name).len() > 1 {
-                log::debug!("{plugin}: its stream has ended, and another plugin serves its name");
-                self.store.remove(plugin);
-                return context.withdraw(plugin);
-            }
+            let reason = format!("ListAndWatch has ended: {why}");
+            context.set_down(plugin, Reason::new(reason));
         } else if let Some(stream) = &mut self.stream {
             stream.interrupted(context);
         }
@@ -453,9 +435,6 @@ impl Listing {
             );
             let plugin = &self.plugin;
             context.emit(plugin, EventType::Normal, "DevicesRemoved", message);
-            if self.is_announced {
-                context.withdraw(plugin);
-            }
         }
     }
 }

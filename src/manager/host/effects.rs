@@ -39,8 +39,8 @@ impl HandlerHost {
             Effect::Emit { plugin, notice } => {
                 context.emit(PluginEvent::of_plugin(&plugin, EventKind::Reported(notice)));
             }
-            Effect::Withdraw { plugin } => {
-                context.work.push_back(Work::Withdraw(plugin));
+            Effect::SetDown { plugin, reason } => {
+                context.work.push_back(Work::SetDown(plugin, reason));
             }
             Effect::Answer { ticket, result } => {
                 context.work.push_back(Work::Answer(ticket, result));

@@ -157,7 +157,7 @@ fn rs9_a_plugin_whose_list_fails_at_once_is_registered() {
         }
         assert_eq!(plugin.calls(), [""; 0]);
         manager.until_devices(&[]);
-        manager.check_one_plugin();
+        manager.until_down();
     });
 }
 
@@ -170,7 +170,7 @@ fn rs10_a_plugin_whose_list_fails_later_has_unhealthy_devices() {
         plugin.fail(device_plugin::LIST_AND_WATCH);
         manager.until_devices(&[("one", false), ("two", false)]);
         assert_eq!(plugin.calls().len(), 2);
-        manager.check_one_plugin();
+        manager.until_down();
     });
 }
 
@@ -182,7 +182,7 @@ fn rs11_a_plugin_that_is_stopped_has_unhealthy_devices() {
         manager.until_devices(&[("one", true), ("two", true)]);
         plugin.stop();
         manager.until_devices(&[("one", false), ("two", false)]);
-        manager.check_one_plugin();
+        manager.until_down();
     });
 }
 

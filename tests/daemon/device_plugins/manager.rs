@@ -24,6 +24,9 @@ pub(crate) trait Manager {
     /// Fails if the resource has more plugins than one, or if that one is not registered.
     fn check_one_plugin(&mut self);
 
+    /// Waits until the only plugin of the resource is known to be down.
+    fn until_down(&mut self);
+
     /// Ends, and starts anew.
     fn restart(&mut self);
 
@@ -105,6 +108,15 @@ impl Manager for Plugind {
         assert_eq!(plugins.len(), 1, "{plugins:#?}");
         assert_eq!(plugins[0]["name"], RESOURCE, "{plugins:#?}");
         assert_eq!(plugins[0]["state"], "Registered", "{plugins:#?}");
+    }
+
+    #[track_caller]
+    fn until_down(&mut self) {
+        self.until(
+            "a plugin that is down",
+            "/v1/plugins",
+            |plugins| matches!(plugins, [plugin] if plugin["state"] == "Down"),
+        );
     }
 
     fn restart(&mut self) {
@@ -208,6 +220,9 @@ impl Manager for Kubelet {
 
     /// Does nothing: kubelet has one plugin for each resource.
     fn check_one_plugin(&mut self) {}
+
+    /// Does nothing: kubelet shows no state of a plugin.
+    fn until_down(&mut self) {}
 
     fn restart(&mut self) {
         // It leaves kubelet.sock behind, as kubelet does.
