@@ -299,12 +299,18 @@ impl Turn<'_> {
 
     /// Starts to check whether the registered plugin answers, unless it is being deregistered.
     pub(super) fn check(&mut self) {
-        if self.manager.context.policy.is_stopping || self.socket.active.is_some() {
-            return;
-        }
-        let Some(registered) = &self.socket.registered else {
+        let context = &self.manager.context;
+        let Some(registered) = self.socket.registered.as_mut() else {
             return;
         };
+        if context.policy.is_stopping {
+            return;
+        }
+        if self.socket.active.is_some() {
+            // It follows the operation that runs.
+            registered.health.check_at = Some(context.now);
+            return;
+        }
         let (identity, plugin) = (registered.identity, registered.plugin.clone());
         let goal = if identity.is_of_announcement() {
             Goal::CheckEndpoint(plugin)

@@ -27,6 +27,7 @@ use crate::support::bind::bind;
 use crate::support::caller::{Caller, PATIENCE};
 use crate::support::daemon::Daemon;
 use crate::support::kubelet::Kubelet;
+use crate::support::plugin::Plugin;
 use crate::support::simulated::Simulated;
 
 /// Returns a directory, and the daemon that watches it.
@@ -55,6 +56,25 @@ fn a_csi_driver_is_registered_and_tells_of_its_node() {
     assert!(status.success(), "{status}");
     assert!(!socket.exists());
     daemon.until_logged(": deregistered CSIPlugin disk.example");
+}
+
+#[test]
+fn a_driver_that_is_killed_beside_its_registrar_is_down() {
+    let (dir, mut daemon) = node();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let serve = || Simulated::start(elsewhere.path(), "CSIPlugin", "disk.example", &[]);
+    let driver = serve();
+    let endpoint = driver.socket().to_owned();
+    let registrar =
+        Plugin::serve_elsewhere(&dir.path().join("reg.sock"), "disk.example", &endpoint);
+    assert!(registrar.until_notified().plugin_registered);
+    driver.kill();
+    let endpoint = endpoint.display();
+    let line = daemon.until_logged("disk.example is down: ");
+    let ended = format!("the driver's process at {endpoint} has ended");
+    assert!(line.contains(&ended), "{line}");
+    let _driver = serve();
+    daemon.until_logged("disk.example is up again");
 }
 
 #[test]

@@ -42,7 +42,7 @@ complete -c plugind -n '__plugind_is run' -l map-path -r -F -d 'connect to endpo
 complete -c plugind -n '__plugind_is run' -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'
 complete -c plugind -n '__plugind_is run' -l unknown-types -x -a 'reject accept ignore' -d 'what to do with plugins of other types'
 complete -c plugind -n '__plugind_is run' -l exec -r -F -d 'have PROGRAM register and deregister plugins of TYPE'
-complete -c plugind -n '__plugind_is run' -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again, and report a new volume limit or topology'
+complete -c plugind -n '__plugind_is run' -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again, unless it has a program of --exec, and report a new volume limit or topology'
 complete -c plugind -n '__plugind_is run' -l on-down -x -a 'keep deregister deregister=' -d 'what to do with a registered plugin whose process has ended or that does not answer'
 complete -c plugind -n '__plugind_is run' -l memory-budget -x -d 'hold at most SIZE octets of all plugins together'
 complete -c plugind -n '__plugind_is run' -l state-file -r -F -d 'store the registered plugins in FILE, so that plugins that disappear while plugind is not running are deregistered at its next start'
