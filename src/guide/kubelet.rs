@@ -135,7 +135,7 @@
 //!   Test: `the_plugin_is_told_why_in_kubelet_s_words_to_the_letter`.
 //! - **R20** A deregistration leaves the actual state first and asks the handler then, with what
 //!   was known at the registration. The plugin is not called.
-//!   Test: `pm17_a_plugin_that_is_removed_leaves_the_actual_world_empty`.
+//!   Test: `pm4_pm9_pm17_neither_world_has_what_was_removed`.
 //!
 //! ## The handlers
 //!

@@ -3,17 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{
-    DEVICE_GRACE, DIAL_TIMEOUT, HANDLER_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown,
-};
-use plugind::handler::{Answer, DialError, HandlerTable, Plugin, device};
+use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown};
+use plugind::handler::{DialError, HandlerTable, Plugin, device};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, Failure, Input, Manager, PluginEvent, Process, SavedState,
-    State,
+    AnnouncementError, AnnouncementId, Failure, Input, Manager, PluginEvent, Process, State,
 };
 
 use crate::script::{Answer as Reply, Script, WATCH};
-use crate::world::{Recorder, World};
+use crate::world::{Recorder, World, YES, no};
 
 const A: &str = "/d/a.sock";
 const B: &str = "/d/b.sock";
@@ -47,8 +44,7 @@ fn announce_as(world: &mut World, id: u64, plugin: Plugin, uid: u32) {
         plugin: Box::new(plugin),
         caller: Some(Process { pid: Some(7), uid }),
     };
-    world.manager.handle_input(announced, world.now);
-    world.run();
+    world.input(announced);
 }
 
 /// Returns the answers since the last call: the number of each call, and the message of a failure.
@@ -101,8 +97,8 @@ fn a_plugin_that_announces_itself_is_registered_and_answered() {
 fn a_plugin_that_is_refused_is_answered_in_its_handlers_words() {
     let mut world = world_with(&[A]);
     for (id, answers_of_handler, expected) in [
-        (1, vec![Answer::no("bad version")], "bad version"),
-        (2, vec![Answer::YES, Answer::no("no options")], "no options"),
+        (1, vec![no("bad version")], "bad version"),
+        (2, vec![YES, no("no options")], "no options"),
     ] {
         world.handler.will_answer(answers_of_handler);
         announce(&mut world, id, A, GPU);
@@ -137,6 +133,8 @@ fn an_endpoint_at_which_nothing_listens_is_refused() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);
     world.advance(DIAL_TIMEOUT);
+    let error = AnnouncementError::Failed(Failure::Dial(DialError::Gone));
+    assert_eq!(world.answered, [(AnnouncementId(1), Err(error))]);
     let message = "failed to dial device plugin: context deadline exceeded".to_owned();
     assert_eq!(answers(&mut world), [(1, Err(message))]);
     assert_eq!(world.counts(), (0, 0));
@@ -184,7 +182,7 @@ fn a_call_that_is_overtaken_by_another_is_answered_at_once() {
 fn a_newer_endpoint_is_used_and_the_older_one_after_it() {
     let mut world = registered();
     world.create(B, Script::serving([]));
-    world.handler.will_answer([Answer::no("not now")]);
+    world.handler.will_answer([no("not now")]);
     announce(&mut world, 2, B, GPU);
     assert_eq!(answers(&mut world).len(), 1);
     assert_eq!(world.counts(), (1, 1), "the older one stays");
@@ -224,23 +222,12 @@ fn a_plugin_whose_call_is_over_is_not_registered_later() {
     world.create(A, None);
     announce(&mut world, 1, A, GPU);
     let id = AnnouncementId(1);
-    let now = world.now;
-    world.manager.handle_input(Input::CallEnded { id }, now);
-    world.run();
+    let _now = world.now;
+    world.input(Input::CallEnded { id });
     world.listen(A, Script::serving([]));
     world.advance(DIAL_TIMEOUT);
     assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
     assert_eq!(world.handler_calls(), "");
-}
-
-#[test]
-fn plugins_that_are_refused_leave_room_for_others() {
-    let mut world = world_with(&[A]);
-    for id in 0..=MAX_ANNOUNCED as u64 {
-        world.handler.will_answer([Answer::no("bad version")]);
-        announce(&mut world, id, A, GPU);
-        assert_eq!(answers(&mut world), [(id, Err("bad version".to_owned()))]);
-    }
 }
 
 #[test]
@@ -296,30 +283,12 @@ fn the_on_down_policy_shortens_the_five_minutes() {
     assert_eq!(world.counts(), (0, 0));
 }
 
-#[test]
-fn a_plugin_that_is_down_is_forgotten_on_request() {
-    let mut world = registered();
-    world.kill(A);
-    world.run();
-    let forgotten = world.manager.forget(device::TYPE, GPU, world.now);
-    world.run();
-    assert_eq!(forgotten, Ok(1));
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
-    world.advance(secs(60));
-    assert_eq!(
-        (world.counts(), world.handler_calls()),
-        ((0, 0), String::new())
-    );
-}
-
 /// Restarts the daemon, which restores what it has saved.
 fn restart(world: &mut World) {
-    let saved = world.manager.snapshot("boot").encode();
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
     let mut table = HandlerTable::new();
     table.add([device::TYPE], Recorder(world.handler.clone()));
     let mut manager = Manager::new(table);
-    manager.restore(state);
+    manager.restore(world.saved());
     assert_eq!(manager.restored(), [], "the watch will not see its socket");
     manager.handle_timeout(world.now);
     world.restart(manager);
@@ -333,10 +302,8 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     restart(&mut world);
     assert_eq!(state(&world, A), Some(State::Registered));
     world.advance(secs(299));
-    assert_eq!(
-        (world.handler_calls(), world.counts()),
-        (String::new(), (0, 1))
-    );
+    assert_eq!(world.handler_calls(), "");
+    assert_eq!(world.counts(), (0, 1));
     restart(&mut world);
     world.now = plugind::time::Time::ZERO;
     world.advance(DEVICE_GRACE);
@@ -361,10 +328,8 @@ fn a_plugin_that_announces_itself_after_a_restart_stays() {
         "validate example.com/gpu, register example.com/gpu"
     );
     world.advance(DEVICE_GRACE * 2);
-    assert_eq!(
-        (world.handler_calls(), world.counts()),
-        (String::new(), (1, 1))
-    );
+    assert_eq!(world.handler_calls(), "");
+    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]
@@ -407,40 +372,9 @@ fn a_plugin_too_many_is_refused_and_one_that_is_known_is_not() {
 }
 
 #[test]
-fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
-    let mut world = registered();
-    world.create(
-        B,
-        Script {
-            uid: 5,
-            ..Script::serving([])
-        },
-    );
-    announce_as(&mut world, 2, plugin(B, GPU), 5);
-    assert!(
-        world
-            .events
-            .iter()
-            .any(|event| event.reason() == "TakenOver")
-    );
-}
-
-#[test]
-fn a_handler_that_does_not_answer_is_given_up() {
-    let mut world = world_with(&[A]);
-    world.handler.will_answer([Answer::YES, Answer::Pending]);
-    announce(&mut world, 1, A, GPU);
-    world.advance(HANDLER_TIMEOUT);
-    let answers = answers(&mut world);
-    assert!(matches!(&answers[..], [(1, Err(_))]), "{answers:?}");
-    assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
 fn nothing_is_announced_to_a_daemon_that_stops() {
     let mut world = registered();
-    world.manager.handle_input(Input::Stop, world.now);
-    world.run();
+    world.input(Input::Stop);
     announce(&mut world, 2, B, NIC);
     let answered = std::mem::take(&mut world.answered);
     assert_eq!(
@@ -453,15 +387,6 @@ fn nothing_is_announced_to_a_daemon_that_stops() {
         1,
         "it is saved for the next start"
     );
-}
-
-#[test]
-fn a_failure_is_typed() {
-    let mut world = world_with(&[]);
-    announce(&mut world, 1, A, GPU);
-    world.advance(DIAL_TIMEOUT);
-    let error = AnnouncementError::Failed(Failure::Dial(DialError::Gone));
-    assert_eq!(world.answered, [(AnnouncementId(1), Err(error))]);
 }
 
 /// Returns a world with the built-in handler, in which the plugin lists one device.
@@ -588,35 +513,6 @@ fn a_plugin_that_stays_away_after_a_restart_is_deregistered() {
     assert_eq!(answers(&mut world).len(), 1);
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn a_plugin_that_registers_again_has_five_minutes_each_time() {
-    let mut world = registered();
-    restart(&mut world);
-    world.kill(A);
-    announce(&mut world, 1, A, GPU);
-    world.advance(secs(1));
-    restart(&mut world);
-    world.now = plugind::time::Time::ZERO;
-    world.advance(secs(299));
-    assert_eq!(world.handler_calls(), "");
-    world.advance(secs(1));
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
-}
-
-#[test]
-fn a_call_with_the_number_of_a_restored_one_is_another() {
-    let mut world = registered();
-    restart(&mut world);
-    let mut newer = plugin(A, GPU);
-    newer.versions = vec!["v2".to_owned()];
-    announce_as(&mut world, 1, newer, 0);
-    assert_eq!(answers(&mut world), [(1, Ok(()))]);
-    assert_eq!(
-        world.handler_calls(),
-        "deregister example.com/gpu, validate example.com/gpu, register example.com/gpu"
-    );
 }
 
 #[test]

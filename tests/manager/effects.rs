@@ -11,7 +11,7 @@ use plugind::handler::{
     Answer as HandlerAnswer, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program,
     Stream, Ticket,
 };
-use plugind::manager::{Manager, SavedState, Timer};
+use plugind::manager::{Manager, Timer};
 
 use crate::script::{Script, WATCH};
 use crate::world::World;
@@ -312,22 +312,6 @@ fn a_registration_that_is_abandoned_has_no_effects() {
 }
 
 #[test]
-fn a_validation_that_is_abandoned_leaves_nothing_open() {
-    let (mut world, plan) = planned();
-    plan.then(
-        "validate",
-        &[Ask::Stream, Ask::Timer],
-        HandlerAnswer::Pending,
-    );
-    appear(&mut world, A, "a");
-    assert_eq!(world.open_to(ENDPOINT), 1);
-    world.vanish(A);
-    assert_eq!(world.open_to(ENDPOINT), 0);
-    assert_eq!(plan.take(), "validate a, message a, abandon a");
-    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
-}
-
-#[test]
 fn the_effects_of_another_plugin_stay_open() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
@@ -346,18 +330,6 @@ fn the_effects_of_another_plugin_stay_open() {
     world.advance(PAUSE);
     world.advance(PAUSE);
     assert_eq!(plan.take(), "message b, fired b, fired b");
-}
-
-#[test]
-fn an_effect_belongs_to_an_older_plugin_that_is_current_again() {
-    let (mut world, plan) = planned();
-    appear(&mut world, A, "a");
-    appear(&mut world, B, "a");
-    plan.then("promoted", &[Ask::Stream], HandlerAnswer::YES);
-    world.vanish(B);
-    assert_eq!(world.open_to(ENDPOINT), 1);
-    world.vanish(A);
-    assert_eq!(world.open_to(ENDPOINT), 0);
 }
 
 #[test]
@@ -394,10 +366,9 @@ fn a_deregistration_that_is_resumed_is_saved_no_longer() {
     appear(&mut world, A, "a");
     plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);
     world.vanish(A);
-    let saved = world.manager.snapshot("boot").encode();
+    let saved = world.saved();
     let (mut world, plan) = planned();
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(state);
+    world.manager.restore(saved);
     let revision = world.manager.revision();
     world.manager.handle_timeout(world.now);
     assert_eq!(plan.take(), "resume");

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plugind::config::BACKOFF;
-use plugind::handler::Answer as HandlerAnswer;
-use plugind::manager::{Input, OnDown, PluginEvent};
+use plugind::manager::{Input, PluginEvent};
 
 use crate::script::{Answer, Script};
-use crate::world::World;
+use crate::world::{WAIT, World, YES, no};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
@@ -68,13 +67,7 @@ fn the_life_of_a_plugin_is_a_stream_of_events() {
 fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
     let mut world = World::new();
     let refused = Answer::Status(14, "not yet");
-    world.appear(
-        A,
-        Script {
-            get_info: refused,
-            ..plugin("a")
-        },
-    );
+    world.appear(A, plugin("a").with_get_info(refused));
     world.advance(BACKOFF.first * 2);
     let events = std::mem::take(&mut world.events);
     let failed = events.iter().filter(|it| it.reason() == "GetInfoFailed");
@@ -104,25 +97,15 @@ fn each_refusal_has_a_reason_of_its_own() {
     world.appear(A, Script::good("Toaster", "a"));
     assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::no("not this one")]);
+    world.handler.will_answer([no("not this one")]);
     world.appear(A, plugin("a"));
     assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::no("not now")]);
+    world.handler.will_answer([YES, no("not now")]);
     world.appear(A, plugin("a"));
     assert_eq!(reasons(&mut world), "SocketFound RegistrationFailed");
     let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            notify: Answer::Status(2, "no"),
-            ..plugin("a")
-        },
-    );
+    world.appear(A, plugin("a").with_notify(Answer::Status(2, "no")));
     assert_eq!(reasons(&mut world), "SocketFound NotifyFailed");
     let mut world = World::new();
     world.create(A, None);
@@ -139,13 +122,7 @@ fn each_refusal_has_a_reason_of_its_own() {
 fn what_happens_to_several_plugins_of_a_name_is_reported() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
-    world.appear(
-        B,
-        Script {
-            uid: 7,
-            ..plugin("a")
-        },
-    );
+    world.appear(B, plugin("a").with_uid(7));
     assert_eq!(
         reasons(&mut world),
         "SocketFound Registered SocketFound Registered TakenOver"
@@ -162,30 +139,13 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
 }
 
 #[test]
-fn a_plugin_that_goes_because_it_is_down_is_reported_twice() {
-    let mut world = World::new();
-    world
-        .manager
-        .set_on_down(OnDown::Deregister(Duration::ZERO));
-    world.appear(A, plugin("a"));
-    take(&mut world);
-    world.kill(A);
-    world.advance(Duration::from_secs(1));
-    let seen = reasons(&mut world);
-    assert!(seen.starts_with("Down Deregistered"), "{seen}");
-}
-
-#[test]
 fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.handler.will_answer([YES, WAIT]);
     world.appear(A, plugin("a"));
     take(&mut world);
-    let now = world.now;
-    world.manager.handle_input(Input::Stop, now);
-    world.run();
+    let _now = world.now;
+    world.input(Input::Stop);
     world.advance(Duration::from_secs(60));
     let seen = reasons(&mut world);
     assert!(seen.contains("OperationDropped"), "{seen}");
@@ -206,19 +166,9 @@ fn an_event_of_an_attempt_has_its_number() {
         ]
     );
     let mut world = World::new();
-    world.handler.will_answer([
-        HandlerAnswer::YES,
-        HandlerAnswer::YES,
-        HandlerAnswer::no("it is in use"),
-    ]);
+    world.handler.will_answer([YES, YES, no("it is in use")]);
     let notify = Answer::Status(2, "no");
-    world.appear(
-        A,
-        Script {
-            notify,
-            ..plugin("a")
-        },
-    );
+    world.appear(A, plugin("a").with_notify(notify));
     let events = std::mem::take(&mut world.events);
     let not_undone = events
         .iter()

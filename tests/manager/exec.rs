@@ -7,7 +7,7 @@ use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS};
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
-use plugind::manager::{Input, Manager, SavedState};
+use plugind::manager::{Input, Manager};
 
 use crate::script::Script;
 use crate::world::World;
@@ -20,10 +20,8 @@ pub(crate) fn manager() -> Manager {
 
 /// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
 fn restarted(before: &World) -> World {
-    let saved = before.manager.snapshot("boot").encode();
     let mut world = World::with(manager());
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(state);
+    world.manager.restore(before.saved());
     begin(&mut world);
     world
 }
@@ -57,8 +55,7 @@ pub(crate) fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
     let (id, _) = world.programs.pop_first().expect("a program runs");
     let outcome = ProgramOutcome::silent(end);
     let ended = Input::ProgramEnded { id, outcome };
-    world.manager.handle_input(ended, world.now);
-    world.run();
+    world.input(ended);
     id
 }
 
@@ -94,18 +91,6 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline() {
 }
 
 #[test]
-fn late_news_of_a_program_that_was_killed_meets_nobody() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    let id = *world.programs.keys().next().expect("a program runs");
-    world.advance(EXEC_TIMEOUT);
-    let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
-    let ended = Input::ProgramEnded { id, outcome };
-    world.manager.handle_input(ended, world.now);
-    assert_eq!(running(&world), ["del disk-0"]);
-}
-
-#[test]
 fn no_more_programs_run_at_once_than_the_limit() {
     let count = MAX_PROGRAMS + 3;
     let mut world = World::with(manager());
@@ -123,22 +108,6 @@ fn no_more_programs_run_at_once_than_the_limit() {
 }
 
 #[test]
-fn a_plugin_that_goes_before_its_program_runs_never_gets_one() {
-    let mut world = World::with(manager());
-    for n in 0..=MAX_PROGRAMS {
-        appear(&mut world, n);
-    }
-    let waits = socket(MAX_PROGRAMS);
-    world.vanish(&waits);
-    assert!(world.killed.is_empty());
-    let added = format!("add disk-{MAX_PROGRAMS}");
-    for _ in 0..MAX_PROGRAMS {
-        end_first(&mut world, ProgramEnd::Exited(0));
-        assert!(!running(&world).contains(&added));
-    }
-}
-
-#[test]
 fn the_plugin_that_takes_over_is_announced() {
     let mut world = World::with(manager());
     for path in ["/r/old-reg.sock", "/r/new-reg.sock"] {
@@ -149,19 +118,6 @@ fn the_plugin_that_takes_over_is_announced() {
     assert_eq!(running(&world), ["del disk"]);
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(running(&world), ["re-add disk"]);
-}
-
-#[test]
-fn a_plugin_that_was_registered_before_a_restart_is_added_again() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    let mut world = restarted(&world);
-    appear(&mut world, 0);
-    appear(&mut world, 1);
-    assert_eq!(running(&world), ["re-add disk-0", "add disk-1"]);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
 }
 
 #[test]
@@ -213,46 +169,14 @@ fn a_del_that_was_not_started_in_time_is_owed() {
 }
 
 #[test]
-fn a_plugin_that_comes_again_is_registered() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    world.vanish(&socket(0));
-    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
-
-    appear(&mut world, 0);
-    assert_eq!(running(&world), ["del disk-0"]);
-    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
-    let notified = world
-        .notification_of(socket(0).as_ref())
-        .expect("it was notified");
-    assert!(
-        !notified.0
-            && notified
-                .1
-                .contains("of the same name is not deregistered yet"),
-        "{notified:?}"
-    );
-
-    world.advance(BACKOFF.first);
-    assert_eq!(running(&world), ["del disk-0"]);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(running(&world), ["add disk-0"]);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
-}
-
-#[test]
 fn what_is_owed_to_a_type_without_a_program_is_dropped() {
     let mut before = World::with(manager());
     appear(&mut before, 0);
     end_first(&mut before, ProgramEnd::Exited(0));
     before.vanish(&socket(0));
-    let saved = before.manager.snapshot("boot").encode();
     let restore = |manager: Manager| {
         let mut world = World::with(manager);
-        let state = SavedState::decode(&saved, "boot").expect("it was just written");
-        world.manager.restore(state);
+        world.manager.restore(before.saved());
         let revision = world.manager.revision();
         begin(&mut world);
         assert_ne!(

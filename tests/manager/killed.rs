@@ -64,32 +64,6 @@ fn fail(world: &mut World) {
 }
 
 #[test]
-fn an_add_is_undone_if_the_plugin_has_gone() {
-    let mut world = World::with(manager());
-    world.appear(A, disk("a"));
-    succeed(&mut world);
-    world.remove(A);
-    kill(&mut world);
-    assert!(running(&world).is_empty(), "its directory was not read yet");
-    look(&mut world);
-    assert_eq!(running(&world), ["del a"]);
-    succeed(&mut world);
-    assert!(running(&world).is_empty());
-    assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn an_add_is_repeated_if_the_plugin_exists() {
-    let mut world = World::with(manager());
-    world.appear(A, disk("a"));
-    kill(&mut world);
-    look(&mut world);
-    assert_eq!(running(&world), ["re-add a"]);
-    succeed(&mut world);
-    assert!(running(&world).is_empty());
-}
-
-#[test]
 fn an_add_is_undone_before_that_of_another_at_the_same_path() {
     for name in ["a", "b"] {
         let mut world = World::with(manager());
@@ -147,22 +121,6 @@ fn an_add_that_failed_before_the_file_was_written_is_not_undone() {
     kill(&mut world);
     look(&mut world);
     assert!(running(&world).is_empty());
-}
-
-#[test]
-fn the_plugin_that_is_promoted_is_known() {
-    let mut world = World::with(manager());
-    for path in [A, B] {
-        world.appear(path, disk("a"));
-        succeed(&mut world);
-    }
-    world.vanish(B);
-    succeed(&mut world);
-    assert_eq!(running(&world), ["re-add a"]);
-    kill(&mut world);
-    assert!(running(&world).is_empty());
-    look(&mut world);
-    assert_eq!(running(&world), ["re-add a"]);
 }
 
 // --- Every moment ---
@@ -232,8 +190,7 @@ fn play(killed: usize, saved: usize, gone: Option<&str>) -> usize {
         let before: Vec<_> = world.programs.keys().copied().collect();
         let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
         let ended = Input::ProgramEnded { id, outcome };
-        world.manager.handle_input(ended, world.now);
-        world.run();
+        world.input(ended);
         note(&world, &before, &mut log);
     }
     let registered: Vec<_> = world.manager.registered().collect();

@@ -6,10 +6,11 @@ use std::time::Duration;
 use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Code, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
 use plugind::manager::event::EventKind;
-use plugind::manager::{Input, Limit, Manager, Measurement, OnDown};
+use plugind::manager::{Input, Limit, Manager, Measurement};
 use plugind::proto::pluginregistration::registration::{GET_INFO, NOTIFY_REGISTRATION_STATUS};
 
-use crate::script::{Answer, Script};
+use crate::exec::end_first;
+use crate::script::Script;
 use crate::world::World;
 
 const SOCKET: &str = "/r/a.sock";
@@ -112,40 +113,6 @@ fn a_registration_after_failed_attempts_includes_them() {
 }
 
 #[test]
-fn a_registration_after_a_deregistration_begins_with_that() {
-    let mut world = World::new();
-    world
-        .manager
-        .set_on_down(OnDown::Deregister(Duration::ZERO));
-    world.appear(SOCKET, good());
-    world.advance(Duration::from_secs(3600));
-    world.kill(SOCKET);
-    assert!(world.manager.registered().next().is_none());
-    registrations(&mut world);
-    world.advance(Duration::from_secs(60));
-    world.behave(SOCKET);
-    world.advance(Duration::from_secs(600));
-    let took = registrations(&mut world);
-    assert_eq!(took.len(), 1);
-    let minute = Duration::from_secs(60);
-    assert!(took[0] >= minute && took[0] < 10 * minute, "{took:?}");
-}
-
-#[test]
-fn a_call_that_fails_has_the_code_of_its_status() {
-    let mut world = World::new();
-    let script = Script {
-        get_info: Answer::Status(12, "unimplemented"),
-        ..good()
-    };
-    world.appear(SOCKET, script);
-    assert_eq!(
-        calls(&mut world),
-        [(GET_INFO, Code::Unimplemented, Duration::ZERO)]
-    );
-}
-
-#[test]
 fn sockets_that_wait_for_a_permit_hit_the_limit_once_each() {
     let mut world = World::new();
     for n in 0..SOFT_OPERATION_LIMIT + 3 {
@@ -168,15 +135,6 @@ fn with_programs() -> World {
     let mut handlers = HandlerTable::new();
     handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
     World::with(Manager::new(handlers))
-}
-
-/// Ends the oldest running program in this way.
-fn end_first(world: &mut World, end: ProgramEnd) {
-    let (id, _) = world.programs.pop_first().expect("a program runs");
-    let outcome = ProgramOutcome::silent(end);
-    let ended = Input::ProgramEnded { id, outcome };
-    world.manager.handle_input(ended, world.now);
-    world.run();
 }
 
 #[test]

@@ -7,9 +7,7 @@ pub(crate) mod exposition;
 mod skip;
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use plugind::api::metrics::{Sources, render};
 use plugind::api::{Counters, Event, ProcessFacts};
 use plugind::config::{BACKOFF, LIST_INTERVAL};
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
-use plugind::manager::{Input, Manager, Measurement, PluginEvent, State};
+use plugind::manager::{Manager, Measurement, PluginEvent, State};
 use plugind::proto::pluginregistration::registration;
 use plugind::proto::v1beta1;
 use plugind::watch::{Problem, Report, Watch};
@@ -341,32 +339,6 @@ fn a_socket_that_waits_after_a_failure_has_its_pause_as_a_gauge() {
     world.advance(Duration::from_secs(10));
     let scraped = Scraped::default().scrape(&mut world);
     assert_eq!(scraped.labels("plugind_backoff_seconds").count(), 0);
-}
-
-#[test]
-fn paths_of_any_octets_are_series_of_their_own() {
-    let mut world = World::new();
-    let names: [&[u8]; 6] = [b"\xff", b"\\xff", b"\"", b"\n", b"\\n", b"\x1b[2J"];
-    for name in names {
-        let path: Arc<Path> = Path::new("/r").join(OsStr::from_bytes(name)).into();
-        let identity = world.create("/unused", csi("a"));
-        let found = Input::Found { path, identity };
-        world.manager.handle_input(found, world.now);
-    }
-    let text = Scraped::default().text(&world.manager);
-    assert!(!text.contains(&0x1b));
-    let scraped = Exposition::parse(&text);
-    let gauge = scraped.labels("plugin_manager_total_plugins");
-    let paths: BTreeSet<_> = gauge.map(|labels| &*labels["socket_path"]).collect();
-    let wanted = [
-        "/r/\\xff",
-        "/r/\\\\xff",
-        "/r/\"",
-        "/r/\\n",
-        "/r/\\\\n",
-        "/r/\\u{1b}[2J",
-    ];
-    assert_eq!(paths, wanted.into());
 }
 
 #[test]

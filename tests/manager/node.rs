@@ -119,7 +119,6 @@ impl Node {
         }
         let identity = self.world.create(path, plugin);
         self.tree.put_socket(place, identity);
-        self.follow_links();
     }
 
     /// Makes a hard link at `to` to the socket at `from`, if that is possible.
@@ -130,29 +129,6 @@ impl Node {
             if let Some(identity) = self.tree.socket(Path::new(from)) {
                 self.world.link(from, to);
                 self.tree.put_socket(place, identity);
-                self.follow_links();
-            }
-        }
-    }
-
-    /// Makes a symbolic link at `to` to the path `from`, if that is possible.
-    pub(crate) fn symlink(&mut self, from: &str, to: &str) {
-        let place = Path::new(to);
-        let parent = place.parent().expect("a link is in a directory");
-        if !self.tree.exists(place) && self.tree.is_directory(parent) {
-            self.tree.put_link(place, Path::new(from));
-            self.follow_links();
-        }
-    }
-
-    /// Has each symbolic link lead to the socket that is at its target now.
-    fn follow_links(&mut self) {
-        for (link, target) in self.tree.links() {
-            let is_socket = self.tree.socket(target).is_some();
-            match (link.to_str(), target.to_str()) {
-                (Some(link), Some(target)) if is_socket => self.world.link(target, link),
-                (Some(link), _) => self.world.remove(link),
-                (None, _) => unreachable!("all paths are text"),
             }
         }
     }
@@ -161,7 +137,6 @@ impl Node {
     pub(crate) fn remove(&mut self, path: &str) {
         self.tree.remove(Path::new(path));
         self.world.rename(Path::new(path), None);
-        self.follow_links();
     }
 
     /// Creates a directory, unless the path exists or its parent does not.
@@ -184,7 +159,6 @@ impl Node {
         if self.tree.exists(from) && is_possible {
             self.tree.rename(from, to);
             self.world.rename(from, to);
-            self.follow_links();
         }
     }
 
@@ -198,7 +172,6 @@ impl Node {
             self.world.rename(a, Some(aside));
             self.world.rename(b, Some(a));
             self.world.rename(aside, Some(b));
-            self.follow_links();
         }
     }
 

@@ -9,7 +9,7 @@ use plugind::handler::{Answer, Reason, built_in};
 use plugind::manager::{Input, Manager, Refusal};
 
 use crate::script::Script;
-use crate::world::World;
+use crate::world::{WAIT, World};
 
 const SOCKET: &str = "/r/a-reg.sock";
 const ENDPOINT: &str = "/p/csi.sock";
@@ -27,10 +27,7 @@ fn csi() -> Script {
 /// Returns the name of the plugin that would be registered, or the refusal, once there is an
 /// outcome.
 fn observed(world: &World) -> Option<Result<String, Refusal>> {
-    let socket = world
-        .manager
-        .socket(Path::new(SOCKET))
-        .and_then(|it| it.desired())?;
+    let socket = world.desired(SOCKET)?;
     let found = *socket.observed.clone()?;
     Some(found.map(|plugin| plugin.name.clone()))
 }
@@ -84,8 +81,7 @@ fn what_has_been_observed_is_not_asked_again() {
     world.appear(SOCKET, csi());
     world.advance(BACKOFF.cap * 10);
     assert_eq!(world.dials[Path::new(SOCKET)], 1);
-    world.manager.handle_input(Input::Reconsider, world.now);
-    world.run();
+    world.input(Input::Reconsider);
     assert_eq!(world.dials[Path::new(SOCKET)], 2);
     world.vanish(SOCKET);
     world.appear(SOCKET, csi());
@@ -108,7 +104,7 @@ fn a_plugin_that_does_not_answer_is_tried_again_as_ever() {
 #[test]
 fn a_handler_that_does_not_answer_is_given_up() {
     let mut world = world();
-    world.handler.will_answer([Answer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.appear(SOCKET, csi());
     assert_eq!(world.operation(SOCKET.as_ref()), Some("Observing"));
     assert_untold(&world);
@@ -117,16 +113,6 @@ fn a_handler_that_does_not_answer_is_given_up() {
         observed(&world),
         Some(Err(Refusal::Validation(_)))
     ));
-    assert_eq!(world.handler_calls(), "validate disk, abandon");
-}
-
-#[test]
-fn a_plugin_that_goes_while_it_is_validated_leaves_nothing() {
-    let mut world = world();
-    world.handler.will_answer([Answer::Pending]);
-    world.appear(SOCKET, csi());
-    world.vanish(SOCKET);
-    assert!(world.manager.is_idle());
     assert_eq!(world.handler_calls(), "validate disk, abandon");
 }
 

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{Answer as HandlerAnswer, HandlerTable, Reason};
+use plugind::handler::{HandlerTable, Reason};
 use plugind::manager::reconcile::Action;
 use plugind::manager::{Input, Manager, SavedState, World as Which};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
 use crate::script::{Answer, Script};
-use crate::world::{World, plan, world_plan};
+use crate::world::{WAIT, World, YES, no, plan, world_plan};
 
 const A: &str = "/r/a-reg.sock";
 const B: &str = "/r/b-reg.sock";
@@ -33,20 +33,22 @@ fn identity(inode: u64) -> Identity {
     }
 }
 
-/// Returns the identity of the socket at a path.
-fn desired(world: &World, path: &str) -> Option<Identity> {
-    let socket = world.manager.socket(Path::new(path))?;
-    socket.desired().map(|it| it.identity)
-}
-
-/// Returns the identity of the socket whose plugin a handler knows under a path.
-fn registered(world: &World, path: &str) -> Option<Identity> {
-    let socket = world.manager.socket(Path::new(path))?;
-    socket.registered().map(|it| it.identity)
+/// Returns the identities of the desired socket and of the registered plugin at [`A`].
+fn identities(world: &World) -> (Option<Identity>, Option<Identity>) {
+    let desired = world.desired(A).map(|it| it.identity);
+    (desired, world.registered(A).map(|it| it.identity))
 }
 
 fn csi(name: &str) -> Script {
     Script::good("CSIPlugin", name)
+}
+
+/// Returns a world in which the plugin `a` is registered at [`A`].
+fn registered() -> World {
+    let mut world = World::new();
+    world.appear(A, csi("a"));
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    world
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -68,90 +70,57 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
 }
 
 #[test]
-fn pm2_a_plugin_that_was_added_is_listed_and_matches() {
+fn pm2_pm6_pm10_pm16_both_worlds_have_what_was_added() {
     let mut world = World::new();
     let identity = world.appear(A, csi("a"));
-    assert_eq!(world.manager.registered().count(), 1);
-    assert_eq!(registered(&world, A), Some(identity));
+    assert_eq!(world.counts(), (1, 1));
+    assert_eq!(identities(&world), (Some(identity), Some(identity)));
+    assert_eq!(Which::Actual.as_str(), "actual_state_of_world");
+    assert_eq!(Which::Desired.as_str(), "desired_state_of_world");
 }
 
 #[test]
-fn pm3_a_plugin_without_a_socket_path_is_not_stored() {
+fn pm3_pm8_a_socket_without_a_path_is_not_stored() {
     let mut manager = Manager::new(HandlerTable::new());
     let file = r#"{"format":"plugind registered plugins 2","boot":"b","plugins":[
         {"socket":"","device":1,"inode":1,"born":[0,0],"type":"CSIPlugin","name":"a",
         "endpoint":"/p","versions":[]}]}"#;
     manager.restore(SavedState::decode(file.as_bytes(), "b").expect("it is valid"));
+    let (path, identity) = (path(""), identity(1));
+    manager.handle_input(Input::Found { path, identity }, Time::ZERO);
     assert_eq!(manager.sockets().count(), 0);
 }
 
 #[test]
-fn pm4_a_plugin_that_was_removed_is_not_listed() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
+fn pm4_pm9_pm17_neither_world_has_what_was_removed() {
+    let mut world = registered();
     world.vanish(A);
-    assert_eq!(world.manager.registered().count(), 0);
-    assert_eq!(registered(&world, A), None);
-}
-
-#[test]
-fn pm5_a_plugin_with_another_identity_does_not_match() {
-    let mut world = World::new();
-    let identity = world.appear(A, csi("a"));
-    world.handler.will_answer([HandlerAnswer::Pending]);
-    world.appear(A, csi("a"));
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a, deregister a"
-    );
-    assert_eq!(registered(&world, A), None);
-    assert_ne!(desired(&world, A), Some(identity));
-}
-
-#[test]
-fn pm6_a_socket_that_was_added_is_listed_and_exists() {
-    let mut world = World::new();
-    let identity = world.appear(A, csi("a"));
-    let paths: Vec<_> = world.manager.desired().map(|(path, _)| path).collect();
-    assert_eq!(paths, [&path(A)]);
-    assert_eq!(desired(&world, A), Some(identity));
-}
-
-#[test]
-fn pm7_a_second_add_keeps_one_entry_with_the_new_identity() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    let identity = world.appear(A, csi("a"));
-    assert_eq!(world.manager.desired().count(), 1);
-    assert_eq!(desired(&world, A), Some(identity));
-}
-
-#[test]
-fn pm8_a_socket_without_a_path_is_not_stored() {
-    let mut manager = Manager::new(HandlerTable::new());
-    let found = Input::Found {
-        path: path(""),
-        identity: identity(1),
-    };
-    manager.handle_input(found, Time::ZERO);
-    assert_eq!(manager.sockets().count(), 0);
-}
-
-#[test]
-fn pm9_a_socket_that_was_removed_is_gone() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.vanish(A);
+    assert_eq!(world.counts(), (0, 0));
     assert!(world.manager.socket(Path::new(A)).is_none());
 }
 
 #[test]
-fn pm10_one_entry_in_each_world_gives_two_states_of_count_one() {
-    let mut world = World::new();
+fn pm5_a_plugin_with_another_identity_does_not_match() {
+    let mut world = registered();
+    let (before, _) = identities(&world);
+    world.handler.will_answer([WAIT]);
     world.appear(A, csi("a"));
+    assert_eq!(world.handler_calls(), "deregister a");
+    let (desired, registered) = identities(&world);
+    assert_eq!(registered, None);
+    assert_ne!(desired, before);
+}
+
+#[test]
+fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
+    let mut world = registered();
+    let identity = world.appear(A, csi("a"));
     assert_eq!(world.counts(), (1, 1));
-    assert_eq!(Which::Actual.as_str(), "actual_state_of_world");
-    assert_eq!(Which::Desired.as_str(), "desired_state_of_world");
+    assert_eq!(identities(&world), (Some(identity), Some(identity)));
+    assert_eq!(
+        world.handler_calls(),
+        "deregister a, validate a, register a"
+    );
 }
 
 // --- Operations ----------------------------------------------------------------------------------
@@ -159,9 +128,7 @@ fn pm10_one_entry_in_each_world_gives_two_states_of_count_one() {
 #[test]
 fn pm11_two_sockets_register_concurrently() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT, WAIT]);
     world.appear(A, csi("a"));
     world.appear(B, csi("b"));
     assert_eq!(world.handler_calls(), "validate a, validate b");
@@ -174,7 +141,7 @@ fn pm11_two_sockets_register_concurrently() {
 #[test]
 fn pm12_a_second_register_on_the_same_socket_is_refused() {
     let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.appear(A, csi("a"));
     world.notice(A);
     world.run();
@@ -183,92 +150,30 @@ fn pm12_a_second_register_on_the_same_socket_is_refused() {
 }
 
 #[test]
-fn pm13_two_sockets_deregister_concurrently() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
+fn pm13_pm14_two_sockets_deregister_concurrently_and_once_each() {
+    let mut world = registered();
     world.appear(B, csi("b"));
     world.handler_calls();
-    world
-        .handler
-        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT, WAIT]);
     world.vanish(A);
     world.vanish(B);
+    world.notice(A);
+    world.advance(seconds(1));
     assert_eq!(world.handler_calls(), "deregister a, deregister b");
 }
 
 #[test]
-fn pm14_a_second_deregister_on_the_same_socket_is_refused() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.handler_calls();
-    world.handler.will_answer([HandlerAnswer::Pending]);
-    world.vanish(A);
-    world.notice(A);
-    world.advance(seconds(1));
-    assert_eq!(world.handler_calls(), "deregister a");
-}
-
-#[test]
-fn pm15_empty_worlds_stay_empty() {
+fn pm15_gm12_empty_worlds_stay_empty() {
     let mut world = World::new();
     world.advance(seconds(3600));
     assert_eq!(world.counts(), (0, 0));
     assert_eq!(world.manager.poll_timeout(), None, "no deadline is left");
     assert_eq!(world_plan(&world.manager), []);
+    assert!(world.manager.is_idle());
 }
 
 #[test]
-fn pm16_the_actual_world_gets_exactly_what_is_desired() {
-    let mut world = World::new();
-    let identity = world.appear(A, csi("a"));
-    assert_eq!(world.counts(), (1, 1));
-    assert_eq!(registered(&world, A), Some(identity));
-}
-
-#[test]
-fn pm17_a_plugin_that_is_removed_leaves_the_actual_world_empty() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.vanish(A);
-    assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn pm18_after_a_second_add_the_actual_world_has_one_entry() {
-    let mut world = World::new();
-    let first = world.appear(A, csi("a"));
-    let second = world.appear(A, csi("a"));
-    assert_ne!(first, second);
-    assert_eq!(world.counts(), (1, 1));
-    assert_eq!(registered(&world, A), Some(second));
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a, deregister a, validate a, register a"
-    );
-}
-
-#[test]
-fn pm19_a_plugin_that_is_served_ten_times_is_one_socket() {
-    let mut world = World::new();
-    for _ in 0..10 {
-        world.appear(A, csi("a"));
-        assert_eq!(world.counts(), (1, 1));
-    }
-    world.vanish(A);
-    assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn pm20_ten_sockets_with_one_plugin_name_are_ten_entries() {
-    let mut world = World::new();
-    for i in 0..10 {
-        world.appear(&format!("/r/{i}.sock"), csi("one"));
-    }
-    assert_eq!(world.manager.desired().count(), 10);
-}
-
-#[test]
-fn pm21_a_path_that_is_created_ten_times_is_one_entry() {
+fn pm19_pm21_a_path_that_is_created_ten_times_is_one_entry() {
     let mut world = World::new();
     let mut last = None;
     for i in 0..10 {
@@ -277,20 +182,18 @@ fn pm21_a_path_that_is_created_ten_times_is_one_entry() {
         last = Some(identity);
         assert_eq!(world.counts(), (1, 1));
     }
-    let registered = world
-        .manager
-        .socket(Path::new(A))
-        .and_then(|it| it.registered())
-        .expect("it is registered");
+    let registered = world.registered(A).expect("it is registered");
     assert_eq!(registered.plugin.name, "plugin-9");
+    world.vanish(A);
+    assert_eq!(world.counts(), (0, 0));
 }
 
 #[test]
-fn pm22_sockets_that_exist_before_the_start_are_all_found() {
+fn pm20_pm22_ten_sockets_of_one_name_are_all_found() {
     let mut world = World::new();
     let sockets: Vec<_> = (0..10).map(|i| format!("/r/{i}.sock")).collect();
     for socket in &sockets {
-        world.create(socket, csi(socket));
+        world.create(socket, csi("one"));
     }
     for socket in &sockets {
         world.notice(socket);
@@ -303,30 +206,19 @@ fn pm22_sockets_that_exist_before_the_start_are_all_found() {
 fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
     for answer in [Answer::Status(13, "no"), Answer::Close, Answer::Silence] {
         let mut world = World::new();
-        let notify = answer.clone();
-        world.appear(A, Script { notify, ..csi("a") });
+        world.appear(A, csi("a").with_notify(answer.clone()));
         world.advance(Duration::from_millis(5400));
         assert_eq!(world.counts(), (1, 0), "{answer:?}");
+        let calls = world.handler_calls();
         assert!(
-            world
-                .handler_calls()
-                .starts_with("validate a, register a, deregister a"),
+            calls.starts_with("validate a, register a, deregister a"),
             "{answer:?}"
         );
-        let failure = world
-            .manager
-            .socket(Path::new(A))
-            .and_then(|it| it.desired())
-            .and_then(|it| it.last_failure.clone());
+        let failure = world.desired(A).and_then(|it| it.last_failure.clone());
         let failure = failure.expect("the attempt failed").to_string();
-        assert!(
-            failure.starts_with("NotifyRegistrationStatus failed: "),
-            "{failure}"
-        );
+        let words = "NotifyRegistrationStatus failed: ";
+        assert!(failure.starts_with(words), "{failure}");
     }
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]
@@ -345,9 +237,7 @@ fn a_socket_without_a_listener_is_dialled_within_milliseconds() {
 #[test]
 fn a_plugin_is_in_the_actual_world() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.handler.will_answer([YES, WAIT]);
     world.appear(A, csi("a"));
     assert_eq!(world.counts(), (1, 1));
     world.vanish(A);
@@ -382,33 +272,25 @@ fn a_plugin_of_an_unknown_type_is_told_so_in_kubelet_s_words() {
 #[test]
 fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::no("bad version")]);
+    world.handler.will_answer([no("bad version")]);
     world.appear(A, csi("a"));
     let notified = "RegisterPlugin error -- plugin validation failed with err: bad version";
     assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
-    assert_eq!(
-        (world.handler_calls(), world.counts()),
-        ("validate a".into(), (1, 0))
-    );
+    assert_eq!(world.handler_calls(), "validate a");
+    assert_eq!(world.counts(), (1, 0));
 }
 
 #[test]
 fn a_plugin_that_can_not_be_registered_is_told_so() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.handler.will_answer([YES, WAIT]);
     world.appear(A, csi("a"));
     let ticket = world.handler.open()[0];
     world.answer(ticket, Err(Reason::new("no node id")));
     let notified = "RegisterPlugin error -- plugin registration failed with err: no node id";
     assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
-    assert_eq!(
-        (world.handler_calls(), world.counts()),
-        ("validate a, register a".into(), (1, 0))
-    );
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.counts(), (1, 0));
 }
 
 #[test]
@@ -419,13 +301,7 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
         Answer::Silence,
     ] {
         let mut world = World::new();
-        world.appear(
-            A,
-            Script {
-                get_info: answer,
-                ..csi("a")
-            },
-        );
+        world.appear(A, csi("a").with_get_info(answer));
         world.advance(Duration::from_millis(1400));
         assert!(world.plugin(A).asked > 0);
         assert_eq!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF, DESCRIPTOR_RESERVE, PERMIT_TIME, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Answer, Context, HandlerTable, Plugin, PluginHandler};
-use plugind::manager::{AnnouncementId, Change, ChangeCursor, Input, Manager, SavedState};
+use plugind::manager::{Change, ChangeCursor, Manager};
 
 use crate::script::Script;
 use crate::world::World;
@@ -63,35 +63,6 @@ fn a_socket_in_line_whose_obstacle_goes_is_registered_once() {
 }
 
 #[test]
-fn dead_sockets_are_dialled_one_after_the_other() {
-    let mut world = World::new();
-    for n in 0..100 {
-        world.appear(&format!("/r/{n}"), None);
-    }
-    world.advance(Duration::from_secs(100));
-    let dials = |world: &World| world.dials.values().sum::<usize>();
-    let before = dials(&world);
-    world.manager.handle_input(Input::Reconsider, world.now);
-    world.run();
-    assert!(dials(&world) - before <= 2);
-}
-
-#[test]
-fn a_socket_in_the_queue_waits_for_its_turn() {
-    let mut world = World::new();
-    for n in 0..SOFT_OPERATION_LIMIT + 2 {
-        world.appear(&format!("/r/silent-{n}"), Script::silent());
-    }
-    // The permits are due, but nothing has happened since.
-    world.now += PERMIT_TIME;
-    world.manager.handle_input(Input::Reconsider, world.now);
-    world.run();
-    assert_eq!(world.manager.records().undialed(), 2);
-    world.advance(Duration::ZERO);
-    assert_eq!(world.manager.records().undialed(), 0);
-}
-
-#[test]
 fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
     let mut world = World::new();
     assert_eq!(world.manager.records().undialed(), 0);
@@ -108,10 +79,8 @@ fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
 fn restarted_without_descriptors(plugin: &Script) -> World {
     let mut before = World::new();
     before.appear(A, plugin.clone());
-    let saved = before.manager.snapshot("boot").encode();
     let mut world = World::new();
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(state);
+    world.manager.restore(before.saved());
     world.manager.set_descriptor_limit(DESCRIPTOR_RESERVE + 1);
     world.appear(A, plugin.clone());
     assert_eq!(world.operation(Path::new(A)), None, "it waits");
@@ -149,40 +118,4 @@ fn a_socket_that_queues_for_a_descriptor_sets_no_past_deadline() {
     assert!(next.is_some_and(|(at, _)| at > world.now), "{next:?}");
 }
 
-#[test]
-fn a_plugin_that_announces_itself_twice_stays_registered() {
-    let plugin = |id: u64| Input::Announced {
-        id: AnnouncementId(id),
-        plugin: Box::new(Plugin {
-            kind: "DevicePlugin".into(),
-            name: "a".into(),
-            endpoint: Path::new(D).into(),
-            versions: vec!["v1beta1".into()],
-            socket: Path::new(D).into(),
-        }),
-        caller: None,
-    };
-    let mut before = World::new();
-    before.create(D, Script::serving([]));
-    before.manager.handle_input(plugin(1), before.now);
-    before.run();
-    assert_eq!(before.counts().1, 1);
-    let saved = before.manager.snapshot("boot").encode();
-
-    let mut world = World::new();
-    world.create(D, Script::serving([]));
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(state);
-    world.is_slow = true;
-    for id in [1, 2] {
-        world.manager.handle_input(plugin(id), world.now);
-        world.run();
-    }
-    world.is_slow = false;
-    world.run();
-    assert_eq!(world.handler_calls(), "validate a, register a");
-    assert_eq!(world.counts().1, 1);
-}
-
 const A: &str = "/r/a";
-const D: &str = "/d/a";

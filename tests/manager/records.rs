@@ -4,13 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF, MAX_REMOVED_RECORDS, Mode};
-use plugind::handler::{Answer as HandlerAnswer, HandlerTable};
-use plugind::manager::{
-    Change, ChangeCursor, Expired, ForgetError, Manager, OnDown, Record, State,
-};
+use plugind::manager::{Change, ChangeCursor, Expired, ForgetError, OnDown, Record, State};
 
 use crate::script::{Answer, Script};
-use crate::world::{Log, Recorder, World};
+use crate::world::{WAIT, World};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
@@ -20,10 +17,7 @@ fn plugin(name: &str) -> Script {
 }
 
 fn not_ready(name: &str) -> Script {
-    Script {
-        get_info: Answer::Status(14, "not yet"),
-        ..plugin(name)
-    }
+    plugin(name).with_get_info(Answer::Status(14, "not yet"))
 }
 
 #[track_caller]
@@ -51,7 +45,7 @@ fn each_state_of_a_plugin_is_shown() {
     world.appear(A, plugin("a"));
     assert_eq!(state(&world, A), State::Connecting);
     assert!(record(&world, A).plugin.is_none());
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.is_slow = false;
     for conn in world.open_connections() {
         world.deliver(conn);
@@ -78,7 +72,7 @@ fn each_state_of_a_plugin_is_shown() {
     let down = record(&world, A);
     assert_eq!(down.state, State::Down);
     assert!(down.next_retry.is_some_and(|at| at > world.now));
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.vanish(A);
     assert_eq!(state(&world, A), State::Deregistering);
     let ticket = world.handler.open()[0];
@@ -145,24 +139,6 @@ fn a_plugin_that_fails_is_shown_with_its_error() {
     assert_eq!(refused.state, State::Rejected);
     assert_eq!(refused.plugin.map(|it| &*it.kind), Some("Toaster"));
     assert!(refused.next_retry.is_some());
-}
-
-#[test]
-fn a_plugin_that_was_restored_is_registered_for_its_readers() {
-    let mut world = World::new();
-    world.appear(A, plugin("a"));
-    let saved = world.manager.snapshot("boot").encode();
-    let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], Recorder(Log::default()));
-    let mut manager = Manager::new(handlers);
-    let saved = plugind::manager::SavedState::decode(&saved, "boot").expect("it was just saved");
-    manager.restore(saved);
-    let record = manager
-        .records()
-        .get(Path::new(A))
-        .expect("it was restored");
-    assert_eq!(record.state, State::Registered);
-    assert!(record.generation > 0);
 }
 
 #[test]
@@ -256,12 +232,8 @@ fn a_reader_that_has_missed_too_many_removals_starts_again() {
 fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
     let mut world = World::new();
     world.appear(A, plugin("a"));
-    let saved = world.manager.snapshot("boot").encode();
-    let saved = plugind::manager::SavedState::decode(&saved, "boot").expect("it was just saved");
-    let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], Recorder(Log::default()));
-    let mut manager = Manager::new(handlers);
-    manager.restore(saved);
+    let mut manager = World::new().manager;
+    manager.restore(world.saved());
     world.restart(manager);
     let shown = |world: &World| {
         let record = record(world, A);

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use plugind::config::{DEFAULT_TYPES, EXAMINE_PAUSES};
-use plugind::handler::Answer as HandlerAnswer;
+use plugind::config::DEFAULT_TYPES;
 
 use crate::effects::{Ask, PAUSE, planned};
-use crate::node::Node;
 use crate::script::Script;
-use crate::world::{Log, Recorder, World};
+use crate::world::{Log, Recorder, WAIT, World, YES};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
@@ -72,7 +70,7 @@ fn registered_plugins_move_from_the_handler_that_is_replaced() {
 #[test]
 fn a_plugin_is_asked_by_one_handler() {
     let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.appear(A, Script::good("CSIPlugin", "a"));
     assert_eq!(world.handler_calls(), "validate a");
     let new = add(&mut world, "CSIPlugin");
@@ -89,7 +87,7 @@ fn what_a_handler_had_registered_is_deregistered_by_it() {
     let mut world = World::new();
     world.appear(A, Script::good("CSIPlugin", "a"));
     world.handler_calls();
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     let new = add(&mut world, "CSIPlugin");
     world.vanish(A);
     for ticket in world.handler.open() {
@@ -107,7 +105,7 @@ fn a_handler_that_is_replaced_is_dropped() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
         world.appear(path, Script::good("CSIPlugin", name));
-        plan.then("deregister", &[Ask::Timer], HandlerAnswer::Pending);
+        plan.then("deregister", &[Ask::Timer], WAIT);
     }
     add(&mut world, "CSIPlugin");
     assert!(plan.is_followed(), "it has other types");
@@ -126,8 +124,8 @@ fn a_handler_that_is_replaced_is_dropped() {
 fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
     let (mut world, plan) = planned();
     world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::DetachedTimer], HandlerAnswer::YES);
-    plan.then("fired", &[Ask::DetachedTimer], HandlerAnswer::YES);
+    plan.then("deregister", &[Ask::DetachedTimer], YES);
+    plan.then("fired", &[Ask::DetachedTimer], YES);
     let now = world.now;
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
@@ -142,22 +140,13 @@ fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
 fn a_handler_that_is_replaced_is_kept_for_a_debt() {
     let (mut world, plan) = planned();
     world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::Debt], HandlerAnswer::YES);
+    plan.then("deregister", &[Ask::Debt], YES);
     let now = world.now;
     let handler = Recorder(Log::default());
     world.manager.add_handler(DEFAULT_TYPES, handler, now);
     world.run();
     assert!(plan.take().ends_with("deregister a"));
     assert!(plan.is_followed());
-}
-
-#[test]
-fn a_handler_without_a_plugin_is_dropped_at_once() {
-    let (mut world, plan) = planned();
-    let now = world.now;
-    let handler = Recorder(Log::default());
-    world.manager.add_handler(DEFAULT_TYPES, handler, now);
-    assert!(!plan.is_followed());
 }
 
 #[test]
@@ -187,28 +176,4 @@ fn a_thousand_plugins_do_not_notice_other_types_change() {
     let count = world.manager.generation() - generation;
     assert!((2..20).contains(&count), "{count}");
     assert_eq!(world.counts(), (1001, 1000));
-}
-
-#[test]
-fn a_symbolic_link_to_a_socket_is_not_another_plugin() {
-    const SOCKET: &str = "/r/b.sock";
-    const LINK: &str = "/r/a.sock";
-    let registered = |node: &Node| {
-        let registered = node.world.manager.registered();
-        let paths = registered.map(|it| it.plugin.socket.display().to_string());
-        paths.collect::<Vec<_>>()
-    };
-    let mut node = Node::new(World::new().manager);
-    let script = || Some(Script::good("CSIPlugin", "a"));
-    node.bind(SOCKET, script(), false);
-    node.symlink(SOCKET, LINK);
-    node.hear_all();
-    assert_eq!(registered(&node), [SOCKET]);
-    node.bind(SOCKET, script(), false);
-    node.hear_all();
-    assert_eq!(registered(&node), [SOCKET]);
-    node.remove(SOCKET);
-    node.hear_all();
-    node.advance(EXAMINE_PAUSES.cap);
-    assert_eq!(registered(&node), [""; 0]);
 }

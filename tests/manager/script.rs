@@ -94,6 +94,33 @@ impl Script {
         }
     }
 
+    /// Returns the plugin with another answer to GetInfo.
+    pub(crate) fn with_get_info(self, get_info: Answer) -> Self {
+        Self { get_info, ..self }
+    }
+
+    /// Returns the plugin with another answer to NotifyRegistrationStatus.
+    pub(crate) fn with_notify(self, notify: Answer) -> Self {
+        Self { notify, ..self }
+    }
+
+    /// Returns the plugin as the process of this user.
+    pub(crate) fn with_uid(self, uid: u32) -> Self {
+        Self { uid, ..self }
+    }
+
+    /// Returns the plugin with this endpoint.
+    pub(crate) fn at(mut self, endpoint: &str) -> Self {
+        endpoint.clone_into(&mut self.info.endpoint);
+        self
+    }
+
+    /// Returns the plugin with these versions.
+    pub(crate) fn with_versions(mut self, versions: &[&str]) -> Self {
+        self.info.supported_versions = versions.iter().map(|&it| it.to_owned()).collect();
+        self
+    }
+
     /// Returns the last status that the plugin received: whether it is registered, and the error.
     pub(crate) fn last_notified(&self) -> Option<(bool, &str)> {
         self.notified

@@ -165,13 +165,3 @@ fn a_handler_hears_that_a_stream_could_not_be_opened() {
     assert_eq!(words.len(), 1);
     assert!(words[0].starts_with("cannot connect: "), "{words:?}");
 }
-
-#[test]
-fn a_stream_that_is_taken_back_is_heard_of_no_more() {
-    let (mut world, heard) = listening(Some(endpoint()));
-    take(&heard);
-    let stream = conn(&world);
-    world.vanish(SOCKET);
-    assert!(!world.open_connections().contains(&stream));
-    assert!(take(&heard).is_empty());
-}

@@ -23,8 +23,15 @@ pub(crate) struct Tree {
 enum Node {
     Directory(u64),
     Socket(Identity),
-    /// A symbolic link to a path.
-    Link(PathBuf),
+}
+
+impl Node {
+    fn kind(&self) -> EntryKind {
+        match self {
+            Self::Directory(_) => EntryKind::Directory,
+            Self::Socket(identity) => EntryKind::Socket(*identity),
+        }
+    }
 }
 
 /// The capacity of the event queue (the kernel's default: 16,384).
@@ -59,31 +66,15 @@ impl Tree {
     pub(crate) fn socket(&self, path: &Path) -> Option<Identity> {
         match self.nodes.get(path)? {
             Node::Socket(identity) => Some(*identity),
-            Node::Directory(_) | Node::Link(_) => None,
+            Node::Directory(_) => None,
         }
-    }
-
-    /// Returns the socket to which the path leads, if it leads to one.
-    pub(crate) fn socket_behind(&self, path: &Path) -> Option<Identity> {
-        match self.nodes.get(path)? {
-            Node::Link(target) => self.socket(target),
-            _ => self.socket(path),
-        }
-    }
-
-    /// Returns all symbolic links, and their targets.
-    pub(crate) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        self.nodes.iter().filter_map(|(path, node)| match node {
-            Node::Link(target) => Some((path.as_path(), target.as_path())),
-            _ => None,
-        })
     }
 
     /// Returns all sockets, by path.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (&Path, Identity)> {
         self.nodes.iter().filter_map(|(path, node)| match node {
             Node::Socket(identity) => Some((path.as_path(), *identity)),
-            Node::Directory(_) | Node::Link(_) => None,
+            Node::Directory(_) => None,
         })
     }
 
@@ -98,13 +89,6 @@ impl Tree {
     /// Puts a socket at the path, in place of what is there.
     pub(crate) fn put_socket(&mut self, path: &Path, identity: Identity) {
         self.nodes.insert(path.to_owned(), Node::Socket(identity));
-        self.tell_of(path, false);
-    }
-
-    /// Puts a symbolic link at the path, in place of what is there.
-    pub(crate) fn put_link(&mut self, path: &Path, target: &Path) {
-        self.nodes
-            .insert(path.to_owned(), Node::Link(target.to_owned()));
         self.tell_of(path, false);
     }
 
@@ -204,7 +188,7 @@ impl Tree {
         }
         let id = match self.nodes.get(dir) {
             Some(Node::Directory(id)) => *id,
-            Some(Node::Socket(_) | Node::Link(_)) => {
+            Some(Node::Socket(_)) => {
                 return (Err(Problem::NotADirectory), Err(Problem::NotADirectory));
             }
             None => return (Err(Problem::Missing), Err(Problem::Missing)),
@@ -218,7 +202,7 @@ impl Tree {
         let nodes = nodes.filter(|(path, _)| path.parent() == Some(dir));
         let entries = nodes.map(|(path, node)| Entry {
             name: path.file_name().expect("a child has a name").to_owned(),
-            kind: self.kind(path, node),
+            kind: node.kind(),
         });
         Listing {
             entries: entries.collect(),
@@ -229,17 +213,7 @@ impl Tree {
 
     /// Returns what is at the path.
     pub(crate) fn examine(&self, path: &Path) -> EntryKind {
-        let node = self.nodes.get(path);
-        node.map_or(EntryKind::Other, |node| self.kind(path, node))
-    }
-
-    fn kind(&self, path: &Path, node: &Node) -> EntryKind {
-        match (node, self.socket_behind(path)) {
-            (Node::Directory(_), _) => EntryKind::Directory,
-            (Node::Socket(_), Some(identity)) => EntryKind::Socket(identity),
-            (Node::Link(_), Some(identity)) => EntryKind::Link(identity),
-            (_, None) => EntryKind::Other,
-        }
+        self.nodes.get(path).map_or(EntryKind::Other, Node::kind)
     }
 
     /// Drops all watches, and their events, because the daemon ends.

@@ -1,32 +1,12 @@
 //! When sockets are dialled: queues, dead sockets, and plugins that do not answer.
 
-use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL, SOFT_OPERATION_LIMIT};
-use plugind::handler::Answer as HandlerAnswer;
+use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL};
 
-use super::{A, B, C, csi, minutes};
+use super::{A, csi, minutes};
 use crate::script::Script;
-use crate::world::World;
-
-#[test]
-fn sockets_that_wait_for_a_permit_get_it_in_their_order() {
-    let mut world = World::new();
-    world.is_slow = true;
-    for i in 0..SOFT_OPERATION_LIMIT {
-        world.appear(&format!("/r/busy-{i}.sock"), csi("busy"));
-    }
-    let late = [C, A, B];
-    for path in late {
-        world.appear(path, csi("late"));
-    }
-    for (i, next) in late.iter().enumerate() {
-        world.vanish(&format!("/r/busy-{i}.sock"));
-        let dialled = late.map(|path| world.dials.contains_key(Path::new(path)));
-        assert_eq!(dialled, [true, i > 0, i > 1], "{next} is the next");
-    }
-}
+use crate::world::{WAIT, World, YES};
 
 #[test]
 fn a_plugin_that_listens_late_is_met_within_three_seconds() {
@@ -78,16 +58,6 @@ fn many_dead_sockets_are_dialled_20_times_a_second_together() {
     );
 }
 
-#[test]
-fn dead_sockets_block_nobody() {
-    let mut world = World::new();
-    for i in 0..200 {
-        world.appear(&format!("/r/dead-{i}.sock"), None);
-    }
-    world.appear(A, csi("a"));
-    assert_eq!(world.handler_calls(), "validate a, register a");
-}
-
 /// Returns a world with this many plugins that do not answer.
 fn with_silent_plugins(count: usize) -> World {
     let mut world = World::new();
@@ -107,51 +77,15 @@ fn hundreds_of_silent_plugins_hold_up_others_for_200_ms() {
 
 #[test]
 fn handlers_that_do_not_answer_hold_up_their_name_alone() {
-    let mut world = World::new();
-    for i in 0..70 {
-        world
-            .handler
-            .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
-        world.appear(&format!("/r/{i}"), csi(&format!("hung-{i}")));
+    for is_one_name in [false, true] {
+        let mut world = World::new();
+        for i in 0..70 {
+            let name = if is_one_name { 0 } else { i };
+            world.handler.will_answer([YES, WAIT]);
+            world.appear(&format!("/r/{i}"), csi(&format!("hung-{name}")));
+        }
+        world.handler_calls();
+        world.appear(A, csi("a"));
+        assert_eq!(world.handler_calls(), "validate a, register a", "at once");
     }
-    world.handler_calls();
-    world.appear(A, csi("a"));
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a",
-        "without a delay"
-    );
-}
-
-#[test]
-fn sockets_that_wait_for_their_name_hold_up_that_alone() {
-    let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
-    for i in 0..70 {
-        world.appear(&format!("/r/{i}"), csi("hung"));
-    }
-    world.handler_calls();
-    world.appear(A, csi("a"));
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a",
-        "without a delay"
-    );
-}
-
-#[test]
-fn sockets_on_which_nothing_listens_keep_the_line_moving() {
-    let mut world = World::new();
-    for i in 0..30 {
-        world.appear(&format!("/r/dead-{i}.sock"), None);
-        world.advance(Duration::from_millis(33));
-    }
-    for i in 0..SOFT_OPERATION_LIMIT {
-        world.appear(&format!("/r/silent-{i}.sock"), Script::silent());
-    }
-    world.appear(A, csi("a"));
-    world.advance(PERMIT_TIME);
-    assert_eq!(world.handler_calls(), "validate a, register a");
 }

@@ -1,19 +1,15 @@
 //! A plugin that is killed leaves its socket behind.
 
-use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, STOP_GRACE};
-use plugind::manager::{Input, LivenessSource, OnDown};
+use plugind::config::BACKOFF;
+use plugind::manager::{LivenessSource, OnDown};
 
 use super::{A, asked, csi, minutes};
 use crate::world::World;
 
 pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
-    let registered = world
-        .manager
-        .socket(Path::new(path))
-        .and_then(|it| it.registered());
+    let registered = world.registered(path);
     registered.expect("it is registered").health.down_since()
 }
 
@@ -56,31 +52,12 @@ fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     world.advance(Duration::from_secs(29));
     assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(Duration::from_secs(1));
-    assert_eq!(
-        (world.handler_calls().as_str(), world.counts()),
-        ("deregister a", (1, 0))
-    );
+    assert_eq!(world.handler_calls(), "deregister a");
+    assert_eq!(world.counts(), (1, 0));
     world.listen(A, csi("a"));
     world.advance(BACKOFF.cap);
-    assert_eq!(
-        (world.handler_calls().as_str(), world.counts()),
-        ("validate a, register a", (1, 1))
-    );
-}
-
-#[test]
-fn a_plugin_whose_grace_period_ends_late_is_left_to_the_next() {
-    for grace in [STOP_GRACE / 2, STOP_GRACE] {
-        let mut world = World::new();
-        world.manager.set_on_down(OnDown::Deregister(grace));
-        world.appear(A, csi("a"));
-        world.kill(A);
-        world.manager.handle_input(Input::Stop, world.now);
-        world.run();
-        world.advance(STOP_GRACE);
-        assert_eq!(world.handler_calls(), "validate a, register a");
-        assert!(world.manager.is_stopped());
-    }
+    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]

@@ -4,8 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF, CSI_NODE_INFO_TIMEOUT, DESCRIPTOR_RESERVE, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK,
-    STALLED_AFTER,
+    BACKOFF, DESCRIPTOR_RESERVE, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK, STALLED_AFTER,
 };
 use plugind::handler::HandlerTable;
 use plugind::handler::csi::CsiHandler;
@@ -200,18 +199,6 @@ fn a_driver_that_fails_in_another_way_is_refused_at_once() {
 }
 
 #[test]
-fn a_driver_that_goes_before_it_is_ready_is_not_called_again() {
-    for (how, early) in unready() {
-        let mut node = with_unready_driver(how, early);
-        node.world.vanish(REG);
-        let dials = node.world.dials[Path::new(CSI)];
-        node.world.advance(seconds(10));
-        assert_eq!(node.world.dials[Path::new(CSI)], dials, "{how}");
-        assert_eq!(node.world.counts(), (0, 0), "{how}");
-    }
-}
-
-#[test]
 fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
     let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
     node.world.advance(seconds(119));
@@ -220,17 +207,6 @@ fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
     node.world.advance(seconds(1));
     let words = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
     assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
-}
-
-#[test]
-fn a_driver_that_goes_while_it_is_asked_leaves_nothing_behind() {
-    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
-    assert_eq!(node.world.open_to(CSI), 1);
-    node.world.vanish(REG);
-    assert_eq!(node.world.open_to(CSI), 0);
-    assert_eq!(node.world.counts(), (0, 0));
-    node.world.advance(2 * CSI_NODE_INFO_TIMEOUT);
-    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
 /// Returns the error for a driver that is not acceptable, in kubelet's words.
@@ -482,12 +458,4 @@ fn on_down_applies_to_a_driver_beside_its_registrar() {
     node.world.run();
     node.world.advance(grace);
     assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
-}
-
-#[test]
-fn a_driver_whose_registration_ends_is_not_watched_any_more() {
-    let mut node = with_driver([knows_node("node-1")]);
-    node.world.vanish(REG);
-    assert_eq!(node.world.watched_processes(), 0);
-    assert_eq!(node.world.open_connections(), []);
 }

@@ -1,10 +1,10 @@
 //! Lists of device plugins that follow each other soon.
 
-use plugind::config::{DEVICE_GRACE, LIST_INTERVAL, MAX_DEVICES};
+use plugind::config::{LIST_INTERVAL, MAX_DEVICES};
 use plugind::proto::v1beta1::{Device, ListAndWatchResponse};
 use prost::Message as _;
 
-use crate::handlers::device::{GPU, REG, RESOURCE, lists, with_plugin};
+use crate::handlers::device::{GPU, RESOURCE, lists, with_plugin};
 use crate::handlers::node::{Node, seconds};
 use crate::script::Answer;
 
@@ -82,13 +82,4 @@ fn the_end_of_the_stream_drops_the_list_that_waits() {
     assert_devices(&node, 0, "a-00000");
     node.world.advance(seconds(1));
     assert_devices(&node, 1, "a-00000");
-}
-
-#[test]
-fn deregistration_drops_the_list_that_waits() {
-    let mut node = node();
-    node.world.push(GPU, &list(2, 1, "x"));
-    node.world.vanish(REG);
-    node.world.advance(2 * DEVICE_GRACE);
-    assert_eq!(devices(&node), None);
 }

@@ -193,40 +193,6 @@ fn a_driver_is_registered_before_it_is_connected_to() {
 }
 
 #[test]
-fn a_connection_that_is_cut_is_dialled_again_at_once() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    let dials = |node: &Node| node.world.dials[Path::new(NIC)];
-    node.world.advance(seconds(10));
-    node.world.cut(NIC);
-    // The second dial is the handler's, the third one checks the endpoint.
-    assert_eq!((dials(&node), node.world.open_to(NIC)), (3, 1));
-    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
-    assert!(driver.is_connected);
-    node.world.remove(NIC);
-    node.world.advance(seconds(1));
-    node.world.cut(NIC);
-    assert_eq!(dials(&node), 4);
-    for (seconds_later, expected) in [(1, 5), (1, 6), (2, 7), (4, 8)] {
-        node.world.advance(seconds(seconds_later));
-        assert_eq!(dials(&node), expected);
-    }
-}
-
-#[test]
-fn a_driver_that_speaks_something_else_is_not_connected() {
-    let service = Script {
-        babble: Some(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
-        ..Script::serving([])
-    };
-    let mut node = with_driver(&["v1.DRAPlugin"], service);
-    node.world.advance(seconds(60));
-    let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
-    assert!(!driver.is_connected);
-    let dials = node.world.dials[Path::new(NIC)];
-    assert!((5..20).contains(&dials), "{dials} dials in a minute");
-}
-
-#[test]
 fn the_newest_that_is_connected_is_used() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world

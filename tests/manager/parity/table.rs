@@ -1,82 +1,67 @@
 //! The table of operations: kubelet's cases for one operation at a time on each socket.
 
-use std::path::Path;
 use std::time::Duration;
 
-use plugind::handler::{Answer as HandlerAnswer, Reason};
+use plugind::config::{HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
+use plugind::handler::Reason;
 
-use super::{A, B, csi, path, seconds};
+use super::{A, B, csi, path, registered, seconds};
 use crate::script::{Answer, Script};
-use crate::world::World;
+use crate::world::{WAIT, World, YES, no};
 
-#[test]
-fn gm1_one_operation_runs() {
-    let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
-    world.appear(A, csi("a"));
-    assert_eq!(world.operation(Path::new(A)), Some("Validating"));
+/// Returns a plugin that closes the connection when it is asked who it is.
+fn dying() -> Script {
+    csi("a").with_get_info(Answer::Close)
+}
+
+/// Asserts that the plugin is asked again 500 ms after its failure, and no sooner.
+fn assert_backoff(world: &mut World) {
+    world.advance(Duration::from_millis(499));
+    world.notice(A);
+    world.run();
+    assert_eq!(world.handler_calls(), "");
+    world.advance(Duration::from_millis(1));
+    assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
-fn gm2_operations_on_two_sockets_run() {
+fn gm1_gm2_operations_on_two_sockets_run() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::Pending, HandlerAnswer::Pending]);
-    world.appear(A, csi("a"));
-    world.appear(B, csi("b"));
-    assert_eq!(world.operation(Path::new(A)), Some("Validating"));
-    assert_eq!(world.operation(Path::new(B)), Some("Validating"));
+    world.handler.will_answer([WAIT, WAIT]);
+    for (socket, name) in [(A, "a"), (B, "b")] {
+        world.appear(socket, csi(name));
+        assert_eq!(world.operation(&path(socket)), Some("Validating"));
+    }
 }
 
 #[test]
 fn gm4_the_same_socket_runs_again_after_a_success() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
+    let mut world = registered();
     world.vanish(A);
     world.appear(A, csi("a"));
     assert_eq!(
         world.handler_calls(),
-        "validate a, register a, deregister a, validate a, register a"
+        "deregister a, validate a, register a"
     );
 }
 
 #[test]
 fn gm5_a_success_leaves_no_backoff() {
     let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            get_info: Answer::Close,
-            ..csi("a")
-        },
-    );
+    world.appear(A, dying());
     world.advance(seconds(3));
     world.plugin(A).get_info = Answer::Good;
     world.advance(seconds(10));
-    let socket = world
-        .manager
-        .socket(Path::new(A))
-        .and_then(|it| it.desired())
-        .expect("the socket is desired");
-    assert_eq!(
-        (socket.backoff.until(), &socket.last_failure),
-        (None, &None)
-    );
+    let socket = world.desired(A).expect("the socket is desired");
+    assert_eq!(socket.backoff.until(), None);
+    assert_eq!(socket.last_failure, None);
     assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]
 fn gm6_an_operation_that_dies_frees_its_socket() {
     let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            get_info: Answer::Close,
-            ..csi("a")
-        },
-    );
-    assert_eq!(world.operation(Path::new(A)), None);
+    world.appear(A, dying());
     world.appear(A, csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
@@ -84,32 +69,16 @@ fn gm6_an_operation_that_dies_frees_its_socket() {
 #[test]
 fn gm7_after_an_operation_died_the_next_is_refused() {
     let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            get_info: Answer::Close,
-            ..csi("a")
-        },
-    );
+    world.appear(A, dying());
     world.plugin(A).get_info = Answer::Good;
-    world.advance(Duration::from_millis(499));
-    world.notice(A);
-    world.run();
-    assert_eq!(
-        (world.handler_calls(), world.dials[&path(A)]),
-        (String::new(), 1)
-    );
-    world.advance(Duration::from_millis(1));
-    assert_eq!(
-        (world.handler_calls().as_str(), world.dials[&path(A)]),
-        ("validate a, register a", 2)
-    );
+    assert_backoff(&mut world);
+    assert_eq!(world.dials[&path(A)], 2);
 }
 
 #[test]
 fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
     let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.appear(A, csi("a"));
     for _ in 0..3 {
         world.notice(A);
@@ -121,32 +90,28 @@ fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
 #[test]
 fn gm9_an_operation_is_refused_while_another_runs() {
     let mut world = World::new();
-    world.handler.will_answer([
-        HandlerAnswer::YES,
-        HandlerAnswer::no("not yet"),
-        HandlerAnswer::Pending,
-    ]);
+    world.handler.will_answer([YES, no("not yet"), WAIT]);
     world.appear(A, csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(seconds(1));
     world.notice(A);
     world.advance(seconds(60));
-    assert_eq!(
-        (world.handler_calls().as_str(), world.dials[&path(A)]),
-        ("validate a", 2)
-    );
+    assert_eq!(world.handler_calls(), "validate a");
+    assert_eq!(world.dials[&path(A)], 2);
 }
 
 #[test]
-fn gm10_the_third_is_accepted_once_the_first_has_ended() {
+fn gm10_gm14_the_third_is_accepted_once_the_first_has_ended() {
     let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
+    world.handler.will_answer([WAIT]);
     world.appear(A, csi("a"));
     world.notice(A);
     assert_eq!(world.handler_calls(), "validate a");
+    assert!(!world.manager.is_idle());
     let ticket = world.handler.open()[0];
     world.answer(ticket, Ok(()));
     assert_eq!(world.handler_calls(), "register a");
+    assert!(world.manager.is_idle());
     world.vanish(A);
     assert_eq!(world.handler_calls(), "deregister a");
 }
@@ -154,82 +119,33 @@ fn gm10_the_third_is_accepted_once_the_first_has_ended() {
 #[test]
 fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
     let mut world = World::new();
-    world
-        .handler
-        .will_answer([HandlerAnswer::YES, HandlerAnswer::Pending]);
+    world.handler.will_answer([YES, WAIT]);
     world.appear(A, csi("a"));
     let ticket = world.handler.open()[0];
     world.answer(ticket, Err(Reason::new("no")));
     world.notice(A);
     assert_eq!(world.handler_calls(), "validate a, register a");
-    world.advance(Duration::from_millis(499));
-    assert_eq!(world.handler_calls(), "");
-    world.advance(Duration::from_millis(1));
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_backoff(&mut world);
 }
 
 #[test]
-fn gm12_an_empty_table_is_idle() {
-    assert!(World::new().manager.is_idle());
-}
-
-#[test]
-fn gm13_a_table_of_operations_that_have_failed_is_idle() {
+fn gm13_gm16_a_failed_operation_is_not_pending() {
     let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            get_info: Answer::Close,
-            ..csi("a")
-        },
-    );
+    world.appear(A, dying());
     assert!(world.manager.is_idle());
-}
-
-#[test]
-fn gm14_a_table_is_idle_once_its_operations_have_succeeded() {
-    let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
-    world.appear(A, csi("a"));
-    assert!(!world.manager.is_idle());
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
-    assert!(world.manager.is_idle());
+    assert_eq!(world.operation(&path(A)), None);
+    let delay = world.desired(A).and_then(|it| it.backoff.delay());
+    assert_eq!(delay, Some(Duration::from_millis(500)));
 }
 
 #[test]
 fn gm15_a_table_is_idle_once_its_operations_are_timed_out() {
     let mut world = World::new();
-    world.handler.will_answer([HandlerAnswer::Pending]);
-    world.appear(
-        A,
-        Script {
-            notify: Answer::Silence,
-            ..csi("a")
-        },
-    );
-    world.advance(plugind::config::HANDLER_TIMEOUT);
+    world.handler.will_answer([WAIT]);
+    world.appear(A, csi("a").with_notify(Answer::Silence));
+    world.advance(HANDLER_TIMEOUT);
     assert!(!world.manager.is_idle());
     assert_eq!(world.handler_calls(), "validate a, abandon");
-    world.advance(plugind::config::NOTIFY_TIMEOUT);
+    world.advance(NOTIFY_TIMEOUT);
     assert!(world.manager.is_idle());
-}
-
-#[test]
-fn gm16_a_failed_operation_is_not_pending() {
-    let mut world = World::new();
-    world.appear(
-        A,
-        Script {
-            get_info: Answer::Close,
-            ..csi("a")
-        },
-    );
-    assert_eq!(world.operation(Path::new(A)), None);
-    let socket = world
-        .manager
-        .socket(Path::new(A))
-        .and_then(|it| it.desired())
-        .expect("the socket is desired");
-    assert_eq!(socket.backoff.delay(), Some(Duration::from_millis(500)));
 }

@@ -19,13 +19,13 @@ use plugind::handler::{
 };
 use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, ConnectionId, Input, LivenessSource, Manager, Measurement,
-    Output, PluginEvent,
+    AnnouncementError, AnnouncementId, ConnectionId, Desired, Input, LivenessSource, Manager,
+    Measurement, Output, PluginEvent, Registered, SavedState,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
 
-pub(crate) use self::recorder::{Log, Recorder};
+pub(crate) use self::recorder::{Log, Recorder, WAIT, YES, no};
 use crate::script::{Script, Serving};
 
 /// The manager and its surroundings.
@@ -286,6 +286,28 @@ impl World {
         self.manager.socket(path)?.operation()
     }
 
+    /// Returns the desired socket at a path.
+    pub(crate) fn desired(&self, path: &str) -> Option<&Desired> {
+        self.manager.socket(Path::new(path))?.desired()
+    }
+
+    /// Returns what is registered through the socket at a path.
+    pub(crate) fn registered(&self, path: &str) -> Option<&Registered> {
+        self.manager.socket(Path::new(path))?.registered()
+    }
+
+    /// Returns what a daemon that starts now reads from the state file.
+    pub(crate) fn saved(&self) -> SavedState {
+        let file = self.manager.snapshot("boot").encode();
+        SavedState::decode(&file, "boot").expect("it was just written")
+    }
+
+    /// Reports something to the manager, and carries out what it requests.
+    pub(crate) fn input(&mut self, input: Input) {
+        self.manager.handle_input(input, self.now);
+        self.run();
+    }
+
     /// Returns the number of desired sockets, and of registered plugins.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
@@ -296,9 +318,7 @@ impl World {
 
     /// Answers a question that a handler left open.
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
-        self.manager
-            .handle_input(Input::Answered { ticket, result }, self.now);
-        self.run();
+        self.input(Input::Answered { ticket, result });
     }
 }
 

@@ -6,6 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use plugind::handler::{Answer, Context, Plugin, PluginHandler, Ticket};
 
+/// The answer that accepts.
+pub(crate) const YES: Answer = Answer::YES;
+
+/// The answer that leaves the question open.
+pub(crate) const WAIT: Answer = Answer::Pending;
+
+/// Returns the answer that refuses for this reason.
+pub(crate) fn no(reason: &str) -> Answer {
+    Answer::no(reason)
+}
+
 /// What the recording handler was asked, and its next answers; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<Mutex<LogState>>);
