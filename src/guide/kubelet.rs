@@ -81,7 +81,7 @@
 //! - **R5** Another socket under a known path is a new generation: its predecessor is deregistered,
 //!   then it is registered.
 //!   Tests: `another_identity_under_a_known_path_is_found_again`,
-//!   `a_socket_that_is_replaced_is_deregistered`.
+//!   `pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity`.
 //! - **R6** After a restart of the manager every socket that is found is registered, and its plugin
 //!   notified, again.
 //!   Test: `a_plugin_is_registered_again_after_our_restart`.

@@ -32,7 +32,7 @@
 //!
 //! Tests: `every_option_that_a_help_text_lists_is_known`, `wrong_usage_is_one_line_and_status_2`,
 //! `a_directory_that_cannot_be_used_is_one_line_and_status_1`,
-//! `an_answer_that_is_wrong_or_breaks_off_is_status_1`, `wrong_usage_is_status_2`,
+//! `an_answer_that_is_wrong_or_breaks_off_is_status_1`, `wrong_usage_is_one_line_and_status_2`,
 //! `without_a_daemon_the_status_is_3`, `a_followed_daemon_that_is_killed_is_status_3`,
 //! `a_plugin_that_does_not_exist_is_status_4`,
 //! `when_the_time_is_up_the_status_is_124`,

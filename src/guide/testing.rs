@@ -17,7 +17,7 @@
 //! | | `kernel` | moves, mounts, limits, killed processes, links by name |
 //! | | `exec`, `flood` | programs that hang or flood; a plugin that never stops sending |
 //! | | `examples` | the example programs |
-//! | `daemon` | `binary`, `binary_kernel`, `log`, ... | the built binary, as users meet it |
+//! | `daemon` | `binary`, `log`, ... | the built binary, as users meet it |
 //! | | `api` | its API: the socket, its clients, and what they change |
 //! | | `kubelet_sock` | its `kubelet.sock`: clients, directory, crowds |
 //! | | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |

@@ -407,21 +407,6 @@ fn a_plugin_that_does_not_exist_is_status_4() {
 }
 
 #[test]
-fn wrong_usage_is_status_2() {
-    let daemon = Canned::missing();
-    for line in [
-        &["list", "-o", "yaml"][..],
-        &["devices", "-o", "name"],
-        &["devices", "a/b", "c/d"],
-        &["describe"],
-        &["wait", "A/b"],
-        &["rescan", "x"],
-    ] {
-        assert_fails(&daemon, line, 2, "see plugind ");
-    }
-}
-
-#[test]
 fn an_option_names_the_socket_before_the_environment() {
     let daemon = Canned::start([answer(200, "{\"pid\":1}")]);
     let socket = daemon.socket();

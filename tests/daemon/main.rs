@@ -7,7 +7,6 @@ mod support;
 
 mod api;
 mod binary;
-mod binary_kernel;
 mod commands;
 mod configuration;
 mod containers;

@@ -3,9 +3,8 @@
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,9 +12,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
 use plugind::proto::pluginregistration::{PluginInfo, registration};
 use prost::Message as _;
 use serde_json::Value;
@@ -29,9 +25,13 @@ use crate::support::timed::assert_faster;
 #[test]
 fn a_plugin_that_would_be_registered_is_shown_step_by_step() {
     let place = Place::new();
-    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
+    let calls = place.plugin(info("CSIPlugin", "hostpath.csi.example"));
     let probed = place.probe(&[]);
     assert_eq!(probed.status, 0);
+    assert_eq!(
+        calls.try_iter().collect::<Vec<_>>(),
+        [registration::GET_INFO]
+    );
     for step in [
         "ms  SocketFound          found a socket\n",
         "ms  WouldRegister        would register CSIPlugin hostpath.csi.example at ",
@@ -56,17 +56,6 @@ fn json_has_what_the_text_has() {
 }
 
 #[test]
-fn the_plugin_is_asked_once_who_it_is_and_is_told_nothing() {
-    let place = Place::new();
-    let calls = place.plugin(info("CSIPlugin", "hostpath.csi.example"));
-    place.probe(&[]);
-    assert_eq!(
-        calls.try_iter().collect::<Vec<_>>(),
-        [registration::GET_INFO]
-    );
-}
-
-#[test]
 fn a_plugin_of_an_unknown_type_would_be_refused() {
     let place = Place::new();
     place.plugin(info("Toaster", "toast.example"));
@@ -78,13 +67,6 @@ fn a_plugin_of_an_unknown_type_would_be_refused() {
     );
     assert_eq!(json["notification"], told);
     assert_eq!(place.probe(&["--type", "Toaster"]).status, 0);
-}
-
-#[test]
-fn a_plugin_without_a_name_would_be_refused() {
-    let place = Place::new();
-    place.plugin(info("CSIPlugin", ""));
-    assert_eq!(place.probe(&[]).status, 5);
 }
 
 #[test]
@@ -109,112 +91,43 @@ fn what_a_plugin_says_cannot_move_a_cursor() {
 }
 
 #[test]
-fn a_service_without_registration_is_no_registration_service() {
+fn what_is_no_plugin_and_what_may_become_one_differ_in_status() {
+    for (answer, status, words) in [
+        (Err(Status(UNIMPLEMENTED.0, "unknown")), 6, "unknown"),
+        (Ok(b"\x0a\x02\xff\xfe".to_vec()), 6, "is not a PluginInfo"),
+        (Err(Status(14, "not%20yet")), 7, "not yet"),
+    ] {
+        let place = Place::new();
+        let answer = Mutex::new(Some(answer));
+        place.service(move |_| answer.lock().unwrap().take().expect("it is called once"));
+        place.probe(&[]).assert_shows(status, words);
+    }
+    for (octets, words) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "400"),
+        (b"\x1b[2J-MariaDB-5.5\x00\x00\x00", "GetInfo failed: "),
+    ] {
+        let place = Place::new();
+        place.peer(|mut stream| {
+            stream.write_all(octets).unwrap();
+            let _ = stream.read(&mut [0; 1024]);
+        });
+        let probed = place.probe(&[]);
+        probed.assert_shows(6, words);
+        assert!(!probed.out.contains('\x1b'));
+    }
     let place = Place::new();
-    place.service(|_| Err(Status(UNIMPLEMENTED.0, "unknown service")));
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 6);
-    assert!(
-        probed.out.contains("GetInfoFailed        GetInfo failed: "),
-        "{}",
-        probed.out
-    );
-    assert!(probed.out.contains("unknown service"), "{}", probed.out);
-}
-
-#[test]
-fn an_answer_that_is_no_plugin_info_is_distinguished() {
-    let place = Place::new();
-    place.service(|_| Ok(b"\x0a\x02\xff\xfe".to_vec()));
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 6);
-    assert!(
-        probed
-            .out
-            .contains("the plugin's reply to GetInfo is not a PluginInfo"),
-        "{}",
-        probed.out
-    );
-}
-
-#[test]
-fn a_plugin_that_is_unavailable_may_answer_later() {
-    let place = Place::new();
-    place.service(|_| Err(Status(14, "not%20yet")));
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 7);
-    assert!(probed.out.contains("not yet"), "{}", probed.out);
-}
-
-#[test]
-fn a_peer_that_speaks_http_1_is_no_registration_service() {
-    let place = Place::new();
-    place.peer(|mut stream| {
-        stream
-            .write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
-            .unwrap();
-        let _ = stream.read(&mut [0; 1024]);
-    });
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 6);
-    assert!(probed.out.contains("GetInfo failed: "), "{}", probed.out);
-    assert!(probed.out.contains("400"), "{}", probed.out);
-}
-
-#[test]
-fn a_peer_that_speaks_garbage_is_no_registration_service() {
-    let place = Place::new();
-    place.peer(|mut stream| {
-        stream
-            .write_all(b"\x1b[2J-MariaDB-5.5\x00\x00\x00")
-            .unwrap();
-        let _ = stream.read(&mut [0; 1024]);
-    });
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 6);
-    assert!(!probed.out.contains('\x1b'));
-}
-
-#[test]
-fn a_peer_that_says_nothing_is_given_up_when_the_daemon_would() {
-    let place = Place::new();
-    place.peer(|mut stream| {
-        let _ = stream.read_to_end(&mut Vec::new());
-    });
-    let json = place.probe(&["-o", "json"]).json();
-    assert_eq!(json["exitStatus"], 7);
-    let took = last_step(&json);
-    assert!(took >= Duration::from_millis(9900), "{took:?}");
-    assert_faster(took, Duration::from_secs(14));
-}
-
-#[test]
-fn a_probe_that_is_stopped_and_continued_goes_on_waiting() {
-    let place = Place::new();
-    let listener = place.listen();
-    let probing = plugind().arg(place.socket()).stdout(Stdio::piped()).spawn();
-    let probing = probing.unwrap();
-    let pid = i32::try_from(probing.id()).expect("it is a pid_t");
-    let pid = Pid::from_raw(pid);
-    let (stream, _) = listener.accept().unwrap();
-    kill(pid, Signal::SIGSTOP).unwrap();
-    let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
-    assert!(matches!(stopped, WaitStatus::Stopped(..)));
-    kill(pid, Signal::SIGCONT).unwrap();
-    let continued = waitpid(pid, Some(WaitPidFlag::WCONTINUED)).unwrap();
-    assert!(matches!(continued, WaitStatus::Continued(_)));
-    drop(stream);
-    let status = probing.wait_with_output().unwrap().status;
-    assert_eq!(status.code(), Some(8));
+    place
+        .probe(&[])
+        .assert_shows(7, "cannot examine the file: ");
+    fs::write(place.socket(), "hello").unwrap();
+    place.probe(&[]).assert_shows(6, "not a socket");
 }
 
 #[test]
 fn a_peer_that_closes_at_once_may_require_tls() {
     let place = Place::new();
     place.peer(drop);
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 8);
-    assert!(probed.out.contains("without TLS"), "{}", probed.out);
+    place.probe(&[]).assert_shows(8, "without TLS");
     let json = place.probe(&["-o", "json"]).json();
     assert_eq!(json["outcome"], "ClosedAtOnce");
     assert_eq!(json["exitStatus"], 8);
@@ -230,13 +143,8 @@ fn a_plugin_whose_endpoint_is_missing_has_its_own_outcome() {
     ] {
         let endpoint = place.home.path().join("none.sock");
         let _calls = place.plugin(info_with_endpoint(kind, version, &endpoint));
-        let probed = place.probe(&[]);
-        assert_eq!(probed.status, 9, "{}", probed.out);
-        let failed = format!(
-            "EndpointUnavailable  cannot connect to its endpoint {}: ",
-            endpoint.display()
-        );
-        assert!(probed.out.contains(&failed), "{}", probed.out);
+        let failed = format!("cannot connect to its endpoint {}: ", endpoint.display());
+        place.probe(&[]).assert_shows(9, &failed);
         let json = place.probe(&["-o", "json"]).json();
         assert_eq!(json["outcome"], "EndpointUnavailable");
         assert_eq!(json["endpoint"], endpoint.to_str().unwrap());
@@ -254,28 +162,9 @@ fn an_endpoint_is_connected_to_where_it_is_mapped_to() {
     assert_eq!(place.probe(&[]).status, 9);
 
     let map = format!("--map-path=/nowhere={}", service.dir.display());
-    let probed = place.probe(&[&map]);
-    assert_eq!(probed.status, 0, "{}", probed.out);
     let answers = format!("connected to its endpoint {}\n", service.socket().display());
-    assert!(probed.out.contains(&answers), "{}", probed.out);
+    place.probe(&[&map]).assert_shows(0, &answers);
     assert_eq!(calls.try_iter().count(), 0);
-}
-
-#[test]
-fn an_abstract_endpoint_is_connected_to() {
-    let place = Place::new();
-    let name = place.home.path().join("service").display().to_string();
-    let address = SocketAddr::from_abstract_name(&name).unwrap();
-    let _listener = UnixListener::bind_addr(&address).unwrap();
-    let endpoint = format!("@{name}");
-    place.plugin(info_with_endpoint(
-        "CSIPlugin",
-        "1.0.0",
-        Path::new(&endpoint),
-    ));
-    let probed = place.probe(&[]);
-    let answers = format!("connected to its endpoint {endpoint}\n");
-    assert!(probed.out.contains(&answers), "{}", probed.out);
 }
 
 #[test]
@@ -287,10 +176,9 @@ fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
     fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     let exec = format!("--exec=Toaster={}", program.display());
-    let probed = place.probe(&[&exec]);
-    assert_eq!(probed.status, 0);
-    let unchecked = "; the program was not run\n";
-    assert!(probed.out.contains(unchecked), "{}", probed.out);
+    place
+        .probe(&[&exec])
+        .assert_shows(0, "; the program was not run\n");
     assert!(!trace.exists());
 
     fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
@@ -395,61 +283,6 @@ fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
         "{message}"
     );
     assert_faster(last_step(&json), Duration::from_millis(900));
-}
-
-#[test]
-fn a_path_with_nothing_there_is_unreachable() {
-    let probed = Place::new().probe(&[]);
-    assert_eq!(probed.status, 7);
-    assert!(
-        probed
-            .out
-            .contains("NotFound             cannot examine the file: "),
-        "{}",
-        probed.out
-    );
-}
-
-#[test]
-fn what_is_no_socket_is_no_registration_service() {
-    let place = Place::new();
-    fs::write(place.socket(), "hello").unwrap();
-    let probed = place.probe(&[]);
-    assert_eq!(probed.status, 6);
-    assert!(probed.out.contains("not a socket"), "{}", probed.out);
-}
-
-#[test]
-fn a_path_may_be_longer_than_an_address_of_a_socket() {
-    let place = Place::below(&"d".repeat(200));
-    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
-    assert_eq!(place.probe(&[]).status, 0);
-}
-
-#[test]
-fn a_symbolic_link_leads_to_its_socket() {
-    let place = Place::new();
-    place.plugin(info("CSIPlugin", "hostpath.csi.example"));
-    let link = place.home.path().join("link.sock");
-    symlink(place.socket(), &link).unwrap();
-    let probed = probe(&link, &[]);
-    assert_eq!(probed.status, 0);
-}
-
-#[test]
-fn wrong_arguments_are_one_line_and_status_2() {
-    for arguments in [
-        &[][..],
-        &["a", "b"],
-        &["a", "-o", "yaml"],
-        &["a", "--frobnicate"],
-    ] {
-        let output = plugind().args(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(output.stdout.is_empty(), "{arguments:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-    }
 }
 
 /// The place of a socket that exists, or does not.
@@ -581,6 +414,12 @@ struct Probed {
 }
 
 impl Probed {
+    #[track_caller]
+    fn assert_shows(&self, status: i32, words: &str) {
+        assert_eq!(self.status, status, "{}", self.out);
+        assert!(self.out.contains(words), "no {words:?} in {}", self.out);
+    }
+
     fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap()
     }

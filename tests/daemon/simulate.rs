@@ -3,28 +3,19 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use bytes::Bytes;
-use h2::client::SendRequest;
-use plugind::config::MAX_CLIENTS;
-use plugind::grpc::{CallError, Code, Status};
-use plugind::http2::Endpoint as _;
+use plugind::grpc::{CallError, Code};
 use plugind::proto::csi_v1::{ProbeRequest, identity};
-use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
-use plugind::proto::v1beta1::{
-    DevicePluginOptions, Empty, ListAndWatchResponse, RegisterRequest, device_plugin,
-};
-use prost::Message as _;
+use plugind::proto::pluginregistration::PluginInfo;
+use plugind::proto::v1beta1::{DevicePluginOptions, Empty, RegisterRequest, device_plugin};
 use tempfile::TempDir;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::caller::{Caller, PATIENCE};
+use crate::support::caller::Caller;
 use crate::support::daemon::Daemon;
 use crate::support::kubelet::Kubelet;
 use crate::support::plugin::Plugin;
@@ -91,17 +82,6 @@ fn a_device_plugin_s_devices_break_and_are_repaired_at_a_signal() {
 }
 
 #[test]
-fn a_device_plugin_s_devices_may_break_by_themselves() {
-    let (dir, mut daemon) = node();
-    let options = ["--toggle-health", "100ms"];
-    let _plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &options);
-    for _ in 0..2 {
-        daemon.until_logged("now_unhealthy=device-1");
-        daemon.until_logged("now_healthy=device-1");
-    }
-}
-
-#[test]
 fn a_dra_driver_is_connected_to_and_tells_how_its_devices_are() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "DRAPlugin", "nic.example", &[]);
@@ -145,33 +125,6 @@ fn a_service_may_have_a_socket_of_its_own_and_both_go_together() {
 }
 
 #[test]
-fn a_plugin_that_fails_to_say_who_it_is_is_asked_again() {
-    let (dir, mut daemon) = node();
-    let options = ["--fail-getinfo", "1"];
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    plugin.until_said("received GetInfo: returning error 1 of 1");
-    daemon.until_logged("GetInfo failed: the peer returned UNAVAILABLE: a simulated failure");
-    daemon.until_logged(": registered CSIPlugin disk.example");
-    plugin.until_said("received NotifyRegistrationStatus: registered");
-}
-
-#[test]
-fn a_plugin_that_is_slow_is_registered() {
-    let (dir, mut daemon) = node();
-    let slow = Simulated::start(dir.path(), "CSIPlugin", "slow", &["--delay", "50ms"]);
-    daemon.until_logged(": registered CSIPlugin slow");
-    slow.until_said("received NotifyRegistrationStatus: registered");
-    let late = Simulated::start(dir.path(), "CSIPlugin", "late", &["--delay", "1h"]);
-    // Both ends know the deadline, and either may be the first to notice it.
-    let failed = daemon.until_logged("late-reg.sock: attempt 1: GetInfo failed: the peer ");
-    if failed.contains("did not respond in time") {
-        late.until_said("call cancelled by its caller: pluginregistration.Registration/GetInfo");
-    } else {
-        assert!(failed.contains("returned DEADLINE_EXCEEDED"), "{failed}");
-    }
-}
-
-#[test]
 fn a_plugin_that_crashes_is_down() {
     let dir = tempfile::tempdir().unwrap();
     let options: [&OsStr; 4] = [
@@ -197,16 +150,6 @@ fn a_plugin_that_crashes_is_down() {
 }
 
 #[test]
-fn a_plugin_that_does_not_want_to_be_registered_is_deregistered() {
-    let (dir, mut daemon) = node();
-    let options = ["--reject-notify"];
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
-    daemon.until_logged("NotifyRegistrationStatus failed: the peer returned UNKNOWN");
-    plugin.until_said("received NotifyRegistrationStatus: registered; returning an error");
-}
-
-#[test]
 fn a_plugin_that_leaves_its_socket_behind_is_down() {
     let (dir, mut daemon) = node();
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &["--stale"]);
@@ -225,8 +168,8 @@ fn a_plugin_that_leaves_its_socket_behind_is_down() {
     assert!(!socket.exists());
 }
 
-#[tokio::test]
-async fn a_legacy_plugin_registers_itself_and_again() {
+#[test]
+fn a_legacy_plugin_registers_itself_and_again() {
     let dir = tempfile::tempdir().unwrap();
     let expected = RegisterRequest {
         version: "v1beta1".to_owned(),
@@ -254,40 +197,10 @@ async fn a_legacy_plugin_registers_itself_and_again() {
         assert_eq!(code(caller.get_info()), Err(Code::Unimplemented));
         registration.answer(Ok(()));
         plugin.until_said("example.com/gpu: registered");
-
-        let mut client = h2_client(&socket).await;
-        let response = h2_send(&mut client, device_plugin::LIST_AND_WATCH).await;
-        let message = response.into_body().data().await.unwrap().unwrap();
-        let list = ListAndWatchResponse::decode(&message[5..]).unwrap();
-        assert_eq!(list.devices.len(), 2);
     }
     let status = plugin.end_saying("received SIGTERM, stopped; socket removed");
     assert!(status.success(), "{status}");
     assert!(!socket.exists());
-}
-
-#[test]
-fn a_legacy_plugin_that_is_refused_calls_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let kubelet = Kubelet::start(dir.path());
-    let options = ["--legacy", "--versions", "v0", "--stale"];
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "gpu", &options);
-    for pause in ["100ms", "200ms"] {
-        let registration = kubelet.called();
-        assert_eq!(registration.request.version, "v0");
-        let status = Status::new(Code::InvalidArgument, "requested API version \"v0\"");
-        registration.answer(Err(status));
-        plugin.until_said(&format!(
-            "not registered: the peer returned INVALID_ARGUMENT: requested API version \"v0\"; \
-             retrying in {pause}"
-        ));
-    }
-    // It ends at once also while it waits for kubelet.
-    let pending = kubelet.called();
-    let socket = plugin.socket().to_owned();
-    plugin.end_saying("received SIGTERM, stopped; socket left behind");
-    drop(pending);
-    assert!(socket.exists());
 }
 
 #[test]
@@ -305,26 +218,6 @@ fn a_legacy_plugin_waits_for_kubelet() {
     plugin.until_said("kubelet.sock was created, registering");
     kubelet.called().answer(Ok(()));
     plugin.until_said("gpu: registered");
-}
-
-#[test]
-fn a_probe_shows_it_as_a_plugin_that_would_be_registered() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    let probed = run(&["probe".as_ref(), plugin.socket().as_os_str()]);
-    assert!(probed.status.success(), "{probed:?}");
-}
-
-#[test]
-fn a_dry_run_shows_it_as_a_plugin_that_would_be_registered() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
-    let watched = dir.path().as_os_str();
-    let options = ["--observe".as_ref(), "--plugins-dir".as_ref(), watched];
-    let mut observer = Daemon::start_with(&options);
-    let line = observer.until_logged(": would register CSIPlugin disk.example at ");
-    assert!(line.contains("NodeGetInfo was not called"), "{line}");
-    plugin.end_saying("; socket");
 }
 
 #[test]
@@ -359,120 +252,6 @@ fn assert_refused(dir: &Path, why: &str) {
     let expected = format!("plugind: cannot listen on {}: {why}", socket.display());
     assert!(said.starts_with(&expected), "{said}");
     assert!(!endpoint.exists());
-}
-
-#[test]
-fn both_signals_end_it_well_even_while_somebody_waits() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = ["--delay", "1h"];
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &options);
-    let mut caller = Caller::connect(plugin.socket());
-    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
-    caller.run_until(|caller| caller.client.transmit().is_empty());
-    plugin.until_said("received GetInfo");
-    assert!(plugin.end_saying("removed").success());
-    assert_eq!(code(caller.end(call)), Err(Code::Unavailable));
-}
-
-#[test]
-fn who_is_one_too_many_waits_until_another_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
-    let connect = |_| {
-        let mut caller = Caller::connect(plugin.socket());
-        caller.get_info().expect("an answer");
-        caller
-    };
-    let mut callers: Vec<Caller> = (0..MAX_CLIENTS).map(connect).collect();
-    let mut waiting = Caller::connect(plugin.socket());
-    let call = waiting.begin(registration::GET_INFO, &InfoRequest {}, 1 << 16, PATIENCE);
-    waiting.run_until(|caller| caller.client.transmit().is_empty());
-    // The other clients are still served, so it is not for lack of time that this one is not.
-    callers[1].get_info().expect("an answer");
-    for _ in 0..=MAX_CLIENTS {
-        plugin.until_said("received GetInfo");
-    }
-    assert_eq!(plugin.try_said(), None);
-    drop(callers.remove(0));
-    assert!(waiting.end(call).is_ok());
-}
-
-#[test]
-fn who_speaks_something_else_harms_nobody() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example", &[]);
-    let mut stranger = UnixStream::connect(plugin.socket()).unwrap();
-    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-    stranger.read_to_end(&mut Vec::new()).unwrap();
-    Caller::connect(plugin.socket())
-        .get_info()
-        .expect("an answer");
-}
-
-#[tokio::test]
-async fn an_h2_client_hears_that_a_method_is_unknown() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    let mut client = h2_client(plugin.socket()).await;
-    for unknown in [identity::PROBE, "/v1beta1.DevicePlugin/Other", "/"] {
-        let (messages, status) = h2_call(&mut client, unknown).await;
-        assert_eq!((messages, &*status), (vec![], "12"), "{unknown}");
-    }
-    let (messages, status) = h2_call(&mut client, registration::GET_INFO).await;
-    let info = PluginInfo::decode(&messages[5..]).unwrap();
-    assert_eq!((&*info.name, &*status), ("example.com/gpu", "0"));
-}
-
-#[tokio::test]
-async fn an_h2_client_hears_of_every_change_on_a_stream() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    let mut client = h2_client(plugin.socket()).await;
-    let response = h2_send(&mut client, device_plugin::LIST_AND_WATCH).await;
-    let mut body = response.into_body();
-    for health in ["Healthy", "Unhealthy", "Healthy"] {
-        let message = body.data().await.unwrap().unwrap();
-        body.flow_control().release_capacity(message.len()).unwrap();
-        let list = ListAndWatchResponse::decode(&message[5..]).unwrap();
-        assert_eq!(list.devices[1].health, health);
-        plugin.hit();
-    }
-}
-
-/// Connects an `h2` client.
-async fn h2_client(socket: &Path) -> SendRequest<Bytes> {
-    let stream = tokio::net::UnixStream::connect(socket).await.unwrap();
-    let (client, connection) = h2::client::handshake(stream).await.unwrap();
-    tokio::spawn(connection);
-    client.ready().await.unwrap()
-}
-
-/// Calls a method with an empty message. Returns once the headers of the response have arrived.
-async fn h2_send(client: &mut SendRequest<Bytes>, path: &str) -> http::Response<h2::RecvStream> {
-    let request = http::Request::post(format!("http://localhost{path}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers");
-    let request = request.body(()).unwrap();
-    let (response, mut body) = client.send_request(request, false).unwrap();
-    body.send_data(Bytes::from_static(&[0; 5]), true).unwrap();
-    response.await.unwrap()
-}
-
-/// Calls a method. Returns the messages of the answer, and its status.
-async fn h2_call(client: &mut SendRequest<Bytes>, path: &str) -> (Vec<u8>, String) {
-    let response = h2_send(client, path).await;
-    let mut status = response.headers().get("grpc-status").cloned();
-    let mut body = response.into_body();
-    let mut messages = Vec::new();
-    while let Some(part) = body.data().await {
-        messages.extend_from_slice(&part.unwrap());
-    }
-    if let Some(trailers) = body.trailers().await.unwrap() {
-        status = trailers.get("grpc-status").cloned();
-    }
-    let status = status.expect("a status");
-    (messages, status.to_str().unwrap().to_owned())
 }
 
 /// Replaces the error of a failed call by its code.

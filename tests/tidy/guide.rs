@@ -107,27 +107,6 @@ fn a_comment_that_quotes_kubelet_s_rules_links_to_the_row() {
     assert_none("a quotation and the guide differ", &found);
 }
 
-#[test]
-fn quotations_are_found_where_they_differ_from_their_row() {
-    let rows = parse("//! - **R1** A dot hides\n//!   a name.\n//!   Test: `a_b`.\n//!\n//! text");
-    assert_eq!(rows[0].text, "A dot hides a name. Test: `a_b`.");
-    assert_eq!(rows[0].tests().collect::<Vec<_>>(), ["a_b"]);
-    let wrong = |comment: &str| wrong_quotations(comment, "watch", &rows).count();
-    assert_eq!(
-        wrong("\"A dot hides a name\" ([R1](crate::guide::kubelet))."),
-        0
-    );
-    assert_eq!(
-        wrong("\"A dot shows a name\" ([R1](crate::guide::kubelet))."),
-        1
-    );
-    assert_eq!(wrong("\"A dot hides a name.\""), 1);
-    assert_eq!(wrong("As [R2](crate::guide::kubelet) has it."), 1);
-    assert_eq!(wrong("Shown as `name \"of more than three words\"`."), 0);
-    assert_eq!(row_ids("dra1_dra3_a_driver_of_pm2"), ["DRA1", "DRA3"]);
-    assert_eq!(row_ids("h2_is_not_a_row"), [""; 0]);
-}
-
 impl Row {
     /// Returns the names of the tests that the row's last sentence lists.
     fn tests(&self) -> impl Iterator<Item = &str> {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::assert_none;
+use super::manual::catalogue::{Item, items};
 use super::source::Source;
 
 /// A line of the log, or a part of one that operators see.
@@ -84,42 +85,11 @@ fn a_computed_level_is_logged_only_where_the_catalogue_looks() {
     assert_none("a line is logged that the catalogue cannot find", &found);
 }
 
-#[test]
-fn words_are_found_in_the_source_as_they_are_logged() {
-    let text = "log::info!(\n    target: A,\n    \"{}: a \\\n     b {c:?} {{d}} \\\"e\\\"\", x);\n\
-                // log::warn!(\"f\")\nlog::error!(\"g\");";
-    let code = "log::info!(\n    target: A,\n    \"             \\\n                        \", x);\n\
-                                  \nlog::error!(\" \");";
-    let found: Vec<_> = macros(text, code).collect();
-    assert_eq!(
-        found,
-        [
-            (1, "{}: a b {} {} \"e\"".to_owned(), "info"),
-            (5, "g".to_owned(), "error")
-        ]
-    );
-    assert_eq!(normal("`{a.b}` {} {c:?}"), "`{}` {} {}");
-}
-
 /// Returns the entries of the catalogue: the words, and the note behind them.
 fn entries() -> Vec<(String, String)> {
-    let text = source(CATALOGUE).text;
-    let lines = text
-        .lines()
-        .map(|line| line.trim_start_matches("//!").trim());
-    let mut joined = String::new();
-    for line in lines {
-        joined.push_str(if line.starts_with("- ") || line.is_empty() {
-            "\n"
-        } else {
-            " "
-        });
-        joined.push_str(line);
-    }
-    let entries = joined.lines().filter_map(|line| {
-        let (words, rest) = line.strip_prefix("- `")?.split_once("` (")?;
-        let (note, _) = rest.split_once("): ")?;
-        Some((normal(words), note.to_owned()))
+    let entries = items().into_iter().filter_map(|item| match item {
+        Item::Line { words, note, .. } => Some((normal(&words), note)),
+        _ => None,
     });
     entries.collect()
 }

@@ -202,23 +202,6 @@ fn no_async_runtime_ships() {
     assert_none("the daemon depends on an async runtime", &found);
 }
 
-#[test]
-fn layers_are_found_however_they_are_named() {
-    let file = Source {
-        path: "src/hpack/table.rs".to_owned(),
-        text: String::new(),
-        code:
-            "use crate::{config::A, http2::{B, C},\n time};\ncrate::grpc::D; super::super::proto; \
-               super::decoder"
-                .to_owned(),
-    };
-    let named: Vec<String> = layers_named(&file)
-        .into_iter()
-        .map(|(_, name)| name)
-        .collect();
-    assert_eq!(named, ["config", "http2", "time", "grpc", "proto"]);
-}
-
 /// Returns every Rust file of the project.
 fn all() -> Vec<Source> {
     let mut files = Source::all_in("src");

@@ -7,6 +7,11 @@ function __plugind_is
     test (count $commands) -gt 0; and test $commands[1] = $argv[1]
 end
 
+# Prints the resources of device plugins.
+function __plugind_resources
+    plugind list -o name DevicePlugin 2>/dev/null | string replace DevicePlugin/ ""
+end
+
 set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'
 complete -c plugind -f
 complete -c plugind -s h -l help -d 'print the help'
@@ -109,7 +114,7 @@ complete -c plugind -n '__plugind_is list' -l socket -r -F -d 'the API socket of
 complete -c plugind -n '__plugind_is list' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is list' -s V -l version -d 'print the version'
 
-complete -c plugind -n '__plugind_is devices' -a '(plugind list -o name DevicePlugin 2>/dev/null | string replace DevicePlugin/ "")'
+complete -c plugind -n '__plugind_is devices' -a '(__plugind_resources)'
 complete -c plugind -n '__plugind_is devices' -s o -l output -x -a 'table json jsonl' -d 'FORMAT'
 complete -c plugind -n '__plugind_is devices' -l no-headers -d 'leave out the line with the names of the columns'
 complete -c plugind -n '__plugind_is devices' -l socket -r -F -d 'the API socket of plugind'

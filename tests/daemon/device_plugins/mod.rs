@@ -9,7 +9,7 @@
 mod calls;
 mod manager;
 mod peer;
-mod scripted;
+pub(crate) mod scripted;
 
 use std::collections::BTreeSet;
 use std::path::Path;

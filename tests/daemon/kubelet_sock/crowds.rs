@@ -15,8 +15,8 @@ use plugind::proto::v1beta1::registration;
 use plugind::time::Time;
 use prost::Message as _;
 
+use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::{Node, call, register, rejection, request};
-use crate::kubelet_sock::plugin::DevicePlugin;
 use crate::support::caller::Caller;
 use crate::support::frames::{END_HEADERS, Frame, HEADERS, PREFACE};
 use crate::support::simulated::Simulated;
@@ -26,12 +26,12 @@ use crate::support::until::until;
 /// A plugin that behaves, and registers again and again.
 struct Honest<'a> {
     node: &'a Node,
-    _plugin: DevicePlugin,
+    _plugin: Scripted,
 }
 
 impl<'a> Honest<'a> {
     fn new(node: &'a Node) -> Self {
-        let plugin = DevicePlugin::serve(&node.path("honest.sock"));
+        let plugin = Scripted::listing(&node.path("honest.sock"), &["device"]);
         Self {
             node,
             _plugin: plugin,
@@ -101,40 +101,10 @@ fn connect(kubelet: &Path) -> UnixStream {
 }
 
 #[test]
-fn ten_thousand_registrations_of_one_client_take_no_memory() {
-    let node = Node::start();
-    let honest = Honest::new(&node);
-    let _plugin = DevicePlugin::serve(&node.path("gpu.sock"));
-    let mut caller = Caller::connect(&node.kubelet());
-    let valid = request("gpu.sock", "example.com/gpu");
-    let mut rejected = request("gpu.sock", "gpu");
-    for _ in 0..100 {
-        assert_eq!(call(&mut caller, &valid), Ok(()));
-    }
-    let (resident, open) = (node.daemon.resident(), node.daemon.descriptors());
-    for n in 0..10_000 {
-        if n % 10 == 0 {
-            assert_eq!(call(&mut caller, &valid), Ok(()));
-        } else {
-            rejected.version = format!("v{n}");
-            assert!(call(&mut caller, &rejected).is_err());
-        }
-        if n % 2_000 == 0 {
-            honest.register_soon();
-        }
-    }
-    let grown = node.daemon.resident().saturating_sub(resident);
-    assert!(grown < 1024, "{grown} KiB more than {resident} KiB");
-    until("the descriptors are closed", || {
-        (node.daemon.descriptors() <= open + 3).then_some(())
-    });
-}
-
-#[test]
 fn thousands_of_registrations_take_no_memory() {
     let node = Node::start();
     let honest = Honest::new(&node);
-    let _plugin = DevicePlugin::serve(&node.path("gpu.sock"));
+    let _plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
     let kubelet = node.kubelet();
     let flood = |rounds: usize| {
         thread::scope(|scope| {

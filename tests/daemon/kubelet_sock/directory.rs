@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use plugind::config::REGISTRATION_RETRY;
 
+use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::Node;
-use crate::kubelet_sock::plugin::DevicePlugin;
 use crate::support::simulated::Simulated;
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
@@ -24,9 +24,9 @@ pub(crate) fn until_listening(kubelet: &Path) {
 
 /// Registers a plugin in the directory as it is now.
 #[track_caller]
-pub(crate) fn register(node: &mut Node, name: &str) -> DevicePlugin {
+pub(crate) fn register(node: &mut Node, name: &str) -> Scripted {
     until_listening(&node.kubelet());
-    let plugin = DevicePlugin::serve(&node.path(name));
+    let plugin = Scripted::listing(&node.path(name), &["device"]);
     let resource = format!("example.com/{name}");
     assert_eq!(node.register(name, &resource), Ok(()));
     node.until_registered(&resource);
@@ -85,46 +85,11 @@ fn a_directory_above_that_is_renamed_away_is_created_again() {
     fs::rename(&above, node.dir.path().join("away")).unwrap();
     let kubelet = plugins.join("kubelet.sock");
     until_listening(&kubelet);
-    let _plugin = DevicePlugin::serve(&plugins.join("gpu"));
+    let _plugin = Scripted::listing(&plugins.join("gpu"), &["device"]);
     assert_eq!(
         crate::kubelet_sock::node::register(&kubelet, "gpu", "example.com/gpu"),
         Ok(())
     );
-}
-
-#[test]
-fn a_directory_that_is_removed_is_created_again_with_its_socket() {
-    let mut node = Node::start();
-    // The daemon may be faster than what removes the directory.
-    until("the directory is removed", || {
-        let _ = fs::remove_file(node.kubelet());
-        fs::remove_dir(node.plugins()).is_ok().then_some(())
-    });
-    until_listening(&node.kubelet());
-    let _after = register(&mut node, "after");
-}
-
-#[test]
-fn a_directory_that_was_a_file_for_a_while_is_used_again() {
-    let mut node = Node::start();
-    fs::rename(node.plugins(), node.dir.path().join("away")).unwrap();
-    until_listening(&node.kubelet());
-    fs::rename(node.plugins(), node.dir.path().join("away again")).unwrap();
-    // The daemon creates it again at once, or finds the file.
-    until("the file is there", || {
-        let _ = fs::remove_file(node.kubelet());
-        let _ = fs::remove_dir(node.plugins());
-        let made = fs::File::options()
-            .write(true)
-            .create_new(true)
-            .open(node.plugins());
-        made.is_ok().then_some(())
-    });
-    node.daemon
-        .until_logged("cannot serve kubelet.sock, retrying: ");
-    fs::remove_file(node.plugins()).unwrap();
-    until_listening(&node.kubelet());
-    let _after = register(&mut node, "after");
 }
 
 #[test]

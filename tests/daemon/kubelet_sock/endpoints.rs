@@ -6,24 +6,24 @@ use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plugind::proto::v1beta1::RegisterRequest;
+use plugind::proto::v1beta1::device_plugin::{GET_DEVICE_PLUGIN_OPTIONS, LIST_AND_WATCH};
 
-use crate::kubelet_sock::node::{Node, call, register, rejection, request};
-use crate::kubelet_sock::plugin::DevicePlugin;
+use crate::device_plugins::scripted::Scripted;
+use crate::kubelet_sock::node::{Node, register, rejection};
 use crate::support::bind::bind;
-use crate::support::caller::Caller;
 use crate::support::timed::assert_faster;
 
 #[test]
 fn a_plugin_registers_and_its_list_of_devices_follows() {
     let mut node = Node::start();
-    let plugin = DevicePlugin::serve(&node.path("gpu.sock"));
-    for streams in 1..=3 {
+    let plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
+    for _ in 0..3 {
         assert_eq!(node.register("gpu.sock", "example.com/gpu"), Ok(()));
         node.until_registered("example.com/gpu");
         node.daemon
             .until_logged("example.com/gpu: received a device list devices=1 healthy=1");
-        assert_eq!(plugin.streams(), streams);
+        assert_eq!(plugin.until_called(), GET_DEVICE_PLUGIN_OPTIONS);
+        assert_eq!(plugin.until_called(), LIST_AND_WATCH);
     }
     let endpoint = node.path("gpu.sock").display().to_string();
     assert_eq!(
@@ -63,7 +63,6 @@ fn an_endpoint_that_cannot_be_used_is_refused() {
         ("absolute", dialing("absolute", leads_out)),
     ];
     let kubelet = node.kubelet();
-    let mut plugins = Vec::new();
     thread::scope(|scope| {
         for (endpoint, why) in rows {
             let kubelet = &kubelet;
@@ -76,93 +75,19 @@ fn an_endpoint_that_cannot_be_used_is_refused() {
                 assert_faster(start.elapsed(), Duration::from_secs(11));
             });
         }
-        plugins.extend((0..20).map(|n| {
-            let start = Instant::now();
-            let (file, name) = (format!("{n}.sock"), format!("example.com/n{n}"));
-            let plugin = DevicePlugin::serve(&node.path(&file));
-            assert_eq!(node.register(&file, &name), Ok(()));
-            assert_faster(start.elapsed(), SOON);
-            plugin
-        }));
     });
-    assert_eq!(node.registered().len(), 20);
+    assert!(node.registered().is_empty());
 }
 
 #[test]
 fn a_link_to_a_socket_in_the_directory_is_an_endpoint() {
     let node = Node::start();
-    let plugin = DevicePlugin::serve(&node.path("gpu.sock"));
+    let plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
     symlink("gpu.sock", node.path("link.sock")).unwrap();
     symlink(node.path("gpu.sock"), node.path("absolute.sock")).unwrap();
     assert_eq!(node.register("link.sock", "example.com/gpu"), Ok(()));
     assert_eq!(node.register("absolute.sock", "example.com/gpu"), Ok(()));
     drop(plugin);
-}
-
-#[test]
-fn two_resources_may_have_one_endpoint() {
-    let node = Node::start();
-    let _plugin = DevicePlugin::serve(&node.path("both.sock"));
-    for _ in 0..2 {
-        for name in ["example.com/a", "example.com/b", "example.com/c"] {
-            assert_eq!(node.register("both.sock", name), Ok(()));
-        }
-    }
-    let endpoint = node.path("both.sock").display().to_string();
-    let expected = ["example.com/a", "example.com/b", "example.com/c"];
-    let expected = expected.map(|name| (name.to_owned(), endpoint.clone()));
-    assert_eq!(node.registered(), expected);
-}
-
-#[test]
-fn what_is_not_acceptable_is_refused_at_once_with_the_reason() {
-    let mut node = Node::start();
-    let _plugin = DevicePlugin::serve(&node.path("gpu.sock"));
-    let shown = node.plugins().display().to_string();
-    let other_version = |version: &str| RegisterRequest {
-        version: version.to_owned(),
-        ..request("gpu.sock", "example.com/gpu")
-    };
-    let unsupported = |version| {
-        format!(
-            "Unknown: requested API version {version} is not supported by kubelet. Supported \
-             version is [\"v1beta1\"]"
-        )
-    };
-    let misplaced = |endpoint: &str| {
-        let reason = format!("the endpoint {endpoint:?} is not the name of a plugin's socket in");
-        format!("InvalidArgument: {reason} {shown}")
-    };
-    let endpoint = |endpoint: &str| {
-        let refused = misplaced(endpoint);
-        (request(endpoint, "example.com/gpu"), refused)
-    };
-    let invalid = |name: &str| format!("Unknown: the ResourceName {name:?} is invalid");
-    let resource = |name: &str| (request("gpu.sock", name), invalid(name));
-    let rows = [
-        (other_version("v1"), unsupported("\"v1\"")),
-        (other_version(""), unsupported("\"\"")),
-        resource("gpu"),
-        resource("kubernetes.io/gpu"),
-        resource(""),
-        endpoint("sub/x.sock"),
-        endpoint("../x.sock"),
-        endpoint("/x.sock"),
-        endpoint("kubelet.sock"),
-        endpoint(""),
-        endpoint(".."),
-    ];
-    let mut caller = Caller::connect(&node.kubelet());
-    for (request, reason) in rows {
-        assert_eq!(rejection(call(&mut caller, &request)), reason);
-        let line = node
-            .daemon
-            .until_logged(": rejected a device plugin (process ");
-        let (_, reason) = reason.split_once(": ").unwrap();
-        assert!(line.ends_with(reason), "{line}");
-    }
-    let valid = request("gpu.sock", "example.com/gpu");
-    assert_eq!(call(&mut caller, &valid), Ok(()));
 }
 
 #[test]
@@ -182,6 +107,3 @@ fn a_long_request_is_refused_in_few_words() {
     let reason = rejection(node.register(&"x".repeat(17_000), "example.com/gpu"));
     assert!(reason.starts_with("ResourceExhausted: "), "{reason}");
 }
-
-/// The time in which a plugin registers, many times what it takes.
-const SOON: Duration = Duration::from_secs(3);

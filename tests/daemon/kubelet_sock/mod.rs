@@ -3,11 +3,8 @@
 mod crowds;
 mod directory;
 mod endpoints;
-mod lists;
 mod mounts;
 mod node;
-mod plugin;
-mod programs;
 mod restarts;
 mod start;
 mod views;
@@ -16,17 +13,9 @@ older_kernels! {
     without_so_peerpidfd: PeerPidfd [];
     without_birth_times: BirthTimes [];
     without_openat2: Openat2 [];
-    without_pidfd_open: PidfdOpen [
-        "programs::a_plugin_that_the_program_refuses_gets_its_words": "programs need pidfd_open",
-        "programs::a_program_adds_a_plugin_again_after_a_restart":
-            "programs need pidfd_open",
-    ];
+    without_pidfd_open: PidfdOpen [];
     without_statx: Statx [];
-    where_a_filter_denies_what_it_does_not_know: Denied [
-        "programs::a_plugin_that_the_program_refuses_gets_its_words": "programs need pidfd_open",
-        "programs::a_program_adds_a_plugin_again_after_a_restart":
-            "programs need pidfd_open",
-    ];
+    where_a_filter_denies_what_it_does_not_know: Denied [];
     without_inotify: Inotify [
         "crowds::a_process_that_connects_without_end_keeps_no_plugin_out":
             "plugind simulate --legacy watches kubelet.sock by inotify",
@@ -46,21 +35,13 @@ older_kernels! {
             "memory is read from /proc",
         "crowds::clients_that_say_nothing_keep_no_plugin_out":
             "descriptors are counted in /proc",
-        "crowds::ten_thousand_registrations_of_one_client_take_no_memory":
-            "memory is read from /proc",
         "crowds::thousands_of_registrations_take_no_memory":
             "memory is read from /proc",
         "mounts::a_directory_above_that_is_mounted_over_is_created":
             "namespaces are made through /proc",
         "mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock":
             "namespaces are made through /proc",
-        "mounts::a_mount_right_after_another_one_is_noticed":
-            "namespaces are made through /proc",
-        "programs::a_program_adds_a_plugin_again_after_a_restart":
-            "the state file is not used without a boot ID",
         "restarts::a_plugin_that_comes_back_after_a_restart_is_not_deregistered":
-            "the state file is not used without a boot ID",
-        "restarts::a_plugin_that_has_not_come_back_yet_is_kept_and_shown":
             "the state file is not used without a boot ID",
         "start::a_missing_directory_is_created":
             "such a path is bound through /proc",

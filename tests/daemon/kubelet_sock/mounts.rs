@@ -35,21 +35,6 @@ fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
 }
 
 #[test]
-fn a_mount_right_after_another_one_is_noticed() {
-    let name = "kubelet_sock::mounts::a_mount_right_after_another_one_is_noticed";
-    inside(name, "mount -t tmpfs none /mnt", || {
-        let mut node = Node::start();
-        for round in 0..3 {
-            cover(Path::new("/mnt"));
-            node.turns();
-            cover(&node.plugins());
-            until_listening(&node.kubelet());
-            let _plugin = register(&mut node, &format!("gpu-{round}"));
-        }
-    });
-}
-
-#[test]
 fn a_directory_above_that_is_mounted_over_is_created() {
     let name = "kubelet_sock::mounts::a_directory_above_that_is_mounted_over_is_created";
     inside(name, "true", || {

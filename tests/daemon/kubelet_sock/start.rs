@@ -1,19 +1,17 @@
 //! What the daemon does in the directory when it starts, and when it refuses to start.
 
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
-use std::thread;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
+use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::{Node, as_refs, line, register};
-use crate::kubelet_sock::plugin::DevicePlugin;
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
 use crate::support::process::Process;
@@ -60,49 +58,13 @@ fn a_missing_directory_is_created() {
         let short = tempfile::tempdir().unwrap();
         let link = short.path().join("d");
         symlink(&plugins, &link).unwrap();
-        let _plugin = DevicePlugin::serve(&link.join("gpu.sock"));
+        let _plugin = Scripted::listing(&link.join("gpu.sock"), &["device"]);
         let registered = register(&link.join("kubelet.sock"), "gpu.sock", "example.com/gpu");
         assert_eq!(registered, Ok(()));
         node.until_registered("example.com/gpu");
         assert!(node.daemon.end_with(nix::sys::signal::SIGTERM).0.success());
         assert!(!plugins.join("kubelet.sock").exists());
     }
-}
-
-#[test]
-fn sockets_and_links_to_sockets_are_removed_and_nothing_else() {
-    let (dir, plugins) = prepared();
-    let at = |name: &str| plugins.join(name);
-    let outside = dir.path().join("outside.sock");
-    let _outside = UnixListener::bind(&outside).unwrap();
-    let _living = UnixListener::bind(at("living.sock")).unwrap();
-    drop(bind(&at(".hidden")));
-    drop(bind(&at("kubelet.sock")));
-    symlink(&outside, at("link")).unwrap();
-    symlink("nowhere", at("dangling")).unwrap();
-    fs::create_dir(at("directory")).unwrap();
-    drop(bind(&at("directory/kept.sock")));
-    symlink("directory", at("link to a directory")).unwrap();
-    fs::write(at("kubelet_internal_checkpoint"), "{}").unwrap();
-    mkfifo(&at("fifo"), Mode::S_IRWXU).unwrap();
-    let _node = Node::start_in(dir, &[]);
-    let mut left: Vec<_> = fs::read_dir(&plugins)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    left.sort();
-    let expected = [
-        "dangling",
-        "directory",
-        "fifo",
-        "kubelet.sock",
-        "kubelet_internal_checkpoint",
-        "link to a directory",
-    ];
-    assert_eq!(left, expected);
-    assert!(at("directory/kept.sock").exists() && outside.exists());
-    let mode = fs::metadata(at("kubelet.sock")).unwrap();
-    assert!(mode.file_type().is_socket());
 }
 
 #[test]
@@ -247,44 +209,4 @@ fn a_daemon_that_only_watches_makes_no_kubelet_sock() {
     arguments.retain(|it| *it != "--device-plugins-dir=unused");
     let _daemon = Daemon::start_with(&as_refs(&arguments));
     assert!(!dir.path().join("device-plugins").exists());
-}
-
-#[test]
-fn a_plugin_that_removes_its_socket_does_not_stop_the_start() {
-    let (dir, plugins) = prepared();
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let churned = plugins.clone();
-    let churn = thread::spawn(move || {
-        let paths: Vec<_> = (0..200)
-            .map(|n| churned.join(format!("{n}.sock")))
-            .collect();
-        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            for path in &paths {
-                drop(UnixListener::bind(path));
-            }
-            for path in paths.iter().rev() {
-                let _ = fs::remove_file(path);
-            }
-        }
-    });
-    for _ in 0..20 {
-        let mut command = Process::command();
-        command.arg("run").args(line(dir.path(), &[]));
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut log = child.stderr.take().unwrap();
-        let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
-        while let Ok(count @ 1..) = log.read(&mut buffer) {
-            said.extend_from_slice(&buffer[..count]);
-            if String::from_utf8_lossy(&said).contains("watching ") {
-                break;
-            }
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(said.contains("watching "), "{said}");
-    }
-    drop(stop);
-    churn.join().unwrap();
 }

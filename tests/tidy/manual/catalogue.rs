@@ -76,14 +76,3 @@ impl Item {
 
 /// The module that holds the catalogue.
 const GUIDE: &str = "src/guide/log.rs";
-
-#[test]
-fn an_entry_is_words_with_a_level_and_a_meaning() {
-    let text = "//! Doc.\n//!\n//! # A\n//!\n//! Text\n//! more.\n//!\n//! - `{a}: b\n//!   c` (info): D. \
-                E.\n//! - `f` (warn, Down): G\n//!   `h`.\n\npub fn";
-    let items = format!("{:?}", parse(text));
-    let expected = "[Heading(\"A\"), Paragraph(\"Text more.\"), \
-                    Line { words: \"{a}: b c\", note: \"info\", meaning: \"D. E.\" }, \
-                    Line { words: \"f\", note: \"warn, Down\", meaning: \"G h.\" }]";
-    assert_eq!(items, expected);
-}

@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 /// An option.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt<'a> {
     /// The short name with its dash, which may be empty.
     pub(crate) short: &'a str,
@@ -276,6 +276,17 @@ impl<'a> Opt<'a> {
         })
     }
 
+    /// Returns the names of the option, with their dashes.
+    pub(crate) fn spelled(&self) -> impl Iterator<Item = String> {
+        let short = Some(self.short.to_owned()).filter(|it| !it.is_empty());
+        short.into_iter().chain([format!("--{}", self.long)])
+    }
+
+    /// Returns whether the option may be given several times.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.text.contains("several times") || self.text.contains("-vv")
+    }
+
     /// Returns whether every command has the option.
     pub(crate) fn is_standard(&self) -> bool {
         ["help", "version"].contains(&self.long)
@@ -308,58 +319,4 @@ fn numbered(text: &str) -> Vec<(u8, String)> {
         }
     }
     statuses
-}
-
-#[test]
-fn a_help_text_is_read_with_all_of_its_parts() {
-    let help = Help::parse(
-        "Do a thing. It\nis done.\n\nUsage: plugind do [OPTIONS] [FILE]\n       plugind do --all\n\n\
-         Exits with 4 if it fails, with 5 also if not.\n\nOptions:\n  -o, --output FORMAT  text: a\n\
-         \x20                      b; json\n  --all\n               every one\n\n\
-         Stop it. Exit status: 0 done, at\nonce, 2 wrong usage.\n",
-    );
-    assert_eq!(help.about, ["Do a thing. It is done."]);
-    assert_eq!(
-        help.usage,
-        ["plugind do [OPTIONS] [FILE]", "plugind do --all"]
-    );
-    assert_eq!(help.notes, ["Stop it."]);
-    let options: Vec<_> = help
-        .options()
-        .map(|it| (it.short, it.long, it.value, it.text))
-        .collect();
-    let expected = [
-        ("-o", "output", "FORMAT", "text: a b; json"),
-        ("", "all", "", "every one"),
-    ];
-    assert_eq!(options, expected);
-    let statuses: Vec<_> = help.statuses.iter().map(|it| (it.0, &*it.1)).collect();
-    let expected = [
-        (4, "if it fails"),
-        (5, "also if not"),
-        (0, "done, at once"),
-        (2, "wrong usage"),
-    ];
-    assert_eq!(statuses, expected);
-}
-
-#[test]
-fn the_words_of_a_value_are_those_that_its_parser_names() {
-    let verbs = verbs();
-    let words = |verb: &str, long: &str| {
-        let verb = verbs.iter().find(|it| it.name == verb).expect("a command");
-        let options = verb.options();
-        let option = options
-            .iter()
-            .find(|it| it.long == long)
-            .expect("an option");
-        verb.words_of(option).join(" ")
-    };
-    assert_eq!(words("list", "output"), "table wide json jsonl name");
-    assert_eq!(words("wait", "for"), "registered deregistered ready");
-    assert_eq!(words("run", "unknown-types"), "reject accept ignore");
-    assert_eq!(words("run", "on-down"), "keep deregister deregister=");
-    assert_eq!(words("run", "socket"), "none");
-    assert_eq!(words("run", "state-file"), "");
-    assert_eq!(words("run", "exec"), "");
 }

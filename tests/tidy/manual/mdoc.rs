@@ -126,27 +126,3 @@ fn escape(word: &str) -> String {
 
 /// The width of a line of the source.
 const WIDTH: usize = 78;
-
-#[test]
-fn text_becomes_lines_of_sentences_without_requests() {
-    let expected = "See \\-\\-root\\-dir.\nThe path is 'a\\eb', e.g. c; dry-run.\n";
-    assert_eq!(
-        text("See --root-dir. The path is 'a\\b', e.g. c; dry-run."),
-        expected
-    );
-    assert_eq!(text(".TH x"), "\\&.TH x\n");
-    let long = text(&"word ".repeat(40));
-    assert!(long.lines().count() == 3 && long.lines().all(|it| it.len() <= WIDTH));
-    let expected = ".Bd -literal -offset indent\n\\&.a\n\\-b\n.Ed\n";
-    assert_eq!(literal(".a\n-b"), expected);
-}
-
-#[test]
-fn a_usage_becomes_a_line_of_macros() {
-    let line = usage("plugind probe [OPTIONS] --root-dir DIR");
-    assert_eq!(line, ".Nm Cm probe Oo Ar OPTIONS Oc Fl -root-dir Ar DIR\n");
-    let line = usage("plugind list [-o json]");
-    assert_eq!(line, ".Nm Cm list Oo Fl o Cm json Oc\n");
-    let line = usage("plugind list [TYPE[/NAME]]");
-    assert_eq!(line, ".Nm Cm list Oo Ar TYPE[/NAME] Oc\n");
-}

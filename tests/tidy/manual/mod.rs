@@ -9,7 +9,7 @@
     reason = "a page is written once, so it may allocate"
 )]
 
-mod catalogue;
+pub(crate) mod catalogue;
 mod checked;
 mod completions;
 mod configuration;
@@ -90,27 +90,6 @@ fn mandoc_finds_nothing_in_the_pages() {
 }
 
 #[test]
-fn every_page_is_named_after_its_file() {
-    let pages = pages_of_the_manual();
-    let names: Vec<String> = pages.iter().map(|path| name_of(path)).collect();
-    assert!(names.len() >= 4, "{names:?}");
-    for (path, name) in pages.iter().zip(&names) {
-        let text = fs::read_to_string(path).expect("a page");
-        let (title, section) = name.rsplit_once('.').expect("a section");
-        let heading = format!("\n.Dt {} {section}\n", title.to_uppercase());
-        assert!(format!("\n{text}").contains(&heading), "{name}");
-        for reference in text
-            .lines()
-            .filter_map(|line| line.strip_prefix(".Xr plugind"))
-        {
-            let words: Vec<&str> = reference.split(' ').collect();
-            let referenced = format!("plugind{}.{}", words[0], words[1]);
-            assert!(names.contains(&referenced), "{name}: {referenced}");
-        }
-    }
-}
-
-#[test]
 fn the_page_about_programs_names_all_that_they_get() {
     let source = fs::read_to_string(in_crate("src/handler/exec.rs")).expect("the handler");
     let page = fs::read_to_string(in_crate(MAN).join("plugind-exec.7")).expect("the page");
@@ -176,11 +155,6 @@ fn pages_of_the_manual() -> Vec<PathBuf> {
         pages.extend(files_in(MAN, section));
     }
     pages
-}
-
-fn name_of(path: &Path) -> String {
-    let name = path.file_name().and_then(|it| it.to_str());
-    name.expect("a name in UTF-8").to_owned()
 }
 
 /// Returns the files with this extension in a folder of the crate, sorted.

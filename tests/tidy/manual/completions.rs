@@ -1,0 +1,262 @@
+//! The completions of the shells: templates, filled in from the help texts.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use plugind::config::DEFAULT_TYPES;
+
+use super::help::{self, Opt, Verb};
+use super::{COMPLETIONS, in_crate};
+
+/// Returns each completion with the name of its file.
+pub(crate) fn all() -> [(&'static str, String); 3] {
+    let verbs = help::verbs();
+    let commands: Vec<Command<'_>> = verbs.iter().map(Command::of).collect();
+    let names: Vec<&str> = verbs.iter().map(|it| &*it.name).collect();
+    let names = names.join(" ") + " help";
+    [
+        ("plugind.bash", bash(&commands, &names)),
+        ("_plugind", zsh(&commands)),
+        ("plugind.fish", fish(&commands, &names)),
+    ]
+}
+
+/// A command, with the values of its options and of its other arguments.
+struct Command<'a> {
+    verb: &'a Verb,
+    options: Vec<(Opt<'a>, Value)>,
+    operand: Value,
+}
+
+/// What a value can be: a word, or what comes from a source.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Value {
+    words: String,
+    source: Option<Source>,
+}
+
+/// Where values come from that are not in the help text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Directories,
+    Files,
+    /// The plugins that a running daemon lists.
+    Plugins,
+    PluginsAndFiles,
+    /// The resources of the device plugins that it lists.
+    Resources,
+}
+
+impl<'a> Command<'a> {
+    fn of(verb: &'a Verb) -> Self {
+        let options = verb.options().into_iter();
+        Self {
+            verb,
+            options: options.map(|it| (it, Value::of(verb, &it))).collect(),
+            operand: Value::of_operand(verb),
+        }
+    }
+}
+
+impl Value {
+    fn of(verb: &Verb, option: &Opt<'_>) -> Self {
+        let source = match option.value.split('|').next() {
+            Some("DIR") => Some(Source::Directories),
+            Some("FILE" | "PATH" | "FROM=TO" | "TYPE=PROGRAM") => Some(Source::Files),
+            _ => None,
+        };
+        let words = match option.long {
+            "type" => DEFAULT_TYPES.join(" "),
+            _ => verb.words_of(option).join(" "),
+        };
+        Self { words, source }
+    }
+
+    /// Returns what the arguments of a command can be that are not options.
+    fn of_operand(verb: &Verb) -> Self {
+        let operands = verb.operands().join(" ");
+        let has = |name: &str| operands.contains(name);
+        let source = match (has("TYPE"), has("SOCKET")) {
+            (true, true) => Some(Source::PluginsAndFiles),
+            (true, false) => Some(Source::Plugins),
+            _ if has("RESOURCE") => Some(Source::Resources),
+            _ => (has("FILE") || has("PATH")).then_some(Source::Files),
+        };
+        let words = if has("FILTER") { LEVELS } else { "" };
+        let words = words.to_owned();
+        Self { words, source }
+    }
+}
+
+/// Returns a template with its parts filled in.
+fn fill(name: &str, parts: &[(&str, &str)]) -> String {
+    let template = in_crate(COMPLETIONS).join(format!("{name}.in"));
+    let template = fs::read_to_string(template).expect("a template");
+    let filled = parts.iter();
+    filled.fold(template, |text, (mark, part)| text.replace(mark, part))
+}
+
+fn bash(commands: &[Command<'_>], names: &str) -> String {
+    let action = |value: &Value| {
+        let source = match value.source {
+            Some(Source::Directories) => "_plugind_files -d; ",
+            Some(Source::Files) => "_plugind_files -f; ",
+            Some(Source::Plugins) => "_plugind_plugins; ",
+            Some(Source::PluginsAndFiles) => "_plugind_plugins; _plugind_files -f; ",
+            Some(Source::Resources) => "_plugind_resources; ",
+            None => "",
+        };
+        match &*value.words {
+            "" => source.to_owned(),
+            words => format!("_plugind_words {}; {source}", quoted(words)),
+        }
+    };
+    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let (mut options, mut operands) = (String::new(), String::new());
+    for command in commands {
+        let name = &command.verb.name;
+        for (option, value) in command.options.iter().filter(|it| !it.0.value.is_empty()) {
+            let patterns = values.entry(action(value)).or_default();
+            let spelled = option.spelled().map(|it| format!("{name}:{it}"));
+            patterns.extend(spelled);
+        }
+        let short = command.options.iter().map(|it| it.0.short.to_owned());
+        let short = short.filter(|it| !it.is_empty());
+        let long = command.options.iter().map(|it| format!("--{}", it.0.long));
+        let all = short.chain(long).collect::<Vec<_>>().join(" ");
+        options += &format!("\t\t{name}) _plugind_words {} ;;\n", quoted(&all));
+        match &*action(&command.operand) {
+            "" => {}
+            action => operands += &format!("\t{name}) {action};;\n"),
+        }
+    }
+    operands += &format!("\thelp) _plugind_words {}; ;;\n", quoted(names));
+    let values = values.into_iter();
+    let values: String = values
+        .map(|(action, patterns)| format!("\t{}) {action}return ;;\n", patterns.join(" | ")))
+        .collect();
+    let parts = [
+        ("@VALUES@", &*values),
+        ("@OPTIONS@", &options),
+        ("@OPERANDS@", &operands),
+        ("@NAMES@", names),
+    ];
+    fill("plugind.bash", &parts)
+}
+
+fn zsh(commands: &[Command<'_>]) -> String {
+    let action = |value: &Value| {
+        let source = match value.source {
+            Some(Source::Directories) => "_files -/",
+            Some(Source::Files) => "_files",
+            Some(Source::Plugins) => "_plugind_plugins",
+            Some(Source::PluginsAndFiles) => "{_plugind_plugins; _files}",
+            Some(Source::Resources) => "_plugind_resources",
+            None => "",
+        };
+        match (&*value.words, source) {
+            ("", source) => source.to_owned(),
+            (words, "") => format!("({words})"),
+            (words, source) => format!("{{compadd {words}; {source}}}"),
+        }
+    };
+    let (mut listed, mut arguments) = (String::new(), String::new());
+    for command in commands {
+        let Verb { name, summary, .. } = command.verb;
+        let summary = summary.replace(':', "\\:");
+        listed += &format!("\t\t{}\n", quoted(&format!("{name}:{summary}")));
+        arguments += &format!("\t\t{name})\n\t\t\t_arguments -s -S");
+        for (option, value) in &command.options {
+            let summary = option.summary();
+            let summary = summary.replace('[', "\\[").replace(']', "\\]");
+            let mut text = format!("[{}]", summary.replace(':', "\\:"));
+            let (mut one, mut other) = ("", "");
+            if !option.value.is_empty() {
+                (one, other) = ("+", "=");
+                let action = Some(action(value)).filter(|it| !it.is_empty());
+                let action = action.unwrap_or_else(|| " ".to_owned());
+                text += &format!(":{}:{action}", option.value);
+            }
+            let (short, long) = (option.short, option.long);
+            let star = if option.is_repeatable() { "*" } else { "" };
+            let option = match (short, star) {
+                ("", star) => quoted(&format!("{star}--{long}{other}{text}")),
+                (short, "") => {
+                    let forms = format!("'({short} --{long})'{{{short}{one},--{long}{other}}}");
+                    forms + &quoted(&text)
+                }
+                _ => format!("'*'{{{short}{one},--{long}{other}}}{}", quoted(&text)),
+            };
+            arguments += &format!(" \\\n\t\t\t\t{option}");
+        }
+        match &*action(&command.operand) {
+            "" => {}
+            action => {
+                let operand = quoted(&format!("*:argument:{action}"));
+                arguments += &format!(" \\\n\t\t\t\t{operand}");
+            }
+        }
+        arguments += " ;;\n";
+    }
+    fill(
+        "_plugind",
+        &[("@COMMANDS@", &listed), ("@ARGUMENTS@", &arguments)],
+    )
+}
+
+fn fish(commands: &[Command<'_>], names: &str) -> String {
+    const PLUGINS: &str = "(plugind list -o name 2>/dev/null)";
+    let value = |value: &Value| {
+        let (files, source) = match value.source {
+            Some(Source::Directories) => ("", "(__fish_complete_directories)"),
+            Some(Source::Files) => (" -F", ""),
+            Some(Source::Plugins) => ("", PLUGINS),
+            Some(Source::PluginsAndFiles) => (" -F", PLUGINS),
+            Some(Source::Resources) => ("", "(__plugind_resources)"),
+            None => ("", ""),
+        };
+        match format!("{} {source}", value.words).trim() {
+            "" => files.to_owned(),
+            all => format!("{files} -a {}", quoted(all)),
+        }
+    };
+    // A backslash stands before a quote in a quoted text.
+    let in_quotes = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
+    let (mut listed, mut options) = (String::new(), String::new());
+    for command in commands {
+        let Verb { name, summary, .. } = command.verb;
+        let summary = in_quotes(summary);
+        listed += &format!("complete -c plugind -n $first -a {name} -d {summary}\n");
+        let begin = format!("complete -c plugind -n '__plugind_is {name}'");
+        options.push('\n');
+        match &*value(&command.operand) {
+            "" => {}
+            operand => options += &format!("{begin}{operand}\n"),
+        }
+        for (option, values) in &command.options {
+            let short = option.short.strip_prefix('-');
+            let short = short.map_or_else(String::new, |it| format!(" -s {it}"));
+            let values = match &*value(values) {
+                _ if option.value.is_empty() => String::new(),
+                values if values.starts_with(" -F") => format!(" -r{values}"),
+                values => format!(" -x{values}"),
+            };
+            let (long, summary) = (option.long, in_quotes(option.summary()));
+            options += &format!("{begin}{short} -l {long}{values} -d {summary}\n");
+        }
+    }
+    let parts = [
+        ("@NAMES@", names),
+        ("@COMMANDS@", &listed),
+        ("@OPTIONS@", &options),
+    ];
+    fill("plugind.fish", &parts)
+}
+
+/// Returns text between single quotes of a shell: a quote ends them, and begins them again.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The simple log filters.
+const LEVELS: &str = "default error warn info debug trace off";
