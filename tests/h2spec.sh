@@ -39,7 +39,7 @@ hold_server() {
 hold_client() {
 	local said=$target/h2spec/client.txt
 	"$target/h2spec/h2specd" --strict --timeout 1 \
-		--exec "$target/debug/examples/request --timeout 3 --stay 2" 2>&1 | tee "$said"
+		--exec "$target/debug/examples/request 3 2" 2>&1 | tee "$said"
 	grep -aq ' passed, 0 skipped, 0 failed' "$said"
 }
 

@@ -9,37 +9,8 @@ use nix::sys::signal::Signal;
 use plugind::config::READY_TIME;
 
 use crate::support::daemon::{Daemon, status};
-use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 use crate::support::process::PATIENCE;
-
-#[test]
-#[ignore = "make full ONLY=soak"]
-fn plugins_that_come_and_go_leave_nothing_behind() {
-    let mut node = Node::start();
-    // Each plugin has its own socket: a socket that is renewed again and again is examined less
-    // often.
-    let cycle = |node: &mut Node, n: usize| {
-        let name = format!("plugin-{n}");
-        let plugin = Plugin::serve(&node.path(&format!("{n}.sock")), &name);
-        node.until_registered(&plugin);
-        plugin.stop();
-        node.until_handler_is_told(&format!("deregister {name}"));
-    };
-    (0..CYCLES).for_each(|n| cycle(&mut node, n));
-    // The last descriptors may be closed a moment later.
-    node.until_quiet();
-    let before = (descriptors(), resident());
-    (CYCLES..2 * CYCLES).for_each(|n| cycle(&mut node, n));
-    node.until_quiet();
-    let after = (descriptors(), resident());
-    println!("{CYCLES} cycles: descriptors, resident KiB: {before:?} -> {after:?}");
-    assert_eq!(after.0, before.0, "descriptors");
-    assert!(
-        after.1 <= before.1 + SLACK,
-        "resident KiB: {before:?} -> {after:?}"
-    );
-}
 
 #[test]
 #[ignore = "make full ONLY=soak"]
@@ -115,16 +86,6 @@ fn a_hundred_registered_plugins_wake_nobody() {
     let woken = daemon.wakeups() - wakeups;
     println!("{REGISTERED} plugins, {quiet:?}: {woken} wakeups");
     assert_eq!(woken, 0);
-}
-
-/// Returns the number of descriptors that this process has open.
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Returns the resident memory of this process (KiB).
-fn resident() -> u64 {
-    status("self", "VmRSS:")
 }
 
 /// The number of plugins that come and go before anything is measured, and after that: as many as

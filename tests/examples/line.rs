@@ -1,38 +1,29 @@
 //! A connection on a blocking stream: all that a program with one connection needs of the system.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use plugind::http2::{Connection, Endpoint as _};
 use plugind::time::Time;
 
-/// A stream of octets with timeouts.
-pub(crate) trait Stream: Read + Write {
-    /// Sets the timeout for reading and writing.
-    fn wait_at_most(&self, time: Duration) -> io::Result<()>;
-
-    /// Shuts down the writing side.
-    fn end_writing(&self) -> io::Result<()>;
-}
-
 /// A stream, and the clock of the connection on it.
-pub(crate) struct Line<S> {
-    stream: S,
+pub(crate) struct Line {
+    stream: TcpStream,
     start: Instant,
     /// Whether the peer still reads. If not, it may still have written something.
     is_writable: bool,
 }
 
-impl<S: Stream> Line<S> {
+impl Line {
     /// Returns a line whose time begins at `start`.
-    pub(crate) fn new(stream: S, start: Instant) -> Self {
-        Self {
+    pub(crate) fn new(stream: TcpStream, start: Instant) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self {
             stream,
             start,
             is_writable: true,
-        }
+        })
     }
 
     /// Returns the current time.
@@ -57,7 +48,7 @@ impl<S: Stream> Line<S> {
     /// unread octets may be reset, and the peer then loses what it has not read. The peer has until
     /// `until` to close its end.
     pub(crate) fn hang_up(mut self, until: Time) {
-        let mut goes_on = self.stream.end_writing().is_ok();
+        let mut goes_on = self.stream.shutdown(Shutdown::Write).is_ok();
         let mut unheard = [0; 4096];
         while goes_on && self.now() < until {
             let read = self
@@ -73,7 +64,9 @@ impl<S: Stream> Line<S> {
     /// Makes reading and writing wait until `until`.
     fn wait_until(&self, until: Time) -> io::Result<()> {
         let left = until.saturating_since(self.now());
-        self.stream.wait_at_most(left.max(SHORTEST_WAIT))
+        let left = Some(left.max(SHORTEST_WAIT));
+        self.stream.set_read_timeout(left)?;
+        self.stream.set_write_timeout(left)
     }
 
     fn write(&mut self, connection: &mut Connection) {
@@ -106,38 +99,6 @@ impl<S: Stream> Line<S> {
 fn is_no_end(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
-}
-
-impl Stream for TcpStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-
-    fn end_writing(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-impl Stream for UnixStream {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))?;
-        self.set_write_timeout(Some(time))
-    }
-
-    fn end_writing(&self) -> io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-impl<S: Stream + ?Sized> Stream for Box<S> {
-    fn wait_at_most(&self, time: Duration) -> io::Result<()> {
-        (**self).wait_at_most(time)
-    }
-
-    fn end_writing(&self) -> io::Result<()> {
-        (**self).end_writing()
-    }
 }
 
 /// The shortest timeout: a timeout of zero is not allowed.

@@ -38,7 +38,7 @@ fn main() -> io::Result<()> {
 /// Serves one connection.
 fn serve(stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let mut line = Line::new(stream, Instant::now());
+    let mut line = Line::new(stream, Instant::now())?;
     let mut connection = Connection::server(line.now());
     let mut answers = Vec::new();
     while !connection.is_ended() || !connection.transmit().is_empty() {

@@ -1,6 +1,6 @@
 //! The plugin manager in a loop of its own, with real directories, sockets and plugins.
 //!
-//! Rows PM1 and PM19 to PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
+//! Rows PM1 and PM22 of kubelet's own tests, its end-to-end rows, and what concerns the
 //! kernel. Nothing sleeps: each wait is for an event, with a bound.
 
 use std::fs::{self, File};
@@ -10,8 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
-use plugind::daemon::{Event, PluginManager, SetupError, handlers};
-use plugind::handler::HandlerTable;
+use plugind::daemon::{Event, PluginManager, handlers};
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
 use crate::support::caller::Caller;
@@ -118,61 +117,6 @@ fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
     assert!(single("process_open_fds") <= single("process_max_fds"));
     assert!(single("process_resident_memory_bytes") > 0);
     assert!(scraped.seconds("process_cpu_seconds_total", &[]).is_some());
-}
-
-#[test]
-fn pm19_a_plugin_that_comes_and_goes_is_desired_each_time() {
-    let mut node = Node::start();
-    for _ in 0..10 {
-        let plugin = Plugin::serve(&node.path("reg.sock"), "one");
-        node.until_registered(&plugin);
-        node.until_desired(1);
-        plugin.stop();
-        node.until_desired(0);
-    }
-    node.until("all are deregistered", |node| {
-        (node.registered() == 0).then_some(())
-    });
-}
-
-#[test]
-fn pm20_ten_sockets_with_one_name_are_ten_desired_sockets() {
-    let mut node = Node::start();
-    let socket = |n: usize| format!("reg-{n}.sock");
-    let plugins: Vec<Plugin> = (0..10)
-        .map(|n| Plugin::serve(&node.path(&socket(n)), "one"))
-        .collect();
-    node.until_desired(10);
-    for plugin in &plugins {
-        node.until_registered(plugin);
-    }
-    for plugin in plugins {
-        plugin.stop();
-    }
-    node.until_desired(0);
-}
-
-#[test]
-fn pm21_a_path_that_is_created_again_stays_one_socket() {
-    let mut node = Node::start();
-    let socket = node.path("reg.sock");
-    let mut last = None;
-    for n in 0..10 {
-        let name = format!("plugin-{n}");
-        let plugin = Plugin::serve(&socket, &name);
-        node.until_registered(&plugin);
-        node.until_handler_is_told(&format!("register {name}"));
-
-        let desired: Vec<_> = node.plugins.manager().desired().collect();
-        let [(path, found)] = desired[..] else {
-            panic!("one socket, not {}", desired.len());
-        };
-        assert_eq!(**path, *socket);
-        let btime = Some(found.identity.btime);
-        assert!(btime >= last, "{btime:?} after {last:?}");
-        last = btime;
-        plugin.stop();
-    }
 }
 
 #[test]
@@ -366,21 +310,6 @@ fn a_directory_that_is_removed_is_made_again_and_watched_again() {
     });
     let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
     node.until_registered(&plugin);
-}
-
-#[test]
-fn a_directory_that_cannot_be_used_is_a_typed_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
-    File::create(&file).unwrap();
-    let start = |path: &Path| PluginManager::new(&watching(path), HandlerTable::new());
-    for bad in [file.clone(), file.join("below")] {
-        let Err(SetupError::Directory { dir, problem }) = start(&bad) else {
-            panic!("{bad:?} was taken");
-        };
-        assert_eq!(*dir, *bad);
-        assert!(!problem.to_string().is_empty() && !problem.remedy().is_empty());
-    }
 }
 
 #[test]

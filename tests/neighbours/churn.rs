@@ -52,19 +52,6 @@ fn two_directories_that_change_places_all_the_time() {
 }
 
 #[test]
-fn names_that_come_and_go() {
-    Row::new("names made and removed", "").withstand(|dir, over| {
-        let mut n = 0;
-        until(over, || {
-            let link = dir.join(n.to_string());
-            symlink("/dev/null", &link)?;
-            n += 1;
-            fs::remove_file(&link)
-        });
-    });
-}
-
-#[test]
 fn names_that_come_and_go_as_fast_as_the_machine_allows() {
     let row = Row::new("the same without a pause, on all processors", "");
     row.greedy().withstand(|dir, over| {
@@ -103,14 +90,6 @@ fn thousands_of_links_to_a_dead_socket() {
             fs::hard_link(&dead, &last)?;
             fs::remove_file(&last)
         });
-    });
-}
-
-#[test]
-#[should_panic(expected = "too few acts")]
-fn an_attack_that_fails_from_the_start_is_not_a_row() {
-    until(&AtomicBool::new(false), || {
-        Err(io::ErrorKind::NotFound.into())
     });
 }
 

@@ -1,21 +1,15 @@
 //! Many plugins that do not answer, or whose program does not.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit};
-use nix::sys::signal::Signal;
-use plugind::config::STALLED_AFTER;
 use plugind::proto::csi_v1::node;
 
-use crate::daemon::Daemon;
-use crate::honest::register;
 use crate::programs::Hook;
-use crate::row::{Row, alone, leniency};
+use crate::row::Row;
 use crate::support::plugin::{Flaw, Plugin};
 use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
 use crate::until::Steps;
@@ -107,63 +101,6 @@ fn plugins_of_a_program_that_is_slow() {
     });
 }
 
-/// Not a row: measures how long one plugin waits that appears behind all silent sockets.
-#[test]
-fn a_plugin_waits_for_silent_sockets_of_its_directory_alone() {
-    if !descriptors_are_enough_or_skip(2 * SILENT) {
-        return;
-    }
-    let _alone = alone();
-    let behind = |is_beside: bool| {
-        let mut daemon = Daemon::start(&[]);
-        let [hidden, crowd] = [".crowd", "crowd"].map(|name| daemon.root().join(name));
-        fs::create_dir(&hidden).unwrap();
-        let bind = |n| UnixListener::bind(hidden.join(format!("silent-{n}"))).unwrap();
-        let silent: Vec<_> = (0..SILENT).map(bind).collect();
-        register(daemon.root(), "before");
-        fs::rename(hidden, &crowd).unwrap(); // All appear at once.
-        let place = if is_beside { &crowd } else { daemon.root() };
-        let waited = register(place, "honest");
-        daemon.end_with(Signal::SIGTERM);
-        drop(silent);
-        waited
-    };
-    let [elsewhere, beside] = [false, true].map(behind);
-    println!(
-        "| a plugin behind 640 silent sockets | | told after {:.0} ms, in their directory {:.0} |",
-        elsewhere.as_secs_f64() * 1e3,
-        beside.as_secs_f64() * 1e3
-    );
-    let most = MOST_WAITED * leniency();
-    assert!(elsewhere.max(beside) < most, "{elsewhere:?}, {beside:?}");
-}
-
-/// Not a row: the limits of rows are for a plugin that shares nothing with the attacker.
-#[test]
-fn a_plugin_whose_name_two_silent_ones_have_waits_for_both() {
-    let _alone = alone();
-    let mut daemon = Daemon::start(&[]);
-    let flaw = Flaw::Ignores(node::NODE_GET_INFO);
-    let silent = ["a", "b"].map(|socket| {
-        let plugin = Plugin::serve_flawed(&daemon.root().join(socket), "disk", flaw);
-        register(daemon.root(), &format!("beside-{socket}")); // The plugin has been called by now.
-        plugin
-    });
-    let start = Instant::now();
-    register(daemon.root(), "disk");
-    let waited = start.elapsed();
-    println!(
-        "| two silent plugins of the same name | | told after {:.1} s |",
-        waited.as_secs_f64()
-    );
-    assert!(
-        waited < 2 * STALLED_AFTER + Duration::from_secs(1),
-        "{waited:?}"
-    );
-    daemon.end_with(Signal::SIGTERM);
-    silent.into_iter().for_each(Plugin::leave);
-}
-
 /// Returns whether this process may have `count` descriptors.
 pub(crate) fn descriptors_are_enough_or_skip(count: usize) -> bool {
     let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -173,10 +110,6 @@ pub(crate) fn descriptors_are_enough_or_skip(count: usize) -> bool {
     }
     are_enough
 }
-
-/// The longest wait of a plugin behind [`SILENT`] sockets of its own directory, each of which gets
-/// [`PERMIT_TIME`](plugind::config::BRISK_TIME): 200 ms on a machine that does nothing else.
-const MOST_WAITED: Duration = Duration::from_millis(500);
 
 /// The number of silent sockets.
 const SILENT: usize = 640;

@@ -33,13 +33,6 @@ fn a_device_that_flips_its_health_as_fast_as_it_can() {
 }
 
 #[test]
-fn a_device_that_flips_its_health_while_every_step_is_logged() {
-    Row::new("the same with -v", "26 MiB/s of log")
-        .options(["-v"])
-        .withstand(|dir, over| serve_lists(dir, over, 1, lists()));
-}
-
-#[test]
 fn many_devices_that_flip_their_health_as_fast_as_they_can() {
     Row::new(
         "32 devices that flip their health",
@@ -47,13 +40,6 @@ fn many_devices_that_flip_their_health_as_fast_as_they_can() {
     )
     .restless()
     .withstand(|dir, over| serve_lists(dir, over, 32, lists()));
-}
-
-#[test]
-fn sockets_renewed_for_ever() {
-    Row::new("sockets renewed for ever", "1.3 MiB/s of log").withstand(|dir, over| {
-        renew(dir, over, |_| "evil.sock".to_owned());
-    });
 }
 
 #[test]

@@ -16,7 +16,6 @@ mod honest;
 mod hung;
 mod links;
 mod lists;
-mod lock;
 mod log;
 mod memory;
 mod mounts;

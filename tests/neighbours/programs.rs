@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -15,7 +14,6 @@ use plugind::proto::pluginregistration::PluginInfo;
 use tempfile::TempDir;
 
 use crate::daemon::Daemon;
-use crate::honest::register;
 use crate::row::{Row, alone};
 use crate::support::plugin::Plugin;
 use crate::support::skip::programs_can_be_trusted_or_skip;
@@ -49,50 +47,10 @@ impl Hook {
         ]
     }
 
-    /// Moves the program away.
-    fn hide(&self) {
-        fs::rename(self.program(), self.0.path().join("hidden")).unwrap();
-    }
-
-    /// Moves the program back.
-    fn show(&self) {
-        fs::rename(self.0.path().join("hidden"), self.program()).unwrap();
-    }
-
     /// Returns what the program has written to the file with this name.
     fn written(&self, name: &str) -> String {
         fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
     }
-}
-
-#[test]
-fn programs_that_were_missing_run_before_the_next_of_the_name() {
-    if !programs_can_be_trusted_or_skip() {
-        return;
-    }
-    let _alone = alone();
-    let hook = Hook::new(r#"echo "$1" >> $OUT/$3"#);
-    let mut daemon = Daemon::start(&hook.options());
-    let names: Vec<_> = (0..PLUGINS).map(|n| format!("disk-{n}")).collect();
-    let never = AtomicBool::new(false);
-    let steps = Steps::new(&never);
-    let mut expected = "add\n".to_owned();
-    // Not measured as a row: the loop waits for each program to start, which takes as long as the
-    // program waits for a processor on a busy machine.
-    for round in 0..ROUNDS {
-        let serve = |name: &String| Plugin::serve_type(&daemon.root().join(name), "Hooked", name);
-        let plugins: Vec<_> = names.iter().map(serve).collect();
-        for (name, plugin) in names.iter().zip(&plugins) {
-            steps.until_registered(plugin).unwrap();
-            assert_eq!(hook.written(name), expected);
-        }
-        hook.hide();
-        plugins.into_iter().for_each(Plugin::stop);
-        register(daemon.root(), &format!("honest-{round}"));
-        hook.show();
-        expected += "del\nadd\n";
-    }
-    daemon.end_with(Signal::SIGTERM);
 }
 
 #[test]
@@ -177,12 +135,6 @@ fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(stat).unwrap_or_default();
     kill(pid, None) == Err(Errno::ESRCH) || stat.contains(") Z ")
 }
-
-/// The number of rounds in which the plugins appear and disappear.
-const ROUNDS: usize = 5;
-
-/// The number of plugins that disappear at a time.
-const PLUGINS: usize = 8;
 
 /// The time limit for a program's start and end.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,11 +1,9 @@
 //! Many clients, clients that do not read, and clients that are connected when the daemon stops.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use plugind::config::API_CLIENTS;
-use plugind::proto::pluginregistration::PluginInfo;
 
 use crate::api::node::{Node, until};
 use crate::support::client::{Client, ask};
@@ -119,17 +117,6 @@ fn a_client_that_never_reads_costs_only_its_own_connection() {
 }
 
 #[test]
-fn a_client_that_ends_during_a_watch_is_noticed() {
-    let node = Node::start();
-    let watches: Vec<Client> = (0..16).map(|_| watching(&node)).collect();
-    assert_eq!(node.ask("GET", "/livez").status, 503);
-    drop(watches);
-    until("there is room", || {
-        (ask(&node.socket, "GET", "/livez").status == 200).then_some(())
-    });
-}
-
-#[test]
 fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
     let node = Node::start();
     let mut watch = Client::connect(&node.socket);
@@ -164,32 +151,6 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
 }
 
 #[test]
-fn a_response_that_is_not_read_keeps_no_daemon_from_stopping() {
-    let node = Node::start();
-    // Longer than the buffers of the kernel.
-    let plugins: Vec<_> = (0..20)
-        .map(|n| {
-            let info = PluginInfo {
-                r#type: "CSIPlugin".to_owned(),
-                name: n.to_string(),
-                supported_versions: vec!["1.0.0-".to_owned() + &"x".repeat(240); 64],
-                ..PluginInfo::default()
-            };
-            Plugin::serve_info(&node.registry(&format!("{n}.sock")), info)
-        })
-        .collect();
-    node.until_listed(|items| items.iter().all(|it| !it["versions"].is_null()));
-    let mut stuck = Client::connect(&node.socket);
-    stuck.request("GET", "/v1/plugins");
-    assert_eq!(stuck.head().0, 200);
-    let Node { daemon, .. } = node;
-    let (status, took) = daemon.end_with(Signal::SIGTERM);
-    assert!(status.success(), "{status}");
-    assert_faster(took, Duration::from_secs(5));
-    drop(plugins);
-}
-
-#[test]
 fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
     let node = Node::start();
     let end = Instant::now() + Duration::from_secs(1);
@@ -204,27 +165,6 @@ fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
     let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
     assert_faster(Duration::from_micros(longest), Duration::from_millis(100));
     assert!(node.daemon.descriptors() < 60);
-}
-
-#[test]
-fn a_command_that_follows_a_killed_daemon_ends_with_status_3() {
-    let node = Node::start();
-    let plugin = node.serve("a.sock", "a");
-    assert!(plugin.until_notified().plugin_registered);
-    let commands = ["watch", "events"].map(|verb| {
-        let mut command = Process::command();
-        command.args([verb, "--socket"]).arg(&node.socket);
-        if verb == "events" {
-            command.arg("--watch");
-        }
-        let process = Process::start(command.stdout(Stdio::piped()), |it| it.stdout.take());
-        process.until_line("CSIPlugin");
-        process
-    });
-    node.daemon.end_with(Signal::SIGKILL);
-    for command in commands {
-        assert_eq!(command.end().0.code(), Some(3));
-    }
 }
 
 #[test]

@@ -11,7 +11,6 @@ use nix::unistd::{Gid, Uid};
 
 use crate::api::node::{Node, start_in, until};
 use crate::support::client::{Client, ask};
-use crate::support::inside::inside;
 use crate::support::skip::skip;
 
 /// Runs a daemon that is expected not to start. Returns what it printed.
@@ -56,20 +55,6 @@ fn command_in(dir: &std::path::Path, registry: &str) -> Command {
         .arg("--run-dir")
         .arg(dir.join("run"));
     command
-}
-
-#[test]
-fn a_socket_that_a_killed_daemon_left_behind_is_replaced() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("run/plugind.sock");
-    let daemon = start_in(dir.path(), &[]);
-    let first = fs::symlink_metadata(&socket).unwrap().ino();
-    assert!(!daemon.end_with(Signal::SIGKILL).0.success());
-    assert_eq!(fs::symlink_metadata(&socket).unwrap().ino(), first);
-    let daemon = start_in(dir.path(), &[]);
-    assert_eq!(ask(&socket, "GET", "/livez").status, 200);
-    assert!(daemon.end_with(Signal::SIGTERM).0.success());
-    assert!(!socket.exists());
 }
 
 #[test]
@@ -154,30 +139,6 @@ fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
 }
 
 #[test]
-fn the_environment_names_the_socket_and_the_option_overrides_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let (named, other) = (dir.path().join("named"), dir.path().join("other"));
-    let start = |options: &[&str]| {
-        let mut command = crate::support::process::Process::command();
-        command
-            .env("PLUGIND_API_SOCKET", &named)
-            .args(["run", "--run-dir"])
-            .arg(dir.path().join("run"))
-            .arg("--plugins-dir")
-            .arg(dir.path().join("registry"))
-            .args(options)
-            .stderr(Stdio::piped());
-        crate::support::daemon::Daemon::start_command(&mut command)
-    };
-    let daemon = start(&[]);
-    assert!(named.exists());
-    assert!(daemon.end_with(Signal::SIGTERM).0.success());
-    let option = format!("--socket={}", other.display());
-    let _daemon = start(&[&option]);
-    assert!(other.exists() && !named.exists());
-}
-
-#[test]
 fn a_dry_run_has_a_socket_only_if_one_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = crate::support::process::Process::command();
@@ -239,27 +200,6 @@ fn the_group_may_connect_and_read() {
     }
     let said = run("54321", "GET /livez").unwrap();
     assert!(said.contains("refused"), "{said}");
-}
-
-#[test]
-fn a_full_disk_in_the_run_directory_is_a_warning() {
-    let name = "api::socket::a_full_disk_in_the_run_directory_is_a_warning";
-    let prepare = "mount -t tmpfs -o nr_inodes=32,mode=755 none /mnt";
-    inside(name, prepare, || {
-        let dir = std::path::Path::new("/mnt");
-        let daemon = default_in(dir);
-        assert!(daemon.end_with(Signal::SIGTERM).0.success());
-        let mut fillers = 0;
-        while fs::write(dir.join(format!("filler-{fillers}")), "").is_ok() {
-            fillers += 1;
-        }
-        // Room for the lock file of the directory, not for that of the socket.
-        fs::remove_file(dir.join("filler-0")).unwrap();
-        let daemon = default_in(dir);
-        let warnings = daemon.seen_with("cannot serve the API on /mnt/run/plugind.sock: ");
-        assert_eq!(warnings.len(), 1, "{:?}", daemon.seen_with(""));
-        assert!(daemon.end_with(Signal::SIGTERM).0.success());
-    });
 }
 
 #[test]

@@ -2,16 +2,12 @@
 
 mod reload;
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use nix::sys::signal::Signal;
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 use crate::support::daemon::Daemon;
@@ -110,62 +106,6 @@ fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem() {
         place.run(&["check-config", "a", "b"]).status.code(),
         Some(2)
     );
-}
-
-#[test]
-fn what_cannot_be_read_is_one_line_and_status_78() {
-    let place = Place::with("");
-    mkfifo(&place.path("fifo"), Mode::from_bits_truncate(0o600)).unwrap();
-    symlink("missing", place.path("dangling")).unwrap();
-    fs::write(place.path("huge"), vec![b'\n'; 64 * 1024 + 1]).unwrap();
-    for (name, problem) in [
-        ("", "it is not a regular file"),
-        ("fifo", "it is not a regular file"),
-        (
-            "dangling",
-            "it is a symbolic link to a file that does not exist",
-        ),
-        ("huge", "it is larger than 64 KiB"),
-        ("missing", "No such file or directory (os error 2)"),
-    ] {
-        let path = place.path(name);
-        let path = path.to_str().unwrap();
-        let shown = Path::new(path).display();
-        let expected = format!("plugind: cannot read the configuration {shown}: {problem}\n");
-        for command in [["run", "--config"].as_slice(), &["check-config"]] {
-            let output = place.run(&[command, &[path]].concat());
-            assert_eq!(text(&output.stderr), expected);
-            assert_eq!(output.status.code(), Some(78));
-        }
-    }
-    fs::write(place.path("binary"), b"type a\ntype \xff\n").unwrap();
-    let output = place.run(&["check-config", "DIR/binary"]);
-    assert!(text(&output.stderr).ends_with("binary:2: the line is not UTF-8\n"));
-}
-
-#[test]
-fn what_is_printed_is_a_configuration_that_prints_the_same() {
-    let place = Place::with("root-dir DIR\r\ndevice-plugins\r\nexec X=DIR/a b # c\r\nverbose");
-    let printed = place.run(&["check-config"]);
-    assert_eq!(text(&printed.stderr), "");
-    assert!(printed.status.success());
-    let expected = format!(
-        "exec X={}/a b  # {}:3\n",
-        place.0.path().display(),
-        place.file().display()
-    );
-    assert!(text(&printed.stdout).contains(&expected), "{printed:?}");
-    let meaning = |output: &Output| {
-        let lines = text(&output.stdout).lines();
-        let lines = lines.map(|line| line.split("  # ").next().unwrap().to_owned());
-        lines.collect::<BTreeSet<_>>()
-    };
-    fs::write(place.path("again"), &printed.stdout).unwrap();
-    let again = place.run(&["check-config", "DIR/again"]);
-    assert_eq!(meaning(&again), meaning(&printed));
-    let none = place.run(&["check-config", "none"]);
-    let default = "\nplugins-dir /var/lib/kubelet/plugins_registry  # default\n";
-    assert!(text(&none.stdout).contains(default), "{none:?}");
 }
 
 #[test]

@@ -285,29 +285,6 @@ fn a_service_manager_that_cannot_be_reached_is_one_warning() {
 }
 
 #[test]
-fn a_service_manager_that_vanishes_is_one_warning() {
-    let node = Node::new();
-    let mut daemon = node.start();
-    node.until("STATUS=0");
-    fs::remove_file(node.at("notify")).unwrap();
-    let mut lines = Vec::new();
-    for _ in 0..2 {
-        daemon.signal(Signal::SIGHUP);
-        lines.extend(daemon.lines_until("received SIGHUP"));
-    }
-    let socket = UnixDatagram::bind(node.at("notify")).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    daemon.signal(Signal::SIGTERM);
-    lines.extend(daemon.lines_until("stopped"));
-    lines.retain(|line| line.contains("cannot notify the service manager"));
-    assert!(
-        lines.len() == 1 && lines[0].contains("No such file or directory"),
-        "{lines:?}"
-    );
-    while receive(&socket).expect("a notification follows") != "STOPPING=1" {}
-}
-
-#[test]
 fn programs_get_nothing_of_the_service_manager() {
     if !skip::programs_can_be_trusted_or_skip() {
         return;

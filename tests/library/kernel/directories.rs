@@ -5,20 +5,17 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
 use plugind::daemon::{PluginManager, SetupError, SocketProblem};
-use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler, Ticket};
-use plugind::proto::pluginregistration::registration;
+use plugind::handler::HandlerTable;
 use plugind::watch::Problem;
 
 use crate::support::inside::inside;
 use crate::support::node::{Node, describe, watching};
-use crate::support::plugin::{Flaw, Plugin};
+use crate::support::plugin::Plugin;
 
 /// Returns a node on the directory `first` in a directory of its own, with a run directory in it.
 fn node() -> Node {
@@ -105,26 +102,6 @@ fn a_directory_is_added_and_removed_with_its_plugins() {
 }
 
 #[test]
-fn a_registration_under_way_is_cancelled() {
-    let mut node = node();
-    let second = node.path("second");
-    node.plugins.add_directory(&second).unwrap();
-    let flaw = Flaw::Ignores(registration::GET_INFO);
-    let silent = Plugin::serve_flawed(&second.join("silent.sock"), "silent", flaw);
-    let flaw = Flaw::Ignores(registration::NOTIFY_REGISTRATION_STATUS);
-    let deaf = Plugin::serve_flawed(&second.join("deaf.sock"), "deaf", flaw);
-    node.until_handler_is_told("register deaf");
-    node.until("GetInfo is called", |_| silent.try_asked());
-    node.plugins.remove_directory(&second);
-    node.until_handler_is_told("deregister deaf");
-    node.until_quiet();
-    assert_eq!(node.plugins.manager().sockets().count(), 0);
-    assert!(node.plugins.manager().is_idle());
-    silent.leave();
-    deaf.leave();
-}
-
-#[test]
 fn the_lock_of_a_directory_is_taken_and_released() {
     let mut node = node();
     let second = node.path("second");
@@ -148,41 +125,6 @@ fn the_lock_of_a_directory_is_taken_and_released() {
     assert!(start_another(&node, &node.path("first")).is_err());
     assert!(node.plugins.add_directory(&second).unwrap());
     node.until_registered(&plugin);
-}
-
-/// A handler that leaves each deregistration to the test.
-struct Leaving(Sender<Ticket>);
-
-impl PluginHandler for Leaving {
-    fn validate(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::YES
-    }
-
-    fn register(&mut self, _: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::YES
-    }
-
-    fn deregister(&mut self, _: &Arc<handler::Plugin>, context: &mut Context<'_>) -> Answer {
-        self.0.send(context.ticket().unwrap()).unwrap();
-        Answer::Pending
-    }
-}
-
-#[test]
-fn an_answer_between_two_turns_releases_the_lock() {
-    let mut node = node();
-    let (asked, tickets) = mpsc::channel();
-    node.plugins.add_handler(["CSIPlugin"], Leaving(asked));
-    let second = node.path("second");
-    node.plugins.add_directory(&second).unwrap();
-    let plugin = Plugin::serve(&second.join("reg.sock"), "pending");
-    node.until_registered(&plugin);
-    node.plugins.remove_directory(&second);
-    let ticket = node.until("deregister is called", |_| tickets.try_recv().ok());
-    plugin.stop();
-    assert!(start_another(&node, &second).is_err());
-    node.plugins.answer(ticket, Ok(()));
-    assert!(start_another(&node, &second).is_ok());
 }
 
 #[test]
@@ -272,89 +214,6 @@ fn a_removed_directory_that_is_created_again_can_be_added_again() {
     fs::remove_dir_all(&second).unwrap();
     node.until_handler_is_told("deregister after");
     node.until("it is created again", |_| second.exists().then_some(()));
-}
-
-#[test]
-fn a_directory_that_comes_and_goes_is_watched_in_the_end() {
-    let mut node = node();
-    let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
-    node.until_registered(&stays);
-    notified(&node);
-    let second = node.path("second");
-    let sub = second.join("sub");
-    fs::create_dir_all(&sub).unwrap();
-    let plugin = Plugin::serve(&sub.join("reg.sock"), "moved");
-    for n in 0..60 {
-        assert!(node.plugins.add_directory(&second).unwrap());
-        for _ in 0..n % 4 {
-            node.plugins.turn(Some(Duration::ZERO)).unwrap();
-        }
-        // Each change is reported by a watch that is about to go.
-        fs::rename(sub.join("reg.sock"), second.join("reg.sock")).unwrap();
-        assert!(node.plugins.remove_directory(&second));
-        for _ in 0..n % 3 {
-            node.plugins.turn(Some(Duration::ZERO)).unwrap();
-        }
-        fs::rename(second.join("reg.sock"), sub.join("reg.sock")).unwrap();
-    }
-    node.plugins.add_directory(&second).unwrap();
-    node.until("the plugin is registered at its place", |node| {
-        let is_idle = node.plugins.manager().is_idle();
-        (is_idle && node.is_registered(&sub.join("reg.sock"))).then_some(())
-    });
-    node.until_desired(2);
-    let notified = notified(&node);
-    assert!(
-        !notified.iter().any(|it| it.contains("stays")),
-        "{notified:?}"
-    );
-    plugin.stop();
-    node.until("the plugin is deregistered", |node| {
-        (node.registered() == 1).then_some(())
-    });
-}
-
-#[test]
-fn restored_plugins_go_with_their_directory() {
-    let mut node = node();
-    let second = node.path("second");
-    node.plugins.add_directory(&second).unwrap();
-    let plugins = ["first", "second"].map(|name| {
-        let plugin = Plugin::serve(&node.path(name).join("reg.sock"), name);
-        node.until_registered(&plugin);
-        plugin
-    });
-    node.until("both are registered", |node| {
-        (node.registered() == 2 && node.plugins.manager().is_idle()).then_some(())
-    });
-    node.plugins.save();
-    let Node {
-        dir,
-        plugins: before,
-        ..
-    } = node;
-    drop(before);
-
-    // The next start knows only the first directory.
-    let first = dir.path().join("first");
-    let config = Config {
-        run_dir: Some(dir.path().join("run")),
-        state_file: Some(dir.path().join("state")),
-        ..watching(&first)
-    };
-    let mut node = Node::start_with(dir, &config);
-    assert_eq!(
-        node.until_handler_is_told("deregister second"),
-        ["deregister second"]
-    );
-    node.plugins.add_directory(&second).unwrap();
-    node.until_registered(&plugins[1]);
-    node.plugins.remove_directory(&first);
-    let notified = node.until_handler_is_told("deregister first");
-    assert!(
-        !notified.contains(&"deregister second".to_owned()),
-        "{notified:?}"
-    );
 }
 
 #[test]

@@ -66,46 +66,6 @@ fn two_directories_that_change_places_take_their_plugins_along() {
 }
 
 #[test]
-fn names_that_change_places_and_back_lose_no_plugin() {
-    let mut node = Node::start();
-    let mut plugins = Vec::new();
-    for dir in ["a", "b"] {
-        fs::create_dir(node.path(dir)).unwrap();
-        for socket in [format!("{dir}/reg.sock"), format!("{dir}.sock")] {
-            let plugin = Plugin::serve(&node.path(&socket), &socket);
-            node.until_registered(&plugin);
-            plugins.push(plugin);
-        }
-    }
-    node.until_quiet();
-    node.record.take();
-    for _ in 0..50 {
-        for (a, b) in [("a", "b"), ("a.sock", "b.sock")] {
-            exchange(&node.path(a), &node.path(b));
-            exchange(&node.path(a), &node.path(b));
-        }
-    }
-    let last = Plugin::serve(&node.path("last.sock"), "last");
-    let notified = node.until_handler_is_told("register last");
-    assert_eq!(notified, ["validate last", "register last"]);
-    node.until_registered(&last);
-}
-
-#[test]
-fn a_directory_in_the_place_of_a_socket_takes_its_plugins() {
-    let mut node = Node::start();
-    fs::create_dir(node.path("a")).unwrap();
-    let in_directory = Plugin::serve(&node.path("a/x.sock"), "x");
-    let beside = Plugin::serve(&node.path("b"), "b");
-    node.until_registered(&in_directory);
-    node.until_registered(&beside);
-    exchange(&node.path("a"), &node.path("b"));
-    until_registered_at(&mut node, &["a", "b/x.sock"]);
-    node.until_registered(&in_directory);
-    node.until_registered(&beside);
-}
-
-#[test]
 fn two_sockets_that_change_places_are_registered_again() {
     let mut node = Node::start();
     let a = Plugin::serve(&node.path("a.sock"), "a");

@@ -1,19 +1,17 @@
 //! The links to the endpoints of registered plugins, by type and name.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plugind::config::{Config, LINK_INTERVAL, Mode, PathMap, READY_TIME};
+use plugind::config::{Config, Mode, PathMap, READY_TIME};
 use plugind::daemon::PluginManager;
 use plugind::handler::HandlerTable;
 
-use crate::support::inside::inside;
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
-use crate::support::timed::assert_faster;
 
 /// Returns the configuration of a plugin manager with links, in a directory for both.
 fn with_links(above: &Path) -> Config {
@@ -83,23 +81,6 @@ fn a_link_leads_to_the_newest_plugin_of_a_name() {
     node.until_quiet();
     let left = fs::read_dir(node.path("run/by-name")).unwrap().count();
     assert_eq!(left, 0);
-}
-
-#[test]
-fn a_link_is_changed_once_per_second() {
-    let mut node = node();
-    let first = serve(&node, "a.sock", "a");
-    until_linked(&mut node, &[("a", "a.sock")]);
-    let start = Instant::now();
-    first.stop();
-    node.until_handler_is_told("deregister a");
-    let second = serve(&node, "b.sock", "a");
-    node.until_registered(&second);
-    until_linked(&mut node, &[("a", "b.sock")]);
-    let took = start.elapsed();
-    assert!(took + BUSY > LINK_INTERVAL, "{took:?}");
-    assert_faster(took, LINK_INTERVAL + BUSY);
-    node.until_quiet();
 }
 
 #[test]
@@ -218,36 +199,6 @@ fn one_process_keeps_the_links_of_a_run_directory() {
         }
     }
     assert_eq!(links(&node.path("run")).len(), 1);
-}
-
-#[test]
-fn links_are_made_when_a_full_disk_has_room_again() {
-    let name = "kernel::links::links_are_made_when_a_full_disk_has_room_again";
-    let prepare = "mount -t tmpfs -o nr_inodes=16,mode=755 none /mnt";
-    inside(name, prepare, || {
-        let above = tempfile::tempdir().unwrap();
-        let config = Config {
-            run_dir: Some("/mnt/run".into()),
-            ..with_links(above.path())
-        };
-        let mut node = Node::start_with(above, &config);
-        let mut fillers = 0;
-        while File::create(format!("/mnt/filler-{fillers}")).is_ok() {
-            fillers += 1;
-        }
-        let a = serve(&node, "a.sock", "a");
-        node.until_registered(&a);
-        let b = serve(&node, "b.sock", "b");
-        node.until_registered(&b);
-        assert!(links(Path::new("/mnt/run")).is_empty());
-        for n in 0..fillers {
-            fs::remove_file(format!("/mnt/filler-{n}")).unwrap();
-        }
-        node.until("the links are made", |_| {
-            (links(Path::new("/mnt/run")).len() == 2).then_some(())
-        });
-        node.until_quiet();
-    });
 }
 
 /// The additional time that a busy machine may take.

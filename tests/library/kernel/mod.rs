@@ -28,8 +28,6 @@ older_kernels! {
             "no link is followed beside such a mount",
         "stalled::an_endpoint_on_a_dead_mount_is_refused_with_that_reason":
             "a link is refused whatever it leads to",
-        "stalled::sub_directories_are_watched_beside_a_dead_mount":
-            "no link is followed beside such a mount",
     ];
     without_pidfd_open: PidfdOpen [];
     without_statx: Statx [];
@@ -38,7 +36,5 @@ older_kernels! {
             "no link is followed beside such a mount",
         "stalled::an_endpoint_on_a_dead_mount_is_refused_with_that_reason":
             "a link is refused whatever it leads to",
-        "stalled::sub_directories_are_watched_beside_a_dead_mount":
-            "no link is followed beside such a mount",
     ];
 }

@@ -39,22 +39,6 @@ fn a_socket_that_is_renamed_is_registered_under_its_new_path() {
 }
 
 #[test]
-fn a_socket_that_is_renamed_onto_another_takes_its_place() {
-    let mut node = Node::start();
-    let old = Plugin::serve(&node.path("reg.sock"), "old");
-    node.until_registered(&old);
-    node.until_handler_is_told("register old");
-    let new = Plugin::serve(&node.path(".reg.sock"), "new");
-    fs::rename(node.path(".reg.sock"), node.path("reg.sock")).unwrap();
-    node.until_registered(&new);
-    assert_eq!(
-        node.until_handler_is_told("register new"),
-        ["deregister old", "validate new", "register new"]
-    );
-    node.until_desired(1);
-}
-
-#[test]
 fn a_directory_that_is_moved_in_brings_its_plugins() {
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("driver");
@@ -79,23 +63,6 @@ fn a_directory_that_is_moved_in_brings_its_plugins() {
     node.until_registered(&new);
     assert_eq!(stranger.try_notified(), None);
     node.until_desired(1);
-}
-
-#[test]
-fn a_directory_moved_to_another_depth_keeps_its_plugins() {
-    let mut node = Node::start();
-    fs::create_dir_all(node.path("a/b")).unwrap();
-    fs::create_dir(node.path("c")).unwrap();
-    let plugin = Plugin::serve(&node.path("a/b/reg.sock"), "mover");
-    node.until_registered(&plugin);
-    for (from, to) in [("a/b", "b"), ("b", "c/b"), ("c", "a/c")] {
-        fs::rename(node.path(from), node.path(to)).unwrap();
-        node.until_registered(&plugin);
-        node.until("the old path is given up", |node| {
-            (node.registered() == 1).then_some(())
-        });
-    }
-    assert!(node.is_registered(&node.path("a/c/b/reg.sock")));
 }
 
 #[test]

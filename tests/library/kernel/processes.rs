@@ -10,10 +10,9 @@ use std::{env, fs, io, thread};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{Backlog, listen};
-use plugind::config::{Config, OnDown};
 
 use crate::support::bind::bind;
-use crate::support::node::{Node, watching};
+use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 use crate::support::timed::assert_faster;
 use crate::support::watches;
@@ -150,44 +149,6 @@ fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
     node.until_handler_is_told("deregister two");
     again.kill();
     node.until("the other one is down", |node| is_down(node).then_some(()));
-}
-
-#[test]
-fn a_plugin_that_answers_again_is_up_without_an_event() {
-    if !watches::are_enough_or_skip() {
-        return;
-    }
-    let mut node = Node::start();
-    let socket = node.path("reg.sock");
-    // The socket stays open across a restart, as with systemd.
-    let held = bind(&socket);
-    let mut process = Process::serve(held.try_clone().unwrap(), "supervised");
-    node.until_handler_is_told("register supervised");
-    node.until_quiet();
-    process.kill();
-    node.until("it is down", |node| is_down(node).then_some(()));
-
-    let _process = Process::serve(held, "supervised");
-    node.until("it is up", |node| (!is_down(node)).then_some(()));
-    assert!(node.record.take().is_empty(), "the handler is not called");
-}
-
-#[test]
-fn a_plugin_that_is_killed_goes_after_the_named_time() {
-    let dir = tempfile::tempdir().unwrap();
-    let config = Config {
-        on_down: OnDown::Deregister(Duration::from_millis(50)),
-        ..watching(dir.path())
-    };
-    let mut node = Node::start_with(dir, &config);
-    let mut process = Process::serve_at(&node.path("reg.sock"), "mortal");
-    node.until_handler_is_told("register mortal");
-    process.kill();
-    assert_eq!(
-        node.until_handler_is_told("deregister mortal"),
-        ["deregister mortal"]
-    );
-    assert_eq!(node.registered(), 0);
 }
 
 /// The time within which the end of a process is noticed: milliseconds, with a margin for a busy

@@ -23,20 +23,6 @@ fn node_below() -> (Node, PathBuf) {
 }
 
 #[test]
-fn a_root_that_is_removed_with_its_plugins_is_made_again() {
-    let (mut node, root) = node_below();
-    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
-    node.until_registered(&plugin);
-    fs::remove_dir_all(&root).unwrap();
-    node.until_handler_is_told("deregister before");
-    node.until("the directory is there again", |_| {
-        root.exists().then_some(())
-    });
-    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
-    node.until_registered(&plugin);
-}
-
-#[test]
 fn a_root_that_is_renamed_away_is_lost() {
     let (mut node, root) = node_below();
     let plugin = Plugin::serve(&root.join("reg.sock"), "before");
@@ -51,22 +37,6 @@ fn a_root_that_is_renamed_away_is_lost() {
     let plugin = Plugin::serve(&root.join("reg.sock"), "after");
     node.until_registered(&plugin);
     assert_eq!(stranger.try_notified(), None);
-}
-
-#[test]
-fn a_root_that_is_swapped_shows_the_plugins_of_the_other() {
-    let (mut node, root) = node_below();
-    let old = Plugin::serve(&root.join("reg.sock"), "old");
-    node.until_registered(&old);
-    let next = node.path("next");
-    fs::create_dir(&next).unwrap();
-    let new = Plugin::serve(&next.join("reg.sock"), "new");
-    fs::rename(&root, node.path("last")).unwrap();
-    fs::rename(&next, &root).unwrap();
-    node.until_registered(&new);
-    node.until("the old one is deregistered", |node| {
-        (node.registered() == 1).then_some(())
-    });
 }
 
 #[test]

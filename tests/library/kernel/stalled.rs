@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use nix::unistd::symlinkat;
 use plugind::config::{Config, HandlerConfig};
 use plugind::daemon::{PluginManager, handlers};
 use plugind::handler::AcceptHandler;
@@ -183,42 +182,6 @@ fn a_socket_whose_directory_turns_into_a_link_delays_nothing() {
 }
 
 #[test]
-fn a_directory_below_a_link_to_a_dead_mount_delays_nothing() {
-    let name = "kernel::stalled::a_directory_below_a_link_to_a_dead_mount_delays_nothing";
-    stalled(name, || {
-        let mut node = Node::start();
-        fs::create_dir(node.path("a")).unwrap();
-        let before = Plugin::serve(&node.path("a/before.sock"), "before");
-        node.until_registered(&before);
-        node.until_quiet();
-        fs::create_dir(node.path("a/b")).unwrap();
-        exchange(node.dir.path());
-        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
-        node.until_registered(&honest);
-        node.until_desired(1);
-    });
-}
-
-#[test]
-fn sub_directories_are_watched_beside_a_dead_mount() {
-    let name = "kernel::stalled::sub_directories_are_watched_beside_a_dead_mount";
-    stalled(name, || {
-        let dir = tempfile::tempdir().unwrap();
-        let sub = dir.path().join("sub/deeper");
-        fs::create_dir_all(&sub).unwrap();
-        let listed = Plugin::serve(&sub.join("listed.sock"), "listed");
-        let linked = Plugin::serve(&sub.join(".hidden.sock"), "linked");
-        symlink(".hidden.sock", sub.join("link.sock")).unwrap();
-        let mut node = Node::start_on(dir);
-        node.until_registered(&listed);
-        node.until_registered(&linked);
-        let reported = Plugin::serve(&sub.join("reported.sock"), "reported");
-        node.until_registered(&reported);
-        node.until_desired(3);
-    });
-}
-
-#[test]
 fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
     let name = "kernel::stalled::a_mount_that_does_not_answer_and_comes_later_is_noticed";
     stalled(name, || {
@@ -245,21 +208,6 @@ fn young_mount(dir: &Path) {
 }
 
 #[test]
-fn a_link_to_a_dead_mount_made_just_now_delays_nothing() {
-    let name = "kernel::stalled::a_link_to_a_dead_mount_made_just_now_delays_nothing";
-    stalled(name, || {
-        let young = tempfile::tempdir().unwrap();
-        let mut node = Node::start();
-        young_mount(young.path());
-        symlink(young.path().join("a.sock"), node.path("link.sock")).unwrap();
-        symlink(young.path(), node.path("way")).unwrap();
-        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
-        node.until_registered(&honest);
-        unmount(young.path());
-    });
-}
-
-#[test]
 fn an_endpoint_on_a_mount_that_died_just_now_delays_nothing() {
     let name = "kernel::stalled::an_endpoint_on_a_mount_that_died_just_now_delays_nothing";
     stalled(name, || {
@@ -278,26 +226,6 @@ fn an_endpoint_on_a_mount_that_died_just_now_delays_nothing() {
         let honest = Plugin::serve(&node.path("honest.sock"), "honest");
         node.until_registered(&honest);
         unmount(young.path());
-    });
-}
-
-#[test]
-fn a_name_below_a_dead_mount_made_just_now_delays_nothing() {
-    let name = "kernel::stalled::a_name_below_a_dead_mount_made_just_now_delays_nothing";
-    stalled(name, || {
-        let mut node = Node::start();
-        let sub = node.path("sub");
-        fs::create_dir(&sub).unwrap();
-        let within = Plugin::serve(&sub.join("within.sock"), "within");
-        node.until_registered(&within);
-        // A mount hides the names in a directory, but not changes that are made through a
-        // descriptor.
-        let below = fs::File::open(&sub).unwrap();
-        young_mount(&sub);
-        symlinkat("within.sock", &below, "link.sock").unwrap();
-        let honest = Plugin::serve(&node.path("honest.sock"), "honest");
-        node.until_registered(&honest);
-        unmount(&sub);
     });
 }
 

@@ -11,7 +11,7 @@ use plugind::proto::pluginregistration::{
 use prost::Message as _;
 
 use super::{h2_plugin, info};
-use crate::support::caller::{Caller, PATIENCE};
+use crate::support::caller::Caller;
 use crate::support::server::{Call, Server};
 use crate::support::tonic_plugin::Plugin;
 
@@ -83,43 +83,6 @@ fn hundreds_of_calls_follow_each_other_on_one_connection() {
 }
 
 #[test]
-fn calls_that_run_at_once_get_their_own_answers() {
-    let waiting = Arc::new(Mutex::new(Vec::new()));
-    let server = Server::h2(move |call: Call| {
-        let mut waiting = waiting.lock().unwrap();
-        waiting.push(call);
-        if waiting.len() == 10 {
-            // Calls are answered in reverse order.
-            for call in waiting.drain(..).rev() {
-                let path = call.path.clone();
-                call.reply(path.as_bytes());
-            }
-        }
-    });
-    let mut caller = Caller::connect(server.socket());
-    let paths: Vec<String> = (0..10).map(|number| format!("/call/{number}")).collect();
-    let begin = |path: &String| caller.begin(path, &InfoRequest {}, 1000, PATIENCE);
-    let calls: Vec<_> = paths.iter().map(begin).collect();
-    for (call, path) in calls.into_iter().zip(paths) {
-        assert_eq!(caller.end(call), Ok(path.into_bytes()));
-    }
-}
-
-#[test]
-fn a_reply_of_any_size_arrives_whole() {
-    let server = Server::h2(|call: Call| {
-        let size: usize = call.path[1..].parse().unwrap();
-        call.reply(&pattern(size));
-    });
-    let mut caller = Caller::connect(server.socket());
-    // Sizes around a frame, around the first window, and of many windows.
-    for size in [0, 1, 16_379, 16_380, 40_000, 65_530, 65_531, 2_000_000] {
-        let reply = caller.unary(&format!("/{size}"), &InfoRequest {}).unwrap();
-        assert!(reply == pattern(size), "{size} octets");
-    }
-}
-
-#[test]
 fn a_large_reply_of_tonic_arrives_whole() {
     let large = PluginInfo {
         supported_versions: (0..20_000).map(|number| format!("1.0.{number}")).collect(),
@@ -142,32 +105,6 @@ fn a_request_larger_than_a_frame_and_a_window_arrives_whole() {
     };
     let reply = caller.unary("/any", &request).unwrap();
     assert_eq!(reply, request.encoded_len().to_be_bytes());
-}
-
-#[test]
-fn a_status_behind_the_headers_is_the_result() {
-    let server = Server::h2(|call: Call| call.fail(5, "caf%C3%A9%0A100%25, 50%"));
-    let mut caller = Caller::connect(server.socket());
-    let refused = status(Code::NotFound, "café\n100%, 50%");
-    assert_eq!(caller.get_info(), Err(refused.clone()));
-    assert_eq!(
-        caller.get_info(),
-        Err(refused),
-        "the connection is still usable"
-    );
-}
-
-#[test]
-fn a_status_in_the_only_headers_is_the_result() {
-    let server = Server::h2(|call: Call| call.fail_at_once(16, "no%20token"));
-    let mut caller = Caller::connect(server.socket());
-    let refused = status(Code::Unauthenticated, "no token");
-    assert_eq!(caller.get_info(), Err(refused.clone()));
-    assert_eq!(
-        caller.get_info(),
-        Err(refused),
-        "the connection is still usable"
-    );
 }
 
 #[test]
@@ -202,62 +139,6 @@ fn a_server_of_something_else_says_that_the_method_is_unknown() {
     let error = caller.unary("/csi.v1.Node/NodeGetInfo", &InfoRequest {});
     assert_eq!(error.unwrap_err().code(), Code::Unimplemented);
     assert_eq!(caller.get_info(), Ok(info()));
-}
-
-#[test]
-fn a_reply_larger_than_accepted_costs_this_call_alone() {
-    let server = Server::h2(|call: Call| match &*call.path {
-        "/large" => call.reply(&pattern(1_000_000)),
-        _ => call.reply(b"small"),
-    });
-    let mut caller = Caller::connect(server.socket());
-    for _ in 0..3 {
-        let call = caller.begin("/large", &InfoRequest {}, 1000, PATIENCE);
-        let error = caller.end(call).unwrap_err();
-        assert_eq!(error.code(), Code::ResourceExhausted);
-        assert!(
-            matches!(
-                error,
-                CallError::TooLarge {
-                    announced: 1_000_000,
-                    limit: 1000
-                }
-            ),
-            "{error}"
-        );
-        assert_eq!(
-            caller.unary("/small", &InfoRequest {}),
-            Ok(b"small".to_vec())
-        );
-    }
-}
-
-#[test]
-fn a_reply_that_is_no_message_arrives_as_it_is() {
-    let server = Server::h2(|call: Call| call.reply(b"\xff\xff\xff"));
-    let mut caller = Caller::connect(server.socket());
-    let reply = caller
-        .unary(registration::GET_INFO, &InfoRequest {})
-        .unwrap();
-    assert_eq!(reply, b"\xff\xff\xff");
-    assert!(PluginInfo::decode(&*reply).is_err());
-}
-
-#[test]
-fn a_call_that_is_not_answered_ends_at_its_deadline() {
-    let held = Mutex::new(Vec::new());
-    let held = Arc::new(held);
-    let server = Server::h2(move |call: Call| match &*call.path {
-        "/never" => held.lock().unwrap().push(call),
-        _ => call.reply(b"at once"),
-    });
-    let mut caller = Caller::connect(server.socket());
-    let call = caller.begin("/never", &InfoRequest {}, 1000, Duration::from_millis(30));
-    assert_eq!(caller.end(call), Err(CallError::DeadlineExceeded));
-    assert_eq!(
-        caller.unary("/other", &InfoRequest {}),
-        Ok(b"at once".to_vec())
-    );
 }
 
 /// Returns octets that are not all the same, so that a missing part is noticed.

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use h2::Reason;
 use plugind::grpc::{CallError, Code, TransparentRetry};
-use plugind::http2::{ConnectionError, ErrorCode, GoAwayReceived};
+use plugind::http2::ConnectionError;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 use prost::Message as _;
 use tokio::sync::oneshot;
 
 use super::{h2_plugin, info};
 use crate::support::caller::{Caller, PATIENCE};
-use crate::support::frames::{DATA, Frame, GOAWAY, HEADERS};
+use crate::support::frames::{DATA, Frame, GOAWAY};
 use crate::support::server::{Call, Server, Then, accept_h2};
 
 /// Returns what an `h2` server sends in the course of one `GetInfo`.
@@ -43,21 +43,6 @@ fn after(octets: &[u8]) -> CallError {
     let error = caller.get_info().unwrap_err();
     assert!(caller.client.is_closed());
     error
-}
-
-#[test]
-fn a_server_that_closes_after_its_headers_is_unavailable() {
-    let octets = recording();
-    let (data, _) = find(&octets, DATA);
-    assert!(find(&octets, HEADERS).0 < data);
-    assert_eq!(after(&octets[..data]), eof(false));
-}
-
-#[test]
-fn a_server_that_closes_after_half_of_its_data_is_unavailable() {
-    let octets = recording();
-    let (data, length) = find(&octets, DATA);
-    assert_eq!(after(&octets[..data + 9 + length / 2]), eof(true));
 }
 
 #[test]
@@ -110,83 +95,6 @@ fn goaways(caller: &Caller) -> usize {
     std::iter::from_fn(|| Frame::take(&mut octets))
         .filter(|frame| frame.kind == GOAWAY)
         .count()
-}
-
-#[test]
-fn a_server_that_gives_up_on_the_connection_is_quoted() {
-    let server = Server::run(async move |listener| {
-        let mut connection = accept_h2(&listener).await;
-        let _call = connection.accept().await.unwrap().unwrap();
-        connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-        while connection.accept().await.is_some() {}
-    });
-    let error = Caller::connect(server.socket()).get_info().unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable);
-    assert!(
-        matches!(
-            error,
-            CallError::Connection {
-                error: ConnectionError::GoAwayReceived(GoAwayReceived {
-                    code: ErrorCode::ENHANCE_YOUR_CALM,
-                    ..
-                }),
-                ..
-            }
-        ),
-        "{error}"
-    );
-}
-
-#[test]
-fn a_server_that_resets_the_call_keeps_the_connection() {
-    let server = Server::h2(|call: Call| match &*call.path {
-        "/cancelled" => call.reset(Reason::CANCEL),
-        "/calm" => call.reset(Reason::ENHANCE_YOUR_CALM),
-        _ => call.reply(b"answered"),
-    });
-    let mut caller = Caller::connect(server.socket());
-    let mut code = |path| {
-        caller
-            .unary(path, &InfoRequest {})
-            .map_err(|error| error.code())
-    };
-    assert_eq!(code("/cancelled"), Err(Code::Cancelled));
-    assert_eq!(code("/calm"), Err(Code::ResourceExhausted));
-    assert_eq!(code("/other"), Ok(b"answered".to_vec()));
-}
-
-#[test]
-fn a_server_that_refuses_a_call_is_asked_once_more() {
-    let server = Server::h2(refusing(1));
-    let mut caller = Caller::connect(server.socket());
-    assert_eq!(
-        caller.unary("/any", &InfoRequest {}),
-        Ok(b"answered".to_vec())
-    );
-
-    let server = Server::h2(refusing(2));
-    let mut caller = Caller::connect(server.socket());
-    let error = caller.get_info().unwrap_err();
-    assert_eq!(error, CallError::Refused { again: false });
-    assert_eq!(error.transparent_retry(), TransparentRetry::Never);
-    let next = caller.unary("/any", &InfoRequest {});
-    assert_eq!(
-        next,
-        Ok(b"answered".to_vec()),
-        "the connection is still usable"
-    );
-}
-
-/// Refuses the first `calls` calls, and answers those that follow.
-fn refusing(calls: usize) -> impl Fn(Call) + Clone + Send + 'static {
-    let seen = Arc::new(AtomicUsize::new(0));
-    move |call| {
-        if seen.fetch_add(1, Ordering::Relaxed) < calls {
-            call.reset(Reason::REFUSED_STREAM);
-        } else {
-            call.reply(b"answered");
-        }
-    }
 }
 
 fn eof(inside_frame: bool) -> CallError {

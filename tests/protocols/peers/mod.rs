@@ -1,13 +1,12 @@
 //! The gRPC client against peers of other implementations, over real unix sockets.
 //!
 //! One file per kind of peer: those that answer, those that disconnect, those that are not gRPC
-//! servers. `replay` feeds the recorded octets of a real server to a client in memory, split in
-//! every way.
+//! servers. What each end requires of the other is in `src/grpc/tests` and in the fuzz targets,
+//! where the peer is the `h2` crate in memory.
 
 mod answers;
 mod disconnects;
 mod not_grpc;
-mod replay;
 
 use crate::support::server::{Call, Server};
 use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse, registration};

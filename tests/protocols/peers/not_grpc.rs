@@ -1,14 +1,11 @@
 //! Peers that are not gRPC servers: each is named for what it is, and nothing hangs.
 
-use std::time::Duration;
-
 use plugind::grpc::{CallError, Code, NotGrpc};
-use plugind::http2::{ConnectionError, ErrorCode, OtherProtocol};
-use plugind::proto::pluginregistration::{InfoRequest, registration};
+use plugind::http2::{ConnectionError, OtherProtocol};
 
 use crate::support::caller::Caller;
-use crate::support::frames::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, SETTINGS};
-use crate::support::server::{Server, Then, accept};
+use crate::support::frames::{END_HEADERS, END_STREAM, Frame, HEADERS};
+use crate::support::server::{Server, Then};
 
 /// Returns the error of a `GetInfo` to which the peer responds with these octets.
 fn error_of(octets: impl Into<Vec<u8>>, then: Then) -> CallError {
@@ -62,72 +59,6 @@ fn garbage_is_quoted_in_part() {
 }
 
 #[test]
-fn a_peer_that_closes_after_the_request_has_said_nothing() {
-    let error = connection_error(b"", Then::Close);
-    assert_eq!(error, ConnectionError::NotHttp2(OtherProtocol::Nothing));
-}
-
-#[test]
-fn a_peer_that_closes_at_once_has_said_nothing() {
-    let server = Server::run(async move |listener| {
-        drop(accept(&listener).await);
-    });
-    let error = Caller::connect(server.socket()).get_info().unwrap_err();
-    assert_eq!(error.code(), Code::Unavailable);
-    assert!(
-        matches!(
-            error,
-            CallError::Connection {
-                error: ConnectionError::NotHttp2(OtherProtocol::Nothing),
-                ..
-            }
-        ),
-        "{error}"
-    );
-}
-
-#[test]
-fn a_silent_peer_costs_the_call_its_time_and_no_more() {
-    let server = Server::saying(b"", Then::Wait);
-    let mut caller = Caller::connect(server.socket());
-    let timeout = Duration::from_millis(30);
-    let call = caller.begin(registration::GET_INFO, &InfoRequest {}, 1000, timeout);
-    assert_eq!(caller.end(call), Err(CallError::DeadlineExceeded));
-}
-
-#[test]
-fn a_peer_that_goes_on_with_garbage_breaks_the_connection() {
-    let begin = Frame::settings(&[]).octets();
-    let error = connection_error(
-        [&begin[..], b"HTTP/1.1 400 Bad Request\r\n"].concat(),
-        Then::Wait,
-    );
-    assert_eq!(error.code(), ErrorCode::FRAME_SIZE_ERROR, "{error}");
-    let stray = Frame::new(DATA, 0, 3, b"nobody asked").octets();
-    let error = connection_error([begin, stray].concat(), Then::Wait);
-    assert_eq!(error.code(), ErrorCode::PROTOCOL_ERROR, "{error}");
-}
-
-#[test]
-fn a_header_block_that_does_not_decode_breaks_the_connection() {
-    let octets = [
-        Frame::settings(&[]).octets(),
-        Frame::new(HEADERS, END_HEADERS, 1, b"\x88\xbe").octets(),
-    ]
-    .concat();
-    let error = connection_error(octets, Then::Wait);
-    assert_eq!(error.code(), ErrorCode::COMPRESSION_ERROR, "{error}");
-}
-
-#[test]
-fn a_setting_that_must_not_be_breaks_the_connection() {
-    let error = connection_error(Frame::settings(&[(ENABLE_PUSH, 1)]).octets(), Then::Wait);
-    assert_eq!(error.code(), ErrorCode::PROTOCOL_ERROR, "{error}");
-    let error = connection_error(Frame::new(SETTINGS, 0, 0, [0; 7]).octets(), Then::Wait);
-    assert_eq!(error.code(), ErrorCode::FRAME_SIZE_ERROR, "{error}");
-}
-
-#[test]
 fn a_web_server_that_speaks_http_2_is_no_grpc_server() {
     let answers = |block: &[u8]| {
         let head = Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block).octets();
@@ -144,6 +75,3 @@ fn a_web_server_that_speaks_http_2_is_no_grpc_server() {
         CallError::NotGrpc(NotGrpc::ContentType(b"text/html".to_vec()))
     );
 }
-
-/// RFC 9113 §6.5.2.
-const ENABLE_PUSH: u16 = 0x2;
