@@ -1,9 +1,5 @@
 //! Servers that close the connection in the middle of a call, gracefully or not.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use h2::Reason;
 use plugind::grpc::{CallError, Code, TransparentRetry};
 use plugind::http2::ConnectionError;
 use plugind::proto::pluginregistration::{InfoRequest, registration};
