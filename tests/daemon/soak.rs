@@ -1,14 +1,13 @@
 //! Plugins for a long time: many that register and end, and many that do nothing.
 //! What is measured belongs to the whole process: `make full ONLY=soak` runs one test at a time.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
 use plugind::config::READY_TIME;
 
-use crate::support::daemon::{Daemon, status};
+use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::PATIENCE;
 

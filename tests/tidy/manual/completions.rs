@@ -131,12 +131,16 @@ fn bash(commands: &[Command<'_>], names: &str) -> String {
         }
     }
     operands += &format!("\thelp) _plugind_words {}; ;;\n", quoted(names));
-    let values = values.into_iter();
-    let values: String = values
-        .map(|(action, patterns)| format!("\t{}) {action}return ;;\n", patterns.join(" | ")))
-        .collect();
+    let mut cases = String::new();
+    for (action, patterns) in values {
+        cases += &format!(
+            "	{}) {action}return ;;
+",
+            patterns.join(" | ")
+        );
+    }
     let parts = [
-        ("@VALUES@", &*values),
+        ("@VALUES@", &*cases),
         ("@OPTIONS@", &options),
         ("@OPERANDS@", &operands),
         ("@NAMES@", names),
