@@ -48,7 +48,7 @@ doc: ## Document everything, also what is not part of the library's interface
 
 generate: ## Generate src/proto/, src/dist/man/ and src/dist/completions/ from what they say
 	$(NEEDS)
-	PLUGIND_GENERATE=1 $(CARGO) test --locked --test tidy generated
+	TEST_GENERATE=1 $(CARGO) test --locked --test tidy generated
 
 static: ## Build the static binary, target/static/plugind, and check it; TARGET=aarch64 or armv7 for those
 	$(NEEDS)

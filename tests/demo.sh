@@ -9,7 +9,7 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-plugind=${PLUGIND_BINARY:-${CARGO_TARGET_DIR:-target}/debug/plugind}
+plugind=${TEST_BINARY:-${CARGO_TARGET_DIR:-target}/debug/plugind}
 patience=10 # seconds to wait for a line; each takes milliseconds
 
 plugins=$(mktemp -d "${TMPDIR:-/tmp}/demo.XXX")

@@ -333,7 +333,7 @@ fn process<T: Display>(from: &Sources<'_>, to: &mut Samples, of: fn(&ProcessFact
 }
 
 /// The revision of the source, which the builder may set.
-pub(crate) const REVISION: &str = match option_env!("PLUGIND_REVISION") {
+pub(crate) const REVISION: &str = match option_env!("SOURCE_REVISION") {
     Some(revision) => revision,
     None => "unknown",
 };

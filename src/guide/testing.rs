@@ -72,9 +72,9 @@
 //! | what failed | how to run it alone |
 //! |---|---|
 //! | a seed of the simulation | `SEED=n cargo test --test manager simulation -- --nocapture` |
-//! | a kept input or a mutation | `PLUGIND_FUZZ_INPUT=FILE cargo test --test fuzz_replay` |
+//! | a kept input or a mutation | `TEST_FUZZ_INPUT=FILE cargo test --test fuzz_replay` |
 //! | an input that the fuzzer found | `cargo fuzz run -s none TARGET FILE` |
-//! | a suite of a built binary | `PLUGIND_BINARY=$PWD/FILE cargo test --test daemon` |
+//! | a suite of a built binary | `TEST_BINARY=$PWD/FILE cargo test --test daemon` |
 //! | a suite with an emulator | the same with `target/static/armv7/emulated/plugind` |
 //!
 //! The folder of an input is the name of its target. A failure prints the line to run. An input

@@ -17,7 +17,7 @@ tests/static/build.sh
 if ! command -v go >/dev/null; then
 	echo "bench: without kubelet, because Go is not installed"
 elif go build -C tests/peers/kubelet -trimpath -o "$kubelet" .; then
-	export PLUGIND_BENCH_KUBELET=$kubelet
+	export TEST_BENCH_KUBELET=$kubelet
 fi
-PLUGIND_BINARY=$PWD/target/static/plugind PLUGIND_BENCH_CALL_COST=$PWD/target/release/examples/call-cost \
-	PLUGIND_BENCH_REST=${REST:-60} "${cargo[@]}" bench --locked --bench bench
+TEST_BINARY=$PWD/target/static/plugind TEST_BENCH_CALL_COST=$PWD/target/release/examples/call-cost \
+	TEST_BENCH_REST=${REST:-60} "${cargo[@]}" bench --locked --bench bench

@@ -187,4 +187,4 @@ pub(crate) const FEW: usize = 20;
 pub(crate) const MORE: usize = 100;
 
 /// The environment variable that names the program `call-cost`.
-const CALL_COST: &str = "PLUGIND_BENCH_CALL_COST";
+const CALL_COST: &str = "TEST_BENCH_CALL_COST";

@@ -63,7 +63,7 @@ fn pause(time: Duration) {
 
 /// Returns the time to measure, which the environment may set.
 fn seconds() -> u64 {
-    let named = env::var("PLUGIND_BENCH_REST").ok();
+    let named = env::var("TEST_BENCH_REST").ok();
     named.and_then(|seconds| seconds.parse().ok()).unwrap_or(60)
 }
 

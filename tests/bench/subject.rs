@@ -96,7 +96,7 @@ impl Subject {
 
 /// Returns the measured binary: the static one under `make bench`, otherwise cargo's.
 pub(crate) fn plugind() -> OsString {
-    let named = env::var_os("PLUGIND_BINARY");
+    let named = env::var_os("TEST_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())
 }
 
@@ -110,4 +110,4 @@ pub(crate) fn api(dir: &Path) -> PathBuf {
 pub(crate) const TYPE: &str = "SamplePlugin";
 
 /// The environment variable that names the program around kubelet's plugin manager.
-const KUBELET: &str = "PLUGIND_BENCH_KUBELET";
+const KUBELET: &str = "TEST_BENCH_KUBELET";

@@ -5,7 +5,7 @@
 //! it alone:
 //!
 //! ```text
-//! PLUGIND_FUZZ_INPUT=fuzz/corpus/frames/0123abcd cargo test --test fuzz_replay
+//! TEST_FUZZ_INPUT=fuzz/corpus/frames/0123abcd cargo test --test fuzz_replay
 //! ```
 //!
 //! The name of the file's folder is the name of the target.
@@ -27,7 +27,7 @@ use targets::{Check, TARGETS};
 
 #[test]
 fn what_was_kept_passes() {
-    if let Some(alone) = env::var_os("PLUGIND_FUZZ_INPUT") {
+    if let Some(alone) = env::var_os("TEST_FUZZ_INPUT") {
         return play_alone(Path::new(&alone));
     }
     if is_packaged() {
@@ -43,7 +43,7 @@ fn what_was_kept_passes() {
 
 #[test]
 fn mutations_of_what_was_kept_pass() {
-    if env::var_os("PLUGIND_FUZZ_INPUT").is_some() || is_packaged() {
+    if env::var_os("TEST_FUZZ_INPUT").is_some() || is_packaged() {
         return;
     }
     for (seed, (name, check)) in (1..).zip(TARGETS) {
@@ -109,7 +109,7 @@ fn advice(name: &str, path: &Path) -> String {
     let path = path.display();
     format!(
         "{name} fails on {path}; again:\n  \
-         PLUGIND_FUZZ_INPUT={path} cargo test --test fuzz_replay\n  \
+         TEST_FUZZ_INPUT={path} cargo test --test fuzz_replay\n  \
          cargo fuzz run -s none {name} {path}"
     )
 }

@@ -322,7 +322,7 @@ const MAX_TURN: Duration = Duration::from_millis(5);
 /// nothing else. Elsewhere, a slow machine should not be taken for a slow daemon: there, these
 /// tests notice attacks that make the daemon unresponsive, which was a matter of seconds.
 pub(crate) fn leniency() -> u32 {
-    let is_shipped = env::var_os("PLUGIND_BINARY").is_some() || !cfg!(debug_assertions);
+    let is_shipped = env::var_os("TEST_BINARY").is_some() || !cfg!(debug_assertions);
     match (is_measured(), is_shipped) {
         (true, _) => 1,
         (false, true) => 20,
@@ -332,5 +332,5 @@ pub(crate) fn leniency() -> u32 {
 
 /// Returns whether the limits apply exactly.
 pub(crate) fn is_measured() -> bool {
-    env::var_os("PLUGIND_NEIGHBOURS").is_some()
+    env::var_os("TEST_NEIGHBOURS").is_some()
 }

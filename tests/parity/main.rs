@@ -24,7 +24,7 @@ use self::subject::Which;
 
 #[test]
 fn plugins_and_handlers_see_what_they_see_with_kubelet() {
-    let Some(kubelet) = std::env::var_os("PLUGIND_KUBELET") else {
+    let Some(kubelet) = std::env::var_os("TEST_KUBELET") else {
         return skip::skip("kubelet's plugin manager is not installed");
     };
     let kubelet = PathBuf::from(kubelet);

@@ -16,13 +16,13 @@ readonly musl=$build/musl-$cpu
 readonly -a arguments=(build --release --locked --target "$triple" --target-dir "$build")
 
 main() {
-	PLUGIND_REVISION=$(tests/static/revision.sh)
-	export PLUGIND_REVISION
+	SOURCE_REVISION=$(tests/static/revision.sh)
+	export SOURCE_REVISION
 	mkdir -p "$(dirname "$binary")"
 	link_musl
 	with_std
 	cp --remove-destination "$build/$triple/release/plugind" "$binary"
-	echo "built $binary: $(stat -c %s "$binary") bytes, for $cpu, revision $PLUGIND_REVISION"
+	echo "built $binary: $(stat -c %s "$binary") bytes, for $cpu, revision $SOURCE_REVISION"
 }
 
 # Puts the files that the linker needs from a musl toolchain into one directory.

@@ -8,9 +8,9 @@ export TARGET=${TARGET:-x86_64}
 readonly copy=$PWD/target/reproducible/a-directory/with-a-longer-name
 readonly home=$PWD/target/reproducible/cargo
 # A copy that is not a repository has neither.
-PLUGIND_REVISION=$(tests/static/revision.sh)
+SOURCE_REVISION=$(tests/static/revision.sh)
 SOURCE_DATE_EPOCH=$(git -c safe.directory='*' log -1 --format=%ct 2>/dev/null || echo 0)
-export PLUGIND_REVISION SOURCE_DATE_EPOCH
+export SOURCE_REVISION SOURCE_DATE_EPOCH
 
 main() {
 	src/dist/build.sh

@@ -7,7 +7,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/../.."
 . tests/static/target.sh
-export PLUGIND_BINARY=$PWD/$binary
+export TEST_BINARY=$PWD/$binary
 
 # The tests that are not run with an emulator, and the reason.
 readonly -A not_emulated=(
@@ -29,10 +29,10 @@ main() {
 # Has the tests run the emulator in the place of the binary.
 test_emulated() {
 	local name arguments=()
-	PLUGIND_BINARY=$PWD/$build/$cpu/emulated/plugind
-	mkdir -p "$(dirname "$PLUGIND_BINARY")"
-	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$PWD/$binary" >"$PLUGIND_BINARY"
-	chmod +x "$PLUGIND_BINARY"
+	TEST_BINARY=$PWD/$build/$cpu/emulated/plugind
+	mkdir -p "$(dirname "$TEST_BINARY")"
+	printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$emulator" "$PWD/$binary" >"$TEST_BINARY"
+	chmod +x "$TEST_BINARY"
 	tests/demo.sh
 	plugins_register_after_2038
 	# Those that filter system calls would filter the emulator's.

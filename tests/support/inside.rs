@@ -14,7 +14,7 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
     if is_inside(test) {
         return body();
     }
-    let is_without_proc = env::var("PLUGIND_TEST_WITHOUT").as_deref() == Ok("Proc");
+    let is_without_proc = env::var("TEST_WITHOUT").as_deref() == Ok("Proc");
     assert!(!is_without_proc, "namespaces are made through /proc");
     if !run("true") {
         skip(NO_NAMESPACES);
@@ -53,4 +53,4 @@ fn namespaces(script: &str) -> Command {
 }
 
 /// The environment variable that names the test for which the namespaces were made.
-const INSIDE: &str = "PLUGIND_TEST_INSIDE";
+const INSIDE: &str = "TEST_INSIDE";

@@ -51,4 +51,4 @@ pub(crate) fn fuse_can_be_opened_or_skip() -> bool {
 pub(crate) const NO_NAMESPACES: &str = "user namespaces are not allowed";
 
 /// The environment variable that names the file to which skipped tests are appended.
-const LIST: &str = "PLUGIND_SKIPPED";
+const LIST: &str = "TEST_SKIPPED";

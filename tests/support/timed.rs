@@ -14,5 +14,5 @@ pub(crate) fn assert_faster(took: Duration, limit: Duration) {
 
 /// Returns whether times are checked.
 pub(crate) fn is_timed() -> bool {
-    env::var_os("PLUGIND_TIMED").is_some()
+    env::var_os("TEST_TIMED").is_some()
 }

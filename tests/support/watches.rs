@@ -15,7 +15,7 @@ use super::skip::skip;
 /// Returns whether tests that rely on inotify can run; reports the running test as skipped if not.
 pub(crate) fn are_enough_or_skip() -> bool {
     // Where inotify is missing on purpose, such tests are listed, and must fail.
-    let enough = env::var("PLUGIND_TEST_WITHOUT").is_ok() || are_enough();
+    let enough = env::var("TEST_WITHOUT").is_ok() || are_enough();
     if !enough {
         skip("inotify has too few instances or watches");
     }

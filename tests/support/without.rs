@@ -126,7 +126,7 @@ fn run(without: Without, arguments: &[&str]) -> Result<(Output, String), String>
         .args(arguments)
         .env(WITHOUT, format!("{without:?}"))
         .env("RUST_BACKTRACE", "0")
-        .env("PLUGIND_SKIPPED", skipped.path());
+        .env("TEST_SKIPPED", skipped.path());
     let filter = filter(without);
     if ARCHITECTURE == 0 {
         return Err("system calls of this architecture are not known".to_owned());
@@ -201,4 +201,4 @@ fn filter(without: Without) -> Vec<sock_filter> {
 }
 
 /// The environment variable that names what is missing in this run.
-const WITHOUT: &str = "PLUGIND_TEST_WITHOUT";
+const WITHOUT: &str = "TEST_WITHOUT";

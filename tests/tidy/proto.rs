@@ -2,7 +2,7 @@
 //!
 //! The generated code is checked in, so that building needs neither `protoc` nor a build script.
 //! This test generates it again with `protox` and `prost-build` and compares. If
-//! `PLUGIND_GENERATE` is set, as `make generate` does, the test writes the generated code first.
+//! `TEST_GENERATE` is set, as `make generate` does, the test writes the generated code first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -135,4 +135,4 @@ const DEFINITIONS: &str = "proto";
 const GENERATED: &str = "src/proto";
 
 /// The environment variable that makes the test write the code before it is compared.
-const WRITE: &str = "PLUGIND_GENERATE";
+const WRITE: &str = "TEST_GENERATE";

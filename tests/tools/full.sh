@@ -23,7 +23,7 @@ main() {
 
 ## timed ## all tests with limits on their times, on a machine that has nothing else to do
 timed() {
-	PLUGIND_TIMED=1 tests/tools/test.sh
+	TEST_TIMED=1 tests/tools/test.sh
 }
 
 ## sim ## SEEDS random orders of events (default: 100000); SEED=n replays one
@@ -44,7 +44,7 @@ soak() {
 ## neighbours ## attacks on the static binary, beside a plugin that behaves
 neighbours() {
 	tests/static/build.sh
-	PLUGIND_BINARY=$static PLUGIND_NEIGHBOURS=1 test_with --test neighbours -- --nocapture --test-threads 1
+	TEST_BINARY=$static TEST_NEIGHBOURS=1 test_with --test neighbours -- --nocapture --test-threads 1
 }
 
 ## older-kernels ## the suites again without each feature that older kernels lack
@@ -55,8 +55,8 @@ older-kernels() {
 ## parity ## the same scenarios with kubelet's own managers of plugins, compared (needs Go)
 parity() {
 	build_peers parity || return 0
-	PLUGIND_KUBELET=$peers/kubelet test_with --test parity -- --nocapture
-	PLUGIND_KUBELET=$peers/kubelet test_with --test daemon device_plugins:: -- --nocapture
+	TEST_KUBELET=$peers/kubelet test_with --test parity -- --nocapture
+	TEST_KUBELET=$peers/kubelet test_with --test daemon device_plugins:: -- --nocapture
 }
 
 ## h2spec ## both ends of HTTP/2 held to its specification (needs Go)
@@ -91,7 +91,7 @@ coverage() {
 ## cost ## functions, instructions and system calls of a registration (needs valgrind and strace)
 cost() {
 	tests/static/build.sh
-	PLUGIND_BINARY=$static run_cargo bench --locked --profile dev --bench bench -- cost
+	TEST_BINARY=$static run_cargo bench --locked --profile dev --bench bench -- cost
 }
 
 ## msrv ## the tests with the oldest Rust that Cargo.toml allows

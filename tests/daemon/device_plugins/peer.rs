@@ -108,14 +108,14 @@ fn python_plugin(kind: &str, dir: &Path) -> Command {
     command
 }
 
-/// Returns the Python interpreter: the one that PLUGIND_PYTHON names, or the machine's.
+/// Returns the Python interpreter: the one that TEST_PYTHON names, or the machine's.
 fn python() -> OsString {
-    env::var_os("PLUGIND_PYTHON").unwrap_or_else(|| "python3".into())
+    env::var_os("TEST_PYTHON").unwrap_or_else(|| "python3".into())
 }
 
-/// Returns the path of a Go program, which is in the folder of the one that PLUGIND_KUBELET names.
+/// Returns the path of a Go program, which is in the folder of the one that TEST_KUBELET names.
 pub(crate) fn go_program(name: &str) -> Option<PathBuf> {
-    let kubelet = PathBuf::from(env::var_os("PLUGIND_KUBELET")?);
+    let kubelet = PathBuf::from(env::var_os("TEST_KUBELET")?);
     Some(kubelet.with_file_name(name)).filter(|program| program.exists())
 }
 

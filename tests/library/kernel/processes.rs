@@ -156,8 +156,8 @@ fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
 const SOON: Duration = Duration::from_millis(500);
 
 /// The environment variable that makes this binary serve the plugin with this name.
-const NAME: &str = "PLUGIND_TEST_PLUGIN";
+const NAME: &str = "TEST_PLUGIN";
 
 /// The environment variables that make it serve a second plugin: its name and its new socket.
-const SECOND_NAME: &str = "PLUGIND_TEST_SECOND_PLUGIN";
-const SECOND_SOCKET: &str = "PLUGIND_TEST_SECOND_SOCKET";
+const SECOND_NAME: &str = "TEST_SECOND_PLUGIN";
+const SECOND_SOCKET: &str = "TEST_SECOND_SOCKET";

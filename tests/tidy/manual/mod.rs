@@ -2,7 +2,7 @@
 //!
 //! All of `src/dist/man/` and `src/dist/completions/` that comes from elsewhere is checked in, so
 //! that packages need no generator. These tests generate the files again and compare. If
-//! `PLUGIND_GENERATE` is set, as `make generate` does, the files are written first.
+//! `TEST_GENERATE` is set, as `make generate` does, the files are written first.
 
 #![allow(
     clippy::format_push_string,
@@ -190,4 +190,4 @@ const COMPLETIONS: &str = "src/dist/completions";
 const CONFIGURATION: &str = "src/dist/plugind.conf";
 
 /// The environment variable that makes the tests write the files before they are compared.
-const WRITE: &str = "PLUGIND_GENERATE";
+const WRITE: &str = "TEST_GENERATE";
