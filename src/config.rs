@@ -6,6 +6,7 @@
 mod limits;
 mod path_map;
 mod protocol;
+mod trust;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use limits::*;
 pub use path_map::PathMap;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use protocol::*;
+pub use trust::{Distrust, PinnedName, Trust, TrustMode};
 
 use crate::escape;
 use crate::time;
@@ -49,6 +51,8 @@ pub struct Config {
     pub on_down: OnDown,
     /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
+    /// The users and the places that are trusted.
+    pub trust: Trust,
     /// The octets that may be held of all plugins together, beyond the need of the plugin manager
     /// itself; at least 1 MiB is sensible. What would exceed it is refused unless it is small: an
     /// attempt to register fails, or a list of devices is rejected. No registered plugin is
@@ -198,6 +202,9 @@ impl fmt::Display for DaemonConfig {
             0 => write!(f, " memory-budget={}Mi", budget / MEBIBYTE)?,
             _ => write!(f, " memory-budget={budget}")?,
         }
+        if self.manager.trust.is_strict() {
+            write!(f, " trust={}", self.manager.trust.mode)?;
+        }
         if let Some(file) = &self.file {
             write!(f, " config={}", escape::path(file))?;
         }
@@ -234,6 +241,7 @@ impl Default for Config {
             mode: Mode::default(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),
+            trust: Trust::default(),
             memory_budget: MEMORY_BUDGET,
         }
     }

@@ -59,6 +59,9 @@ pub(crate) struct RecordEntry<'a, D> {
     pub(crate) pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uid: Option<u32>,
+    /// The reasons why the plugin would be refused in strict mode.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) details: Option<D>,
 }
@@ -119,6 +122,7 @@ impl<'a> RecordEntry<'a, Details> {
                 .unwrap_or_default(),
             pid: record.process.and_then(|process| process.pid),
             uid: record.process.map(|process| process.uid),
+            warnings: record.distrust.iter().map(ToString::to_string).collect(),
             details: plugin.and_then(|plugin| Details::of(plugin, view)),
         }
     }
@@ -378,6 +382,7 @@ mod tests {
             attempts: 3,
             last_error: Some(LastError::Failure(&failure)),
             next_retry: Some(Time::from_millis(6500)),
+            distrust: &[],
             process: Some(Process {
                 pid: Some(812),
                 uid: 1000,

@@ -109,6 +109,10 @@ state-file /s  # environment
 #map-path  # default
 unknown-types reject  # default
 #csi-node-info  # default
+trust warn  # default
+#endpoint-dir  # default
+#allow-uid  # default
+#allow-name  # default
 memory-budget 16Mi  # default
 #run-dir  # default
 #cdi-dir  # default

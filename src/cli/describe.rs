@@ -81,6 +81,7 @@ const LINES: &[Column<Record>] = &[
     ("Versions:", |it, _| list::versions(it)),
     ("Process:", |it, _| number(it.pid)),
     ("User:", |it, _| number(it.uid)),
+    ("Warnings:", |it, _| composed(&it.warnings.join("; "))),
     ("Attempts:", |it, _| it.attempts.to_string()),
     ("Last Error:", |it, _| composed(&it.last_error)),
     ("Next Try:", |it, now| {
@@ -136,6 +137,7 @@ Endpoint:    /r/gpu.sock
 Versions:    v1beta1,v1alpha
 Process:     812
 User:        0
+Warnings:    <none>
 Attempts:    3
 Last Error:  GetInfo: deadline \\u{1b}[31mexceeded
 Next Try:    2026-01-31T12:00:12.500Z (in 12s)
@@ -165,6 +167,7 @@ Endpoint:    <none>
 Versions:    <none>
 Process:     <none>
 User:        <none>
+Warnings:    <none>
 Attempts:    0
 Last Error:  <none>
 Next Try:    <none>

@@ -60,7 +60,7 @@ pub enum Command {
     /// Print the configuration.
     CheckConfig(CommandLine),
     /// Probe one socket, or those in a directory.
-    Probe(Probe, Format),
+    Probe(Box<Probe>, Format),
     /// Examine the node.
     Doctor(crate::daemon::doctor::Options, Format),
     /// Simulate a plugin.

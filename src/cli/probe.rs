@@ -43,7 +43,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         config: chosen.complete(None),
         timeout,
     };
-    Ok(Command::Probe(options, format))
+    Ok(Command::Probe(Box::new(options), format))
 }
 
 /// Runs the probe, shows the findings, and returns the exit status.
@@ -215,7 +215,7 @@ mod tests {
     fn parse(arguments: &[&str]) -> Result<(Options, Format), String> {
         let line = [&["probe"], arguments].concat();
         match Command::parse(Parser::from_args(line)) {
-            Ok(Command::Probe(options, format)) => Ok((options, format)),
+            Ok(Command::Probe(options, format)) => Ok((*options, format)),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }

@@ -158,6 +158,26 @@ mod tests {
     }
 
     #[test]
+    fn users_and_places_are_trusted_that_are_named() {
+        let trust = |line: &[&str]| parse(line).map(|it| it.config.manager.trust);
+        let default = trust(&[]).unwrap();
+        assert!(!default.is_strict() && default.uids.is_empty());
+        assert!(trust(&["--trust=strict"]).unwrap().is_strict());
+        let line = ["--allow-uid=root", "--allow-uid=7", "--endpoint-dir=@"];
+        let named = trust(&line).unwrap();
+        assert!(named.uids == [0, 7] && named.allows_abstract && named.endpoint_dirs.is_empty());
+        let names = trust(&["--allow-name=7=T/example.com/a*"]).unwrap().names;
+        assert_eq!((names[0].uid, &*names[0].kind), (7, "T"));
+        assert_eq!(names[0].pattern, "example.com/a*");
+        for bad in ["", "T/a", "x=T/a", "7=T", "7=T/", "7=/a"] {
+            let error = trust(&["--allow-name", bad]).unwrap_err();
+            assert!(error.contains("--allow-name"), "{bad:?}: {error}");
+        }
+        let error = trust(&["--allow-uid=no such user"]).unwrap_err();
+        assert!(error.contains("a user of /etc/passwd"), "{error}");
+    }
+
+    #[test]
     fn a_root_directory_is_spelt_as_kubelet_does() {
         let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
         let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);

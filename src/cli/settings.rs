@@ -15,8 +15,9 @@ use super::values::{
 use crate::config::{
     ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
     DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET,
-    LogFormat, Mode, OnDown, PLUGINS_DIR, UnknownTypes,
+    LogFormat, Mode, OnDown, PLUGINS_DIR, PinnedName, TrustMode, UnknownTypes,
 };
+use crate::daemon::user_id;
 
 /// An option of `run`.
 #[derive(Debug)]
@@ -178,6 +179,52 @@ const SETTINGS: &[Setting] = &[
                (default: keep; DURATION: 30s)",
         read: |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
         default: &["keep"],
+        ..SETTING
+    },
+    Setting {
+        long: "trust",
+        value: "MODE",
+        help: "what to do with plugins and endpoints of users other than root, the user of plugind \
+               and those of --allow-uid and --allow-name, with endpoints elsewhere than below the \
+               plugins directories, a directory with one called plugins_registry, as kubelet's \
+               root directory, the targets of --map-path and --endpoint-dir, and with a name or an endpoint of another user's plugin: warn, or \
+               strict, which refuses them (default: warn)",
+        read: |it, value| set(&mut it.manager.trust.mode, choice(value, TRUST)),
+        default: &["warn"],
+        ..SETTING
+    },
+    Setting {
+        long: "endpoint-dir",
+        value: "DIR|@",
+        help: "trust endpoints below DIR, or abstract ones (@); can be given several times \
+               (default: none)",
+        read: |it, value| {
+            let trust = &mut it.manager.trust;
+            if value == "@" {
+                return set(&mut trust.allows_abstract, Ok(true));
+            }
+            push(&mut trust.endpoint_dirs, path(value))
+        },
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "allow-uid",
+        value: "UID|USER",
+        help: "trust this user with plugins of any name that --allow-name does not give to others; \
+               can be given several times (default: none)",
+        read: |it, value| push(&mut it.manager.trust.uids, parsed(value, USER, user_id)),
+        is_list: true,
+        ..SETTING
+    },
+    Setting {
+        long: "allow-name",
+        value: "UID=TYPE/NAME",
+        help: "trust this user with the plugins of this name, which may end with * for the rest of \
+               it, and no other user but root and that of plugind; can be given several times \
+               (default: none)",
+        read: |it, value| push(&mut it.manager.trust.names, parsed(value, PINNED, pinned)),
+        is_list: true,
         ..SETTING
     },
     Setting {
@@ -454,6 +501,17 @@ fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
     from.starts_with('/').then(|| (from.into(), to))
 }
 
+/// Parses a user's id, and a plugin type and name.
+fn pinned(words: &str) -> Option<PinnedName> {
+    let (uid, plugin) = words.split_once('=')?;
+    let (kind, pattern) = plugin.split_once('/')?;
+    (!kind.is_empty() && !pattern.is_empty()).then_some(PinnedName {
+        uid: uid.parse().ok()?,
+        kind: kind.to_owned(),
+        pattern: pattern.to_owned(),
+    })
+}
+
 fn api_socket(path: PathBuf) -> ApiSocket {
     if path.as_os_str() == NONE {
         return ApiSocket::None;
@@ -477,6 +535,10 @@ const TYPE: &str = "the name of a plugin type";
 
 const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
 
+const USER: &str = "a user of /etc/passwd, or a user's id";
+
+const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
+
 const GROUP: &str = "a group";
 
 const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
@@ -490,6 +552,8 @@ const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
     ("accept", UnknownTypes::Accept),
     ("ignore", UnknownTypes::Ignore),
 ];
+
+const TRUST: &[(&str, TrustMode)] = &[("warn", TrustMode::Warn), ("strict", TrustMode::Strict)];
 
 const LOG_FORMATS: &[(&str, LogFormat)] = &[
     ("text", LogFormat::Text),

@@ -40,6 +40,8 @@ pub use crate::watch::{Problem, Report};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::api::client;
 pub use self::event_loop::{Event, PluginManager};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use self::fs::user_id;
 pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::log::{FilterError, Logger, TimeOfDay};

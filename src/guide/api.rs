@@ -61,6 +61,7 @@
 //! | `attempts` | how often the registration was attempted |
 //! | `lastError`, `nextRetry` | why the last attempt failed, and when the next one is due |
 //! | `pid`, `uid` | the process of the plugin, if it is known |
+//! | `warnings` | why `--trust strict` would refuse the plugin; absent if it would not |
 //! | `details` | what the handler knows: `csi`, `devices` (counts) or `dra` |
 //!
 //! | state | meaning |

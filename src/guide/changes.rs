@@ -48,5 +48,8 @@
 //! - Container runtimes can use the devices of device plugins: files of the Container Device
 //!   Interface (`--cdi-dir`). `simulate` answers `Allocate` with a device node, a mount and a
 //!   variable, or as `--cdi-devices`, `--refuse-allocate` and `--delay-allocate` say.
+//! - Plugins and endpoints that are not trusted cause a warning, with the option that allows them,
+//!   or are refused (`--trust strict`, `--endpoint-dir`, `--allow-uid`, `--allow-name`). A record
+//!   has `warnings`.
 //! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
 //!   the configuration file.

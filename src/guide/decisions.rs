@@ -225,6 +225,13 @@
 //!   one. What would exceed it is refused, unless it is small. Given up: taking lists and
 //!   connections away from the plugin that holds most, and counting descriptions, failures and
 //!   waiting programs, whose own limits are low.
+//! - **Whom to trust is asked before the handler is**, and where an endpoint is when it is dialed:
+//!   the open file is examined that is connected to, by its path on `/proc`, which takes one system
+//!   call. By default what is not trusted works as with kubelet, and is reported once for each
+//!   socket and reason. Root and the daemon's user may take a name from another user, because that
+//!   user could keep it otherwise. Given up: the group of a process, which no option would allow;
+//!   refusing endpoints that only a program of `--exec` dials; and ending registrations that a
+//!   reload does not allow any more, as sshd leaves sessions.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since. `env_logger` only filters,
 //!   because it would wait while it writes. Given up: a share for each directory, and formatting

@@ -155,6 +155,10 @@
 //!   previous-socket={path}` (warn, TakenOver): The name is now served by a process of another
 //!   user. Check that this is intended: any user who can create sockets in the directory can take a
 //!   name.
+//! - `{plugin} would be refused with --trust strict: {reason}` (warn, Untrusted): The plugin
+//!   works as with kubelet, but its user or the place of its endpoint is not one that you have
+//!   named. Check that it is yours, and use the option at the end of the line. It is logged once
+//!   for each reason.
 //! - `{failure}; next try in {pause}` (warn): An attempt to register has failed; the reason is one
 //!   of those below. It is logged once, and repeated attempts with the same reason at level debug.
 //! - `{failure}; the plugin has to announce itself again` (warn): The same for a device plugin that

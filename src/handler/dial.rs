@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::config::Distrust;
 use crate::escape;
 
 /// The reason why a socket cannot be connected to.
@@ -22,6 +23,8 @@ pub enum DialError {
     /// The path leads to a file system of this type, which may hang: a plugin must not be able to
     /// block the whole daemon.
     MayNotAnswer(String),
+    /// The socket is not trusted, and was not connected to, or was left at once.
+    Untrusted(Distrust),
     /// The descriptors of this process, or of the system, are used up (EMFILE, ENFILE).
     NoDescriptors,
     /// The time limit was exceeded.
@@ -44,6 +47,7 @@ impl fmt::Display for DialError {
                 "the path leads to a file system that may not answer: file_system={}",
                 escape::text(file_system)
             ),
+            Self::Untrusted(why) => why.fmt(f),
             Self::NoDescriptors => f.write_str("no file descriptors are left"),
             Self::TimedOut => f.write_str("the connection attempt timed out"),
             Self::Other(words) => write!(f, "{}", escape::text(words)),

@@ -60,7 +60,7 @@ pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
         DialError::TimedOut => "i/o timeout",
         DialError::Replaced => "connect: another socket is at the path",
         DialError::NoDescriptors => "socket: too many open files",
-        DialError::MayNotAnswer(_) => &own_words,
+        DialError::MayNotAnswer(_) | DialError::Untrusted(_) => &own_words,
         DialError::Other(words) => words,
     };
     let dial = format!("transport: Error while dialing: dial unix {endpoint}: {dial}");

@@ -301,6 +301,9 @@ impl Execution<'_> {
         let handler = host
             .find(question, plugin, self.active.handler)
             .map_err(Err)?;
+        if question == Question::Validate {
+            self.check_trust(plugin).map_err(Err)?;
+        }
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
         host.set_handler(self.socket, Some(handler), context);
@@ -388,7 +391,7 @@ impl Health {
 
 impl Socket {
     /// Retries the socket once the plugin of `holder` is deregistered or down.
-    fn block(&mut self, plugin: &Arc<Plugin>, holder: SocketId, names: &mut Names) {
+    pub(super) fn block(&mut self, plugin: &Arc<Plugin>, holder: SocketId, names: &mut Names) {
         let Some(desired) = &mut self.desired else {
             return;
         };

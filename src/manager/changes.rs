@@ -89,6 +89,8 @@ pub(super) struct Summary {
     pub(super) attempts: u32,
     pub(super) next_retry: Option<Time>,
     pub(super) process: Option<Process>,
+    /// The number of reasons not to trust the plugin.
+    pub(super) distrusted: usize,
 }
 
 /// The changes of records.

@@ -1,7 +1,7 @@
 //! What sockets and the host of the handlers share.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::changes::Changes;
@@ -13,7 +13,7 @@ use super::messages::{Limit, Measurement};
 use super::operation::Event;
 use super::timers::Timers;
 use crate::budget::Budget;
-use crate::config::{Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE};
+use crate::config::{Distrust, Mode, OnDown, PathMap, SLOW_CHECK, SLOW_CHECK_SHARE, Trust};
 use crate::handler::{Event as HandlerEvent, HandlerId, Plugin, Reason, Ticket};
 use crate::time::Time;
 
@@ -52,6 +52,9 @@ pub(super) struct Policy {
     pub(super) mode: Mode,
     pub(super) on_down: OnDown,
     pub(super) path_map: PathMap,
+    pub(super) trust: Trust,
+    /// The directories that other users can change.
+    pub(super) distrusted: Vec<(PathBuf, Distrust)>,
     /// Whether the daemon is stopping: then no operation is started.
     pub(super) is_stopping: bool,
 }

@@ -10,7 +10,7 @@ use super::failure::{Failure, Refusal};
 use super::ids::Process;
 use super::messages::AnnouncementId;
 use crate::backoff::Backoff;
-use crate::config::{BACKOFF, FIRST_MINUTE, REDIAL, REDIAL_PERIOD};
+use crate::config::{BACKOFF, Distrust, FIRST_MINUTE, REDIAL, REDIAL_PERIOD};
 use crate::handler::{DialError, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -36,6 +36,8 @@ pub struct Desired {
     /// The result of a dry run, once its plugin has been observed: it would be registered, or the
     /// reason why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
+    /// The reasons why its plugin would be refused in strict mode, which were reported.
+    pub distrust: Vec<Distrust>,
     /// The plugin that the last dry run would refuse, if it has described itself.
     pub(super) refused: Option<Arc<Plugin>>,
     /// The number of attempts to register its plugin.
@@ -71,6 +73,7 @@ impl Desired {
             last_failure: None,
             notified: None,
             observed: None,
+            distrust: Vec::new(),
             refused: None,
             attempts: 0,
             restored: None,

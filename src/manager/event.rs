@@ -20,7 +20,7 @@ use log::Level;
 
 use super::failure::{Failure, Refusal};
 use super::ids::Process;
-use crate::config::STALLED_AFTER;
+use crate::config::{Distrust, STALLED_AFTER};
 use crate::escape;
 use crate::handler::{DialError, EventType, Notice, Plugin};
 
@@ -122,6 +122,8 @@ pub enum EventKind {
         /// The registration socket of the plugin before.
         previous_socket: Arc<Path>,
     },
+    /// The plugin would be refused in strict mode.
+    Untrusted(Distrust),
     /// A handler has reported this about the plugin.
     Reported(Box<Notice>),
     /// A deregistration that was owed before the restart is not carried out, because plugins of the
@@ -218,6 +220,7 @@ impl PluginEvent {
                 | EventKind::AttemptFailed { .. }
                 | EventKind::Down { .. }
                 | EventKind::Reported(_)
+                | EventKind::Untrusted(_)
                 | EventKind::ConfigReloaded(_)
                 | EventKind::ConfigRejected(_)
         )
@@ -286,6 +289,7 @@ impl EventKind {
             Self::PluginChanged => ("PluginChanged", Warn),
             Self::Promoted => ("Promoted", Info),
             Self::TakenOver { .. } => ("TakenOver", Warn),
+            Self::Untrusted(_) => ("Untrusted", Warn),
             Self::Reported(notice) => match notice.kind {
                 EventType::Normal => (notice.reason, Info),
                 EventType::Warning => (notice.reason, Warn),
@@ -427,6 +431,9 @@ impl fmt::Display for Message<'_> {
                  previous-uid={previous_uid} previous-socket={}",
                 escape::path(previous_socket)
             ),
+            EventKind::Untrusted(why) => {
+                write!(f, "{plugin} would be refused with --trust strict: {why}")
+            }
             EventKind::Reported(notice) => write!(f, "{plugin}: {}", notice.message),
             EventKind::DebtDropped => write!(
                 f,

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::Distrust;
 #[cfg(doc)]
 use crate::config::FIRST_MINUTE;
 use crate::escape;
@@ -54,6 +55,8 @@ pub enum Refusal {
     },
     /// No handler is registered for its type, which is this, and such plugins are to be ignored.
     Ignored(String),
+    /// The plugin is not trusted.
+    Untrusted(Distrust),
 }
 
 impl Failure {
@@ -78,9 +81,12 @@ impl Failure {
             Self::Dial(_) | Self::Driver(..) => "ConnectFailed",
             Self::GivenUp(_) => "Down",
             Self::GetInfo(_) | Self::UndecodableInfo(_) => "GetInfoFailed",
-            Self::Refused(Refusal::NoHandler(_) | Refusal::Ignored(_) | Refusal::Validation(_)) => {
-                "ValidationFailed"
-            }
+            Self::Refused(
+                Refusal::NoHandler(_)
+                | Refusal::Ignored(_)
+                | Refusal::Validation(_)
+                | Refusal::Untrusted(_),
+            ) => "ValidationFailed",
             Self::Refused(Refusal::Registration(_) | Refusal::EndpointTaken { .. }) => {
                 "RegistrationFailed"
             }
@@ -123,6 +129,9 @@ impl Refusal {
                 "RegisterPlugin error -- plugin validation failed with err: {}",
                 reason.as_str()
             ),
+            Self::Untrusted(why) => {
+                format!("RegisterPlugin error -- plugin validation failed with err: {why}")
+            }
             Self::Registration(reason) | Self::EndpointTaken { reason, .. } => format!(
                 "RegisterPlugin error -- plugin registration failed with err: {}",
                 reason.as_str()
@@ -137,7 +146,9 @@ impl Refusal {
                 "no handler is registered for its type any more".to_owned()
             }
             Self::Registration(reason) => escape::text(reason.as_str()).to_string(),
-            Self::Validation(_) | Self::EndpointTaken { .. } => self.to_string(),
+            Self::Validation(_) | Self::EndpointTaken { .. } | Self::Untrusted(_) => {
+                self.to_string()
+            }
         }
     }
 
@@ -206,6 +217,7 @@ impl fmt::Display for Refusal {
                 escape::text(reason.as_str()),
                 escape::path(holder)
             ),
+            Self::Untrusted(why) => write!(f, "not trusted: {why}"),
             Self::Ignored(kind) => {
                 write!(f, "its type \"{}\" is to be ignored", escape::text(kind))
             }

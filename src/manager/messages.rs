@@ -13,9 +13,9 @@ use super::Manager;
 use super::event::PluginEvent;
 use super::failure::{Failure, Refusal};
 use super::ids::{ConnectionId, Process};
-use crate::config::MAX_ANNOUNCED;
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
+use crate::config::{Distrust, MAX_ANNOUNCED};
 use crate::grpc::{CallError, Code};
 use crate::handler::{
     CallFailure, DialError, EffectId, Plugin, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
@@ -59,6 +59,14 @@ pub enum Input {
         conn: ConnectionId,
         /// The peer process, if the daemon can see it.
         process: Option<Process>,
+    },
+    /// The socket of a connection requested by [`Output::Dial`] is not trusted: before
+    /// [`Input::Connected`].
+    Distrusted {
+        /// The connection.
+        conn: ConnectionId,
+        /// The reason.
+        why: Distrust,
     },
     /// A connection requested by [`Output::Dial`] could not be established.
     DialFailed {

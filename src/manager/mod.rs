@@ -22,11 +22,12 @@
 //! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
 //! registration. `turn` is what an event means for a socket, `actions` what its operation does, and
 //! `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
-//! `context`, `connections` and `timers` are their environment. `router` gives each socket its turn
-//! and passes on what is left to do. `sockets` finds a socket by its path; `announced` has the
-//! plugins that announce themselves; `saved_state` saves and restores the registered plugins.
-//! `records` is what operators see of a socket, `changes` what has changed since they looked.
-//! `messages` has the inputs and outputs.
+//! `context`, `connections` and `timers` are their environment. `trust` is which plugins are
+//! refused or reported, whatever they are. `router` gives each socket its turn and passes on what
+//! is left to do. `sockets` finds a socket by its path; `announced` has the plugins that announce
+//! themselves; `saved_state` saves and restores the registered plugins. `records` is what operators
+//! see of a socket, `changes` what has changed since they looked. `messages` has the inputs and
+//! outputs.
 
 mod actions;
 
@@ -53,6 +54,7 @@ mod saved_state;
 mod socket;
 mod sockets;
 mod timers;
+mod trust;
 mod turn;
 
 use std::fmt;
@@ -178,6 +180,7 @@ impl Manager {
             Input::Connected { conn, process } => {
                 self.connection_event(conn, ConnectionEvent::Connected(process));
             }
+            Input::Distrusted { conn, why } => self.distrust_connection(conn, why),
             Input::DialFailed { conn, error } => {
                 self.connection_event(conn, ConnectionEvent::DialFailed(error));
             }

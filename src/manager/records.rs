@@ -18,7 +18,7 @@ use super::reconcile::Target;
 use super::registered::{By, Registered};
 use super::socket::Socket;
 use super::{Desired, Manager};
-use crate::config::{MAX_SOCKETS, SOFT_OPERATION_LIMIT};
+use crate::config::{Distrust, MAX_SOCKETS, SOFT_OPERATION_LIMIT};
 use crate::handler::Plugin;
 use crate::time::Time;
 
@@ -43,6 +43,8 @@ pub struct Record<'a> {
     pub next_retry: Option<Time>,
     /// The process of the plugin, if it is known.
     pub process: Option<Process>,
+    /// The reasons why the plugin would be refused in strict mode.
+    pub distrust: &'a [Distrust],
 }
 
 /// The reason why a plugin is not registered.
@@ -79,6 +81,7 @@ impl Socket {
             attempts: desired.map_or(0, |desired| desired.attempts),
             next_retry,
             process,
+            distrusted: desired.map_or(0, |desired| desired.distrust.len()),
         }
     }
 
@@ -116,7 +119,7 @@ impl Socket {
     }
 
     /// Returns the plugin of the socket, if it is known.
-    fn known_plugin(&self) -> Option<&Arc<Plugin>> {
+    pub(super) fn known_plugin(&self) -> Option<&Arc<Plugin>> {
         if let Some(registered) = &self.registered {
             return Some(&registered.plugin);
         }
@@ -314,6 +317,7 @@ impl<'a> Records<'a> {
             last_error: socket.desired.as_ref().and_then(Desired::last_error),
             next_retry: summary.next_retry,
             process: summary.process,
+            distrust: socket.desired.as_ref().map_or(&[], |it| &it.distrust),
         }
     }
 

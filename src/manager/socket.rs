@@ -20,6 +20,7 @@ use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
 use super::registered::{By, Driver, Liveness, Registered};
 use super::timers::Scheduled;
+use crate::config::Distrust;
 use crate::escape;
 use crate::grpc::{self, Client};
 use crate::handler::{DialError, HandlerId, Plugin, Ticket};
@@ -264,6 +265,7 @@ impl Socket {
         if connection.client.is_some() {
             return None;
         }
+        active.process = process;
         if active.operation.as_ref()?.calls_nothing() {
             // It becomes the source of liveness.
             connection.process = process;
@@ -441,6 +443,10 @@ pub(super) struct Active {
     /// The handler that has validated the plugin, which is asked everything after that.
     pub(super) handler: Option<HandlerId>,
     pub(super) connection: Option<Connection>,
+    /// The peer process of the last connection, if the daemon can see the process.
+    pub(super) process: Option<Process>,
+    /// What the daemon has found about the connected socket, until the plugin is judged.
+    pub(super) distrust: Vec<Distrust>,
     /// The call on the connection that has not ended, and when it began.
     pub(super) call: Option<(&'static str, Time)>,
     /// The question that a handler has not answered yet, and when its name is passed on.
@@ -470,6 +476,8 @@ impl Active {
             plugin: None,
             handler: None,
             connection: None,
+            process: None,
+            distrust: Vec::new(),
             call: None,
             question: None,
             promoted: None,

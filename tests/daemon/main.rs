@@ -22,3 +22,4 @@ mod rng;
 mod service;
 mod simulate;
 mod soak;
+mod trust;

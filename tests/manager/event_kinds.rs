@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plugind::config::Distrust;
 use plugind::handler::{DialError, EventType, Notice, Plugin, Reason};
 use plugind::manager::event::{EventKind, Shortage};
 use plugind::manager::{Failure, PluginEvent, Refusal};
@@ -44,10 +45,11 @@ fn row(kind: &EventKind) -> usize {
         EventKind::NotAnnounced => 23,
         EventKind::ConfigReloaded(_) => 24,
         EventKind::ConfigRejected(_) => 25,
+        EventKind::Untrusted(_) => 26,
     }
 }
 
-const ROWS: usize = 26;
+const ROWS: usize = 27;
 
 /// Returns an event of each kind, with its reason.
 fn all() -> Vec<(EventKind, &'static str)> {
@@ -57,6 +59,7 @@ fn all() -> Vec<(EventKind, &'static str)> {
     let took = Duration::from_millis(1);
     vec![
         (EventKind::SocketFound, "SocketFound"),
+        (EventKind::Untrusted(Distrust::Abstract), "Untrusted"),
         (EventKind::SocketReplaced, "SocketReplaced"),
         (EventKind::SocketLost, "SocketLost"),
         (EventKind::SocketMissing, "SocketMissing"),

@@ -125,7 +125,7 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
     world.appear(B, plugin("a").with_uid(7));
     assert_eq!(
         reasons(&mut world),
-        "SocketFound Registered SocketFound Registered TakenOver"
+        "SocketFound Registered SocketFound Untrusted Registered TakenOver"
     );
     world.vanish(B);
     assert_eq!(

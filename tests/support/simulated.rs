@@ -1,7 +1,7 @@
 //! The built binary as a simulated plugin, and the lines that it prints.
 
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use nix::sys::signal::Signal;
 
@@ -16,7 +16,16 @@ pub(crate) struct Simulated {
 impl Simulated {
     /// Starts a plugin with these options and this name in `dir`, which listens when this returns.
     pub(crate) fn start(dir: &Path, kind: &str, name: &str, options: &[&str]) -> Self {
-        let mut command = Process::command();
+        Self::start_command(Process::command(), dir, (kind, name), options)
+    }
+
+    /// Does the same with a command that runs the binary.
+    pub(crate) fn start_command(
+        mut command: Command,
+        dir: &Path,
+        (kind, name): (&str, &str),
+        options: &[&str],
+    ) -> Self {
         command.arg("simulate").arg("--dir").arg(dir);
         command.args(["--type", kind, "--name", name]).args(options);
         command.stdout(Stdio::piped());

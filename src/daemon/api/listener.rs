@@ -30,7 +30,7 @@ use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::file_lock::{self, FileLock};
-use crate::daemon::fs::permissions;
+use crate::daemon::fs::permissions::{self, id_in};
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{self, Passed};
 use crate::escape;
@@ -124,7 +124,11 @@ impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
     /// `timeout` for another daemon to end that uses it.
     fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
-        let group = group.map(group_id).transpose()?;
+        let id = |group: &str| {
+            let id = id_in(GROUPS, group);
+            id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
+        };
+        let group = group.map(id).transpose()?;
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),
@@ -185,22 +189,6 @@ fn listen_at(path: &Path, group: Option<u32>) -> io::Result<net::UnixListener> {
         return Err(error);
     }
     Ok(fd.into())
-}
-
-/// Returns the id of a group that is given by its name in /etc/group or by its id.
-///
-/// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
-fn group_id(group: &str) -> Result<u32> {
-    let groups = fs::read(GROUPS).unwrap_or_default();
-    let groups = String::from_utf8_lossy(&groups);
-    let by_name = groups.lines().find_map(|line| {
-        // group(5): "group_name:password:GID:user_list"
-        let mut fields = line.split(':');
-        let is_it = fields.next() == Some(group);
-        fields.nth(1).filter(|_| is_it)?.parse().ok()
-    });
-    let id = by_name.or_else(|| group.parse().ok());
-    id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
 }
 
 /// Returns what can be done about a socket that cannot be used.

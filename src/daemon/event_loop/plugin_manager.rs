@@ -12,7 +12,7 @@ mod watching;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -25,7 +25,7 @@ use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
 use crate::api::Counters;
-use crate::config::{Config, MAX_UNREAD_EVENTS, Mode, PathMap};
+use crate::config::{Config, MAX_UNREAD_EVENTS, Mode, PathMap, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
@@ -43,6 +43,7 @@ use crate::daemon::process::peer_processes::PeerProcesses;
 use crate::daemon::process::programs::Programs;
 use crate::daemon::source::Source;
 use crate::handler::{HandlerId, HandlerTable, PluginHandler, Reason, Ticket};
+use crate::manager::event::EventKind;
 use crate::manager::{self, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
@@ -59,6 +60,10 @@ use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 pub struct PluginManager {
     /// The directories that are watched.
     dirs: Vec<PathBuf>,
+    /// The targets of the path map.
+    mapped: Vec<PathBuf>,
+    /// The users and the places that are trusted.
+    trust: Trust,
     poll: Poll,
     /// The events of the last wait.
     events: Events,
@@ -139,6 +144,8 @@ impl PluginManager {
         let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
         let mut plugins = Self {
             dirs,
+            mapped: path_map.targets().map(Path::to_owned).collect(),
+            trust: Trust::default(),
             poll,
             events: Events::with_capacity(EVENTS),
             clock,
@@ -179,6 +186,7 @@ impl PluginManager {
         self.manager.set_on_down(config.on_down);
         self.manager.set_memory_budget(config.memory_budget);
         self.manager.set_path_map(path_map.clone());
+        self.set_trust(&config.trust);
         if let Some(file) = &mut self.state_file {
             file.check()?;
             file.restore(&mut self.manager);
@@ -485,7 +493,13 @@ impl PluginManager {
                 } => {
                     let dialled = self.dial(conn, &path, identity);
                     let input = match dialled {
-                        Ok(process) => manager::Input::Connected { conn, process },
+                        Ok((process, found)) => {
+                            for why in found {
+                                let distrusted = manager::Input::Distrusted { conn, why };
+                                self.manager.handle_input(distrusted, now);
+                            }
+                            manager::Input::Connected { conn, process }
+                        }
                         Err(error) => manager::Input::DialFailed { conn, error },
                     };
                     self.manager.handle_input(input, now);
@@ -509,6 +523,11 @@ impl PluginManager {
                 manager::Output::Event(event) => {
                     if let Some(links) = &mut self.links {
                         links.handle_event(&event);
+                    }
+                    if let (EventKind::WouldRegister(_), Some(plugin)) =
+                        (&event.kind, &event.plugin)
+                    {
+                        self.examine_endpoint(plugin, now);
                     }
                     self.keep(event.generation, Event::Plugin(event), now);
                 }

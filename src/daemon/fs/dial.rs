@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mio::net::UnixStream;
 use nix::errno::Errno;
@@ -30,12 +30,15 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
         .read(true)
         .custom_flags(OFlag::O_PATH.bits())
         .open(path);
-    dial_file(&opened.map_err(|error| dial_error(&error))?, path, None)
+    let file = opened.map_err(|error| dial_error(&error))?;
+    dial_file(&file, path, None, &mut |_| Ok(()))
 }
 
 /// Connects to the socket at a path that a plugin has chosen, which must be the `expected` one,
 /// without waiting for a file system that does not answer. Without an expected identity, any socket
 /// will do, and a path that begins with `@` names an abstract socket.
+///
+/// `examine` decides whether to connect to the socket that was found.
 ///
 /// The path is resolved once, to a descriptor. That file is examined, and connected to through
 /// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than the
@@ -44,19 +47,26 @@ pub(crate) fn dial_foreign(
     path: &Path,
     expected: Option<Identity>,
     mounts: &Mounts,
+    examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
     if let (None, Some(name)) = (expected, abstract_name(path)) {
+        examine(None)?;
         return dial_abstract(name);
     }
     let file = open_path(path, OFlag::empty(), mounts).map_err(open_error)?;
-    dial_file(&file, path, expected)
+    dial_file(&file, path, expected, examine)
 }
+
+/// Returns an error if a socket must not be connected to: the open file and what is known of it, or
+/// `None` for an abstract socket.
+pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<(&File, &Stat)>) -> Result<(), DialError>;
 
 /// Connects to a socket in `dir`. A symbolic link must not lead out of the directory.
 pub(crate) fn dial_within(
     dir: &Path,
     path: &Path,
     mounts: &Mounts,
+    examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
     let open = |path| open_path(path, OFlag::empty(), mounts).map_err(open_error);
     let (file, dir) = (open(path)?, open(dir)?);
@@ -69,7 +79,7 @@ pub(crate) fn dial_within(
         let words = "a symbolic link leads out of the directory";
         return Err(DialError::Other(words.to_owned()));
     }
-    dial_file(&file, path, None)
+    dial_file(&file, path, None, examine)
 }
 
 /// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
@@ -96,6 +106,7 @@ fn dial_file(
     file: &File,
     path: &Path,
     expected: Option<Identity>,
+    examine: Examine<'_>,
 ) -> Result<UnixStream, DialError> {
     let found = Stat::of(file).map_err(|error| dial_error(&error))?;
     if !found.is_socket() {
@@ -104,12 +115,30 @@ fn dial_file(
     if expected.is_some_and(|expected| found.identity != expected) {
         return Err(DialError::Replaced);
     }
+    examine(Some((file, &found)))?;
     let connected = match UnixStream::connect(at_proc(file)) {
         // The socket itself is open, so the path through /proc is what is missing.
         Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
         connected => connected,
     };
     connected.map_err(|error| dial_error(&error))
+}
+
+/// Returns the path of an open file, free of symbolic links, unless the file lies below one of
+/// these directories, which may be named by paths with links. Without `/proc`, no file does.
+pub(crate) fn outside<'a>(
+    file: &File,
+    dirs: &(impl Iterator<Item = &'a Path> + Clone),
+    mounts: &Mounts,
+) -> Option<PathBuf> {
+    let real = fs::read_link(at_proc(file)).unwrap_or_default();
+    let is_below = |dir: &Path| {
+        let dir = open_path(dir, OFlag::empty(), mounts).ok();
+        let dir = dir.and_then(|dir| fs::read_link(at_proc(&dir)).ok());
+        dir.is_some_and(|dir| real.starts_with(dir))
+    };
+    let is_inside = dirs.clone().any(|dir| real.starts_with(dir)) || dirs.clone().any(is_below);
+    (!is_inside).then_some(real)
 }
 
 /// Returns the path at which `/proc` has an open file.
@@ -145,11 +174,14 @@ mod tests {
     use std::os::unix::ffi::OsStringExt as _;
     use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
 
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
     use nix::sys::socket::{self, Backlog, Shutdown, listen};
 
     use super::*;
+    use crate::config::Distrust;
 
     /// Returns two paths in a directory: one that fits in the address of a socket, and one that
     /// does not.
@@ -177,7 +209,7 @@ mod tests {
     }
 
     fn dial_expecting(path: &Path, expected: Option<Identity>) -> Result<UnixStream, DialError> {
-        dial_foreign(path, expected, &Mounts::default())
+        dial_foreign(path, expected, &Mounts::default(), &mut |_| Ok(()))
     }
 
     #[test]
@@ -251,6 +283,52 @@ mod tests {
                 DialError::Gone
             );
         }
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_leads_to_no_other_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [inside, outside_it] = ["in", "out"].map(|name| root.join(name));
+        let listeners = [&inside, &outside_it].map(|dir| {
+            fs::create_dir(dir).unwrap();
+            let listener = UnixListener::bind(dir.join("a.sock")).unwrap();
+            listener.set_nonblocking(true).unwrap();
+            listener
+        });
+        let count = |listener: &UnixListener| std::iter::from_fn(|| listener.accept().ok()).count();
+        let (path, other) = (root.join("link"), root.join("other"));
+        symlink(inside.join("a.sock"), &path).unwrap();
+        symlink(outside_it.join("a.sock"), &other).unwrap();
+        let is_over = AtomicBool::new(false);
+        let (mut connected, mut refused, mut reached) = (0, 0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let flags = RenameFlags::RENAME_EXCHANGE;
+                    renameat2(AT_FDCWD, &path, AT_FDCWD, &other, flags).unwrap();
+                }
+            });
+            let mounts = Mounts::default();
+            for _ in 0..10_000 {
+                let examine = &mut |found: Option<(&File, &Stat)>| {
+                    let (file, _) = found.expect("the path is not abstract");
+                    match outside(file, &[inside.as_path()].into_iter(), &mounts) {
+                        Some(file) => Err(DialError::Untrusted(Distrust::Elsewhere(file.into()))),
+                        None => Ok(()),
+                    }
+                };
+                match dial_foreign(&path, None, &mounts, examine) {
+                    Ok(_) => connected += 1,
+                    Err(DialError::Untrusted(_)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                reached += count(&listeners[0]);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(connected > 0 && refused > 0, "{connected} {refused}");
+        assert_eq!((reached, count(&listeners[1])), (connected, 0));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(crate) struct Stat {
     pub(crate) file_type: SFlag,
     /// The identity of the file.
     pub(crate) identity: Identity,
+    /// The user that the file belongs to.
+    pub(crate) uid: u32,
     /// Whether the time in the identity is the birth time.
     pub(crate) has_birth_time: bool,
 }
@@ -83,6 +85,7 @@ impl From<&Statx> for Stat {
                 inode: found.stx_ino,
                 btime: (btime.tv_sec, btime.tv_nsec),
             },
+            uid: found.stx_uid,
             has_birth_time,
         }
     }
@@ -98,6 +101,7 @@ impl From<&fs::Metadata> for Stat {
                 inode: found.ino(),
                 btime: (found.mtime(), nanoseconds),
             },
+            uid: found.uid(),
             has_birth_time: false,
         }
     }
@@ -108,8 +112,9 @@ fn type_of(mode: u32) -> SFlag {
     SFlag::from_bits_truncate(mode) & SFlag::S_IFMT
 }
 
-/// The fields that are requested from statx: those of type and identity.
+/// The fields that are requested from statx: those of type, owner and identity.
 const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::UID)
     .union(StatxFlags::INO)
     .union(StatxFlags::MTIME)
     .union(StatxFlags::BTIME);

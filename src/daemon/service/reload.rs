@@ -106,6 +106,17 @@ impl Daemon {
             plugins.set_on_down(config.on_down);
             old.on_down = config.on_down;
         }
+        let (new_trust, trust) = (&config.trust, &mut old.trust);
+        push_if(&mut keys, "trust", new_trust.mode != trust.mode);
+        let is_changed = new_trust.endpoint_dirs != trust.endpoint_dirs
+            || new_trust.allows_abstract != trust.allows_abstract;
+        push_if(&mut keys, "endpoint-dir", is_changed);
+        push_if(&mut keys, "allow-uid", new_trust.uids != trust.uids);
+        push_if(&mut keys, "allow-name", new_trust.names != trust.names);
+        if new_trust != trust {
+            plugins.set_trust(new_trust);
+            *trust = new_trust.clone();
+        }
         let is_changed = config.memory_budget != old.memory_budget;
         if push_if(&mut keys, "memory-budget", is_changed) {
             plugins.set_memory_budget(config.memory_budget);

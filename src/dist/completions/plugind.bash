@@ -54,8 +54,8 @@ _plugind() {
 		return
 	fi
 	case $command:$option in
-	run:--csi-node-info | run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | wait:--timeout) return ;;
-	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--run-dir | run:--cdi-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
+	run:--csi-node-info | run:--allow-uid | run:--allow-name | run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | wait:--timeout) return ;;
+	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--endpoint-dir | run:--run-dir | run:--cdi-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
 	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
 	run:--type | probe:--type | simulate:--type) _plugind_words 'CSIPlugin DevicePlugin DRAPlugin'; return ;;
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
@@ -68,11 +68,12 @@ _plugind() {
 	list:-o | list:--output | watch:-o | watch:--output) _plugind_words 'table wide json jsonl name'; return ;;
 	run:--log-format) _plugind_words 'text json journald'; return ;;
 	probe:-o | probe:--output | doctor:-o | doctor:--output | version:-o | version:--output | describe:-o | describe:--output | status:-o | status:--output) _plugind_words 'text json'; return ;;
+	run:--trust) _plugind_words 'warn strict'; return ;;
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
 		'') _plugind_words '-h --help -V --version' ;;
-		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --verbose --log-format --help --version' ;;
+		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --verbose --log-format --help --version' ;;
 		check-config) _plugind_words '-h -V --help --version' ;;
 		probe) _plugind_words '-o -h -V --root-dir --map-path --type --unknown-types --exec --timeout --output --help --version' ;;
 		doctor) _plugind_words '-o -h -V --plugins-dir --root-dir --run-dir --socket --output --help --version' ;;

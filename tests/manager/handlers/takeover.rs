@@ -1,5 +1,9 @@
 //! Plugins that take over a name from a plugin of another user.
 
+use std::path::Path;
+
+use plugind::config::{Trust, TrustMode};
+
 use crate::handlers::log;
 use crate::handlers::node::Node;
 use crate::script::Script;
@@ -14,12 +18,24 @@ fn driver(name: &str, uid: u32) -> Script {
     Script { uid, ..script }
 }
 
+/// Returns a node in which user 1000 is trusted.
+fn node(mode: TrustMode) -> Node {
+    let mut node = Node::new();
+    node.world.manager.set_trust(Trust {
+        mode,
+        uids: vec![1000],
+        ..Trust::default()
+    });
+    node.world.appear(OLD, driver("nic", 0));
+    assert_eq!(node.notified(OLD), Ok(()));
+    node
+}
+
 /// Returns the warnings when this plugin registers at `socket` while one of user 0 is registered at
 /// [`OLD`].
 fn warnings(socket: &str, plugin: Script) -> Vec<String> {
     log::collect();
-    let mut node = Node::new();
-    node.world.appear(OLD, driver("nic", 0));
+    let mut node = node(TrustMode::Warn);
     node.world.appear(socket, plugin);
     assert_eq!(node.notified(socket), Ok(()));
     log::take()
@@ -43,4 +59,40 @@ fn a_rolling_update_and_another_name_are_worth_no_warning() {
             assert_eq!(warnings(socket, plugin), [""; 0]);
         }
     }
+}
+
+#[test]
+fn a_name_of_another_user_is_refused_until_it_is_free() {
+    let mut node = node(TrustMode::Strict);
+    node.world.appear(NEW, driver("nic", 1000));
+    let refused = node.notified(NEW).unwrap_err();
+    let words = "user 0 has registered a plugin of its name; allowed once that plugin has gone";
+    assert!(refused.contains(words), "{refused}");
+    node.world.vanish(OLD);
+    assert_eq!(node.notified(NEW), Ok(()));
+    node.world.appear(OLD, driver("nic", 0));
+    assert_eq!(node.notified(OLD), Ok(()), "root takes what it wants");
+}
+
+#[test]
+fn an_endpoint_of_another_user_is_refused_in_strict_mode_only() {
+    let thief = |uid| {
+        let mut script = driver("other", uid);
+        script.info.endpoint = OLD.to_owned();
+        script
+    };
+    let mut strict = node(TrustMode::Strict);
+    strict.world.appear(NEW, thief(1000));
+    let refused = strict.notified(NEW).unwrap_err();
+    let words = "its endpoint is that of a plugin of user 0";
+    assert!(refused.contains(words), "{refused}");
+    let mut warned = node(TrustMode::Warn);
+    warned.world.appear(NEW, thief(1000));
+    assert_eq!(warned.notified(NEW), Ok(()));
+    let records = warned.world.manager.records();
+    let record = records.get(Path::new(NEW)).unwrap();
+    assert!(record.distrust[0].to_string().contains(words));
+    let mut own = node(TrustMode::Strict);
+    own.world.appear(NEW, thief(0));
+    assert_eq!(own.notified(NEW), Ok(()));
 }

@@ -1,10 +1,12 @@
 //! Settings that are changed at run time. Plugins that they are not about are not touched.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Uid;
 
 use super::{PluginManager, registrations};
 use crate::api::Response;
-use crate::config::{HandlerConfig, OnDown, PathMap};
+use crate::config::{HandlerConfig, OnDown, PathMap, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::fs::roots;
 use crate::handler::{self, Inventory};
@@ -48,6 +50,7 @@ impl PluginManager {
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
         self.mounts.set_mapped(path_map.targets());
+        self.mapped = path_map.targets().map(Path::to_owned).collect();
         self.mounts.set_roots(&self.dirs);
         let device_plugins = self.device_plugins.as_ref();
         let path_map = registrations::path_map(path_map, device_plugins.map(|it| &**it.dir()));
@@ -55,6 +58,16 @@ impl PluginManager {
         if let Some(links) = &mut self.links {
             links.set_path_map(path_map, now);
         }
+        self.handle_input(manager::Input::Reconsider);
+    }
+
+    /// Sets which plugins and endpoints are trusted. Plugins that are registered stay.
+    pub fn set_trust(&mut self, trust: &Trust) {
+        self.trust = Trust {
+            own_uid: Uid::effective().as_raw(),
+            ..trust.clone()
+        };
+        self.manager.set_trust(self.trust.clone());
         self.handle_input(manager::Input::Reconsider);
     }
 

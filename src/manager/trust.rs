@@ -1,0 +1,176 @@
+//! Trust: what is found about a plugin's process, name and sockets before its handler is asked.
+//!
+//! The daemon reports what it finds about a socket when it connects. In strict mode a plugin is
+//! refused because of that; otherwise it is recorded with its socket, and reported once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Manager;
+use super::actions::Execution;
+use super::connections::Owner;
+use super::context::Context;
+use super::event::{EventKind, PluginEvent};
+use super::failure::Refusal;
+use super::ids::{ConnectionId, SocketId};
+use super::socket::Socket;
+use crate::config::{Distrust, Trust};
+use crate::handler::Plugin;
+use crate::time::Time;
+
+impl Manager {
+    /// Sets which plugins are trusted from now on. Those that are registered stay.
+    pub fn set_trust(&mut self, trust: Trust) {
+        self.context.policy.trust = trust;
+        for socket in self.sockets.iter_mut() {
+            if let Some(desired) = &mut socket.desired {
+                desired.distrust.clear();
+            }
+        }
+        self.sockets.mark_all_dirty(&mut self.context);
+    }
+
+    /// Sets the directories that other users can change, each with the reason. In strict mode,
+    /// plugins below them are refused from now on.
+    pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>) {
+        self.context.policy.distrusted = dirs;
+    }
+
+    /// Returns the path at which an endpoint is dialed.
+    pub(crate) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
+        self.context.endpoint_path(endpoint)
+    }
+
+    /// Records that the endpoint of the plugin of a socket is not trusted. For a dry run, which
+    /// does not connect to endpoints.
+    pub(crate) fn distrust(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {
+        self.context.now = now;
+        if let Some(id) = self.sockets.at(socket).map(|socket| socket.id) {
+            self.distrust_plugin(id, why);
+        }
+        self.run_until_idle();
+    }
+
+    /// Records what the daemon has found about the socket of a connection: that of an operation
+    /// is judged with its plugin.
+    pub(super) fn distrust_connection(&mut self, conn: ConnectionId, why: Distrust) {
+        match self.context.connections.owner(conn) {
+            Some(Owner::Operation(id)) => self.turn(id, |turn| {
+                if let Some(active) = &mut turn.socket.active {
+                    active.distrust.push(why);
+                }
+            }),
+            Some(Owner::Call(effect) | Owner::Stream(effect)) => {
+                if let Some(id) = SocketId::of_owner(effect.owner) {
+                    self.distrust_plugin(id, why);
+                }
+            }
+            Some(Owner::Liveness(..)) | None => {}
+        }
+    }
+
+    fn distrust_plugin(&mut self, id: SocketId, why: Distrust) {
+        self.turn(id, |turn| {
+            let plugin = turn.socket.known_plugin().cloned();
+            let context = &mut turn.manager.context;
+            turn.socket.record_distrust(why, plugin, context);
+        });
+    }
+}
+
+impl Execution<'_> {
+    /// Checks a plugin that is about to be validated. Without strict mode, what is found is
+    /// recorded, and the plugin is not refused.
+    pub(super) fn check_trust(&mut self, plugin: &Arc<Plugin>) -> Result<(), Refusal> {
+        let mut found = std::mem::take(&mut self.active.distrust);
+        let policy = &self.manager.context.policy;
+        let (trust, is_strict) = (&policy.trust, policy.trust.is_strict());
+        let caller = self.socket.announced().and_then(|it| it.caller);
+        let mut users = [self.active.process, caller].into_iter().flatten();
+        let uid = users
+            .clone()
+            .map(|it| it.uid)
+            .find(|uid| !trust.is_own(*uid));
+        found.extend(users.find_map(|it| {
+            let checked = trust.check_name(it.uid, &plugin.kind, &plugin.name);
+            checked.err()
+        }));
+        if let Some(uid) = uid {
+            found.extend(self.endpoint_of_another(uid, plugin));
+        }
+        if !is_strict {
+            for why in found {
+                let context = &mut self.manager.context;
+                self.socket
+                    .record_distrust(why, Some(plugin.clone()), context);
+            }
+            return Ok(());
+        }
+        let path = &self.socket.path;
+        let mut dirs = policy.distrusted.iter();
+        let dir = dirs.find(|(dir, _)| path.starts_with(dir));
+        let first = dir
+            .map(|(_, why)| why.clone())
+            .or_else(|| found.into_iter().next());
+        let why = first.or_else(|| self.name_of_another(uid?, plugin));
+        why.map_or(Ok(()), |why| Err(Refusal::Untrusted(why)))
+    }
+
+    /// Returns the live plugin of another user that serves the endpoint of this one.
+    fn endpoint_of_another(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
+        let mut sockets = self.manager.sockets.iter();
+        sockets.find_map(|socket| {
+            let registered = socket.registered.as_ref()?;
+            let (it, health) = (&registered.plugin, &registered.health);
+            let other = health.process.filter(|it| it.uid != uid)?.uid;
+            let is_up = health.down_since().is_none() && socket.id != self.socket.id;
+            (is_up && it.endpoint == plugin.endpoint)
+                .then(|| Distrust::EndpointTaken(other, it.socket.clone()))
+        })
+    }
+
+    /// Returns the registered plugin of another user that has the name of this one, which is
+    /// retried once that has gone.
+    fn name_of_another(&mut self, uid: u32, plugin: &Arc<Plugin>) -> Option<Distrust> {
+        let names = &self.manager.names;
+        let current = names.current(plugin)?;
+        let other = current.uid.filter(|other| *other != uid)?;
+        let (holder, why) = (
+            current.socket,
+            Distrust::NameTaken(other, current.plugin.socket.clone()),
+        );
+        self.socket.block(plugin, holder, &mut self.manager.names);
+        Some(why)
+    }
+}
+
+impl Socket {
+    /// Records why its plugin, or a connection to that, would be refused in strict mode, and
+    /// reports it the first time.
+    fn record_distrust(
+        &mut self,
+        why: Distrust,
+        plugin: Option<Arc<Plugin>>,
+        context: &mut Context,
+    ) {
+        let Some(desired) = &mut self.desired else {
+            return;
+        };
+        let recorded = &mut desired.distrust;
+        if recorded.contains(&why) {
+            return;
+        }
+        if recorded.len() == MAX_DISTRUST {
+            recorded.remove(0);
+        }
+        recorded.push(why.clone());
+        context.emit(PluginEvent {
+            plugin,
+            ..PluginEvent::of_socket(&self.path, EventKind::Untrusted(why))
+        });
+    }
+}
+
+/// The number of reasons that are kept of a socket, the newest: its owner and user, and two of its
+/// endpoint.
+const MAX_DISTRUST: usize = 4;

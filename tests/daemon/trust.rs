@@ -1,0 +1,311 @@
+//! Plugins and endpoints that are not trusted. Each attack succeeds with `--trust warn`, and is
+//! reported; it fails with `--trust strict`, and the plugin is told why.
+
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use nix::unistd::Uid;
+
+use crate::support::binary::binary;
+use crate::support::daemon::Daemon;
+use crate::support::plugin::Plugin;
+use crate::support::process::PATIENCE;
+use crate::support::simulated::Simulated;
+use crate::support::skip::skip;
+
+/// A plugins directory that only its owner can change, and a directory beside it that no option
+/// names.
+struct Place {
+    home: tempfile::TempDir,
+    registry: PathBuf,
+    elsewhere: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let real = home.path().canonicalize().unwrap();
+        let [registry, elsewhere] = ["r", "e"].map(|name| real.join(name));
+        for dir in [&real, &registry, &elsewhere] {
+            fs::create_dir_all(dir).unwrap();
+            fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+        }
+        Self {
+            home,
+            registry,
+            elsewhere,
+        }
+    }
+
+    /// Starts a daemon that watches the plugins directory.
+    fn start(&self, options: &[&str]) -> Daemon {
+        let [registry, run] = [&self.registry, &self.home.path().join("run")];
+        let mut line: Vec<OsString> = vec!["--plugins-dir".into(), registry.into()];
+        line.extend(["--run-dir".into(), run.into()]);
+        line.extend(options.iter().map(OsString::from));
+        line.extend(["--type=CSIPlugin", "--type=X"].map(OsString::from));
+        let line: Vec<_> = line.iter().map(OsString::as_os_str).collect();
+        Daemon::start_with(&line)
+    }
+
+    /// Starts a plugin of another user, in a directory of that user.
+    fn plugin_of(&self, uid: u32, (kind, name): (&str, &str), options: &[&str]) -> Simulated {
+        let dir = self.registry.join(uid.to_string());
+        fs::create_dir(&dir).unwrap();
+        chown(&dir, Some(uid), Some(uid)).unwrap();
+        let copy = self.home.path().join(format!("plugind-{uid}"));
+        // Another program copies it: this one may start a process meanwhile, which would keep the
+        // copy open for writing.
+        let copied = Command::new("cp").arg(binary()).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        let mut command = Command::new(&copy);
+        command.uid(uid).gid(uid);
+        Simulated::start_command(command, &dir, (kind, name), options)
+    }
+
+    /// Listens outside of the plugins directory.
+    fn listen_elsewhere(&self) -> UnixListener {
+        let listener = UnixListener::bind(self.elsewhere.join("docker.sock")).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    }
+}
+
+/// Returns the number of connections that a listener has got.
+fn connections(listener: &UnixListener) -> usize {
+    std::iter::from_fn(|| listener.accept().ok()).count()
+}
+
+/// An attack, and the words about it.
+struct Attack {
+    carry_out: fn(&Place) -> Vec<Simulated>,
+    /// The reason in the log.
+    words: &'static str,
+    /// The options that allow it.
+    allowed_by: &'static [&'static str],
+}
+
+impl Attack {
+    /// Runs the attack against a daemon with these options. Returns the line of the log that ends
+    /// it.
+    fn run(&self, options: &[&str], until: &str) -> String {
+        let place = Place::new();
+        let mut daemon = place.start(options);
+        let _plugins = (self.carry_out)(&place);
+        daemon.until_logged(until)
+    }
+
+    fn assert_refused_in_strict_mode_only(&self) {
+        let line = self.run(&["--trust=warn"], "would be refused with --trust strict");
+        assert!(line.contains(self.words), "{line}");
+        self.run(&["--trust=warn"], "registered X victim");
+        let line = self.run(&["--trust=strict"], "; next try in");
+        assert!(line.contains(self.words), "{line}");
+        let allowed = [&["--trust=strict"], self.allowed_by].concat();
+        self.run(&allowed, "registered X victim");
+    }
+}
+
+/// Reports whether this process can become any user.
+fn can_be_others_or_skip() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let map: Vec<_> = map.split_whitespace().collect();
+    let is_able = Uid::effective().is_root() && map == ["0", "0", "4294967295"];
+    if !is_able {
+        skip("this process may have one user only");
+    }
+    is_able
+}
+
+#[test]
+fn a_plugin_of_another_user_is_refused() {
+    if !can_be_others_or_skip() {
+        return;
+    }
+    let attack = Attack {
+        carry_out: |place| vec![place.plugin_of(4242, ("X", "victim"), &[])],
+        words: "user 4242; allowed by --allow-uid 4242",
+        allowed_by: &["--allow-uid=4242"],
+    };
+    attack.assert_refused_in_strict_mode_only();
+    let allowed_by = &["--allow-name=4242=X/vic*"];
+    Attack {
+        allowed_by,
+        ..attack
+    }
+    .assert_refused_in_strict_mode_only();
+}
+
+#[test]
+fn a_pinned_name_is_refused_to_other_users() {
+    if !can_be_others_or_skip() {
+        return;
+    }
+    let place = Place::new();
+    let pinned = [
+        "--trust=strict",
+        "--allow-uid=4242",
+        "--allow-name=4243=X/victim",
+    ];
+    let mut daemon = place.start(&pinned);
+    let thief = place.plugin_of(4242, ("X", "victim"), &[]);
+    let said = thief.until_said("NotifyRegistrationStatus");
+    assert!(said.contains("its name is for other users"), "{said}");
+    let _owner = place.plugin_of(4243, ("X", "victim"), &[]);
+    daemon.until_logged("registered X victim");
+}
+
+#[test]
+fn a_socket_that_belongs_to_another_user_is_refused() {
+    if !can_be_others_or_skip() {
+        return;
+    }
+    Attack {
+        carry_out: |place| {
+            // The process is root's, and the socket is given away before the plugin is found.
+            let hidden = place.registry.join(".hidden");
+            fs::create_dir(&hidden).unwrap();
+            let plugin = Simulated::start(&hidden, "X", "victim", &[]);
+            chown(plugin.socket(), Some(4242), None).unwrap();
+            fs::rename(plugin.socket(), place.registry.join("a.sock")).unwrap();
+            vec![plugin]
+        },
+        words: "belongs to user 4242; allowed by --allow-uid 4242",
+        allowed_by: &["--allow-uid=4242"],
+    }
+    .assert_refused_in_strict_mode_only();
+}
+
+#[test]
+fn a_name_of_another_user_is_not_taken_over() {
+    if !can_be_others_or_skip() {
+        return;
+    }
+    for (mode, logged) in [
+        (
+            "--trust=warn",
+            "takes the place of a plugin of another user; uid=4242",
+        ),
+        (
+            "--trust=strict",
+            "not trusted: user 0 has registered a plugin of its name",
+        ),
+    ] {
+        let place = Place::new();
+        let mut daemon = place.start(&[mode, "--allow-uid=4242"]);
+        let first = Simulated::start(&place.registry, "X", "victim", &[]);
+        daemon.until_logged("registered X victim");
+        let thief = place.plugin_of(4242, ("X", "victim"), &[]);
+        daemon.until_logged(logged);
+        if mode == "--trust=strict" {
+            let said = thief.until_said("NotifyRegistrationStatus");
+            assert!(said.contains("user 0 has registered"), "{said}");
+            first.end_saying("socket removed");
+            daemon.until_logged("registered X victim");
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_elsewhere_is_not_connected_to() {
+    for is_link in [false, true] {
+        for is_strict in [false, true] {
+            let place = Place::new();
+            let foreign = place.listen_elsewhere();
+            let mut endpoint = place.elsewhere.join("docker.sock");
+            if is_link {
+                let link = place.registry.join(".csi.sock");
+                symlink(&endpoint, &link).unwrap();
+                endpoint = link;
+            }
+            let mode = if is_strict {
+                "--trust=strict"
+            } else {
+                "--trust=warn"
+            };
+            let mut daemon = place.start(&[mode]);
+            let socket = place.registry.join("a.sock");
+            let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
+            let dir = place.elsewhere.display();
+            let why = format!(
+                "its socket {dir}/docker.sock is in none of the directories for sockets; allowed by \
+                 --endpoint-dir {dir}"
+            );
+            if is_strict {
+                let status = plugin.until_notified();
+                assert!(status.error.contains(&why), "{status:?}");
+            } else {
+                let line =
+                    daemon.until_logged("CSIPlugin thief would be refused with --trust strict");
+                assert!(line.contains(&why), "{line}");
+            }
+            assert_eq!(connections(&foreign) == 0, is_strict);
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_in_a_directory_that_is_named_is_connected_to() {
+    let place = Place::new();
+    let endpoint = place.elsewhere.join("csi.sock");
+    let link = place.home.path().join("link");
+    symlink(&place.elsewhere, &link).unwrap();
+    for named in [&place.elsewhere, &link] {
+        let named = format!("--endpoint-dir={}", named.display());
+        let mut daemon = place.start(&["--trust=strict", &named]);
+        let endpoint = format!("--endpoint={}", endpoint.display());
+        let _plugin = Simulated::start(&place.registry, "CSIPlugin", "a", &[&endpoint]);
+        daemon.until_logged("registered CSIPlugin a");
+    }
+}
+
+#[test]
+fn an_abstract_endpoint_is_not_connected_to() {
+    for (options, is_connected) in [
+        (&["--trust=warn"][..], true),
+        (&["--trust=strict"], false),
+        (&["--trust=strict", "--endpoint-dir=@"], true),
+    ] {
+        let place = Place::new();
+        let name = place.home.path().display().to_string();
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let foreign = UnixListener::bind_addr(&address).unwrap();
+        foreign.set_nonblocking(true).unwrap();
+        let _daemon = place.start(options);
+        let socket = place.registry.join("a.sock");
+        let endpoint = PathBuf::from(format!("@{name}"));
+        let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
+        if is_connected {
+            let end = Instant::now() + PATIENCE;
+            while connections(&foreign) == 0 {
+                assert!(Instant::now() < end, "no connection");
+                thread::yield_now();
+            }
+        } else {
+            let status = plugin.until_notified();
+            let why = "abstract socket; allowed by --endpoint-dir @";
+            assert!(status.error.contains(why), "{status:?}");
+            assert_eq!(connections(&foreign), 0);
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_shows_what_strict_mode_would_do() {
+    let place = Place::new();
+    let foreign = place.listen_elsewhere();
+    let mut daemon = place.start(&["--observe"]);
+    let endpoint = place.elsewhere.join("docker.sock");
+    let _plugin = Plugin::serve_elsewhere(&place.registry.join("a.sock"), "a", &endpoint);
+    let line = daemon.until_logged("CSIPlugin a would be refused with --trust strict");
+    assert!(line.contains("; allowed by --endpoint-dir"), "{line}");
+    assert_eq!(connections(&foreign), 0);
+}
