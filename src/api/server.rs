@@ -14,7 +14,7 @@ use super::request::Request;
 use super::response::{Response, Status};
 use super::route::{Call, Change, route};
 use super::view::View;
-use crate::config::{API_CLIENTS, API_TURN, METRICS_CLIENTS};
+use crate::config::{API_CLIENTS, API_CLIENTS_KEPT, API_TURN, METRICS_CLIENTS};
 use crate::manager::event::Generation;
 use crate::time::Time;
 
@@ -74,12 +74,12 @@ impl Server {
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
     /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
     pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
+        let of = |access| self.clients.iter().filter(move |it| it.access == access);
+        let (metrics, readers) = (of(Access::Metrics).count(), of(Access::Read).count());
         let is_full = match access {
-            Access::Metrics => {
-                let alike = self.clients.iter().filter(|it| it.access == access);
-                alike.count() >= METRICS_CLIENTS
-            }
-            Access::Read | Access::Change => false,
+            Access::Metrics if metrics >= METRICS_CLIENTS => true,
+            Access::Metrics | Access::Read => metrics + readers >= API_CLIENTS - API_CLIENTS_KEPT,
+            Access::Change => false,
         };
         if is_full || self.clients.len() >= API_CLIENTS || self.is_stopping {
             return None;

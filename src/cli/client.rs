@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::{Failure, Kind, Result};
+use crate::config::API_BODY;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
 use crate::handler::DialError;
@@ -88,11 +89,16 @@ impl Client {
         let target = request.target;
         let head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n{length}\r\n");
         connection.send(head.as_bytes()).map_err(broken)?;
+        let patience = if request.changes { 6 } else { 1 };
         let mut response = Response {
             connection,
             status: 0,
-            timeout: Some(self.timeout * if request.changes { 6 } else { 1 }),
-            until: request.until,
+            timeout: Some(self.timeout * patience),
+            until: if request.follows {
+                request.until
+            } else {
+                request.until.or(Deadline::after(RESPONSE_TIME * patience))
+            },
             received: Vec::new(),
             missing: None,
             is_complete: false,
@@ -333,11 +339,14 @@ fn too_long() -> Failure {
 /// also when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The time in which a response that ends must be complete.
+const RESPONSE_TIME: Duration = Duration::from_secs(30);
+
 /// The maximum length of one line: a record is below 100 KiB (bytes).
 const MAX_LINE: usize = 1024 * 1024;
 
-/// The maximum length of a document: 16,384 records of 4 KiB (bytes).
-const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
+/// The maximum length of a document: that of the daemon's (bytes).
+const MAX_DOCUMENT: usize = API_BODY;
 
 const NOT_HTTP: &str = "the response is not HTTP; does another program own the socket?";
 const LONG_HEAD: &str = "the head of the response is longer than 16 KiB or 64 fields";

@@ -11,6 +11,10 @@ use crate::backoff::Backoff;
 /// each. Further ones are answered with 503 (kubelet has no such socket).
 pub const API_CLIENTS: usize = 16;
 
+/// The part of [`API_CLIENTS`] that is kept for root and the user of the daemon, who may change
+/// something: readers keep no operator out.
+pub const API_CLIENTS_KEPT: usize = 4;
+
 /// The maximum number of API clients that come through a socket for metrics, which may be open to
 /// the network: operators always find room.
 pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
@@ -165,6 +169,9 @@ pub const MAX_OWED: usize = 1024;
 /// few cores.
 pub const MAX_PROGRAMS: usize = 16;
 
+/// The maximum number of those for one plugin type: programs that hang delay no other type.
+pub const MAX_PROGRAMS_OF_TYPE: usize = MAX_PROGRAMS / 2;
+
 /// The length of a program's standard error that is kept (bytes): its first line is the reason that
 /// is shown.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
@@ -182,6 +189,10 @@ pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 /// The part of the process's descriptor limit that is not used for plugins: for the loop, the
 /// watches, the log, files, the start of a program, and [`API_CLIENTS`] (kubelet: no such limit).
 pub const DESCRIPTOR_RESERVE: usize = 32 + API_CLIENTS;
+
+/// The least number of descriptors with which the daemon starts: with fewer, it would be ready and
+/// register nothing.
+pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 
 /// The pause between two warnings about a shortage of descriptors, which may last for days
 /// (kubelet: no such warning).
@@ -349,6 +360,10 @@ pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 /// The maximum number of plugins that have announced themselves: a node has a few device plugins
 /// (kubelet: no limit).
 pub const MAX_ANNOUNCED: usize = 1024;
+
+/// The maximum number of those that one process has announced, so that none takes all the names
+/// (kubelet: no limit).
+pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 
 /// The maximum number of clients of `kubelet.sock` without a call in progress, and of others beside
 /// them. Further ones wait to be accepted (kubelet: no limit).

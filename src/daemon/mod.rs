@@ -34,6 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::LEAST_DESCRIPTORS;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
 
@@ -55,6 +56,8 @@ pub enum SetupError {
     Loop(io::Error),
     /// The descriptor for signals cannot be created.
     Signals(io::Error),
+    /// The process may have only this many open files, fewer than [`LEAST_DESCRIPTORS`].
+    Descriptors(usize),
     /// A plugins directory cannot be used.
     Directory {
         /// The directory.
@@ -95,6 +98,11 @@ impl fmt::Display for SetupError {
         match self {
             Self::Loop(error) => write!(f, "cannot create the event loop: {error}"),
             Self::Signals(error) => write!(f, "cannot set up signal handling: {error}"),
+            Self::Descriptors(limit) => write!(
+                f,
+                "cannot start with a limit of {limit} open files; at least {LEAST_DESCRIPTORS} are \
+                 needed: raise the hard limit (ulimit -Hn, LimitNOFILE=)"
+            ),
             Self::Directory { dir, problem } => write!(
                 f,
                 "cannot use the plugins directory {}: {problem}; {}",

@@ -138,7 +138,7 @@
 //!
 //! | limit | value |
 //! |---|---|
-//! | clients | 16; the next gets 503 |
+//! | clients | 16, of which 4 places are for root and the user of the daemon; the next gets 503 |
 //! | head of a request | 8 KiB and 64 fields |
 //! | time for a request | 10 s from the connection |
 //! | response, unless it follows changes | 16 MiB |

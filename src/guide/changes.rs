@@ -53,3 +53,7 @@
 //!   has `warnings`.
 //! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
 //!   the configuration file.
+//! - A device plugin that ends ListAndWatch at `kubelet.sock` is `Down`. One process may announce
+//!   64 plugins, and `kubelet.sock` has mode 0600.
+//! - At most 8 programs of one type run at a time, and 4 of the 16 clients of the API are root or
+//!   the user of the daemon. With a limit below 64 open files, the daemon does not start.

@@ -56,6 +56,9 @@
 //! - `cannot create the event loop: {error}` (exit status 1): The kernel has refused a descriptor,
 //!   usually at the limit of open files. Raise it.
 //! - `cannot set up signal handling: {error}` (exit status 1): As before.
+//! - `cannot start with a limit of {limit} open files; at least {needed} are needed: raise the hard
+//!   limit (ulimit -Hn, LimitNOFILE=)` (exit status 1): The daemon would be ready, and have no
+//!   descriptor for a plugin.
 //! - `cannot use the plugins directory {dir}: {problem}; {remedy}` (exit status 1): Plugins cannot
 //!   be found in it. Do what the line says.
 //! - `cannot use the plugins directory {dir}: another plugind uses it, a directory inside it or one

@@ -101,7 +101,7 @@
 //! |---|---|
 //! | sockets and names of the watch | 2,048 sockets, 1,024 directories, 16,384 names of each |
 //! | descriptions of at most 1 KiB | counted, but always accepted: 2,048 |
-//! | clients of the API | 16, with 24 KiB each |
+//! | clients of the API | 16, with 24 KiB each; 4 places are for root and the daemon's user |
 //! | events | 64 KiB for readers, and 256 until an embedder reads them |
 //! | the log | 64 KiB while its reader does not read |
 //! | processes whose sockets were removed | 16, with a connection each |
@@ -137,7 +137,8 @@
 //!   the log, and the daemon tries again every 10 s.
 //!
 //! At most 64 clients are connected to `kubelet.sock`, with one call in progress each; others wait.
-//! At most 1,024 plugins may announce themselves. In a dry run, `kubelet.sock` is not created.
+//! At most 1,024 plugins may announce themselves, 64 of one process; one that is down gives way to
+//! another. In a dry run, `kubelet.sock` is not created. Only its owner may connect to it.
 //! `plugind devices` lists the devices of all device plugins.
 //!
 //! # Devices for containers
@@ -400,13 +401,13 @@
 //! # Descriptors
 //!
 //! The daemon raises its limit of open files to the hard limit (`ulimit -Hn`); programs of `--exec`
-//! get the original one. 48 descriptors are reserved for the daemon itself. At most half of the
-//! others are used for plugins that are registering; further plugins wait. Fewer than half are used
-//! for the streams and connections that stay open to registered device and DRA plugins; further
-//! ones are retried with backoff, and until then the devices of those plugins are not known. When
-//! descriptors run short, registered plugins are called at intervals of 30 s or more instead of
-//! being watched through their process. A warning once in 10 minutes reports that plugins, calls or
-//! streams wait for descriptors.
+//! get the original one. Below 64, it does not start: 48 are reserved for itself. At most half of
+//! the others are used for plugins that are registering; further plugins wait. Fewer than half are
+//! used for the streams and connections that stay open to registered device and DRA plugins;
+//! further ones are retried with backoff, and until then the devices of those plugins are not
+//! known. When descriptors run short, registered plugins are called at intervals of 30 s or more
+//! instead of being watched through their process. A warning once in 10 minutes reports that
+//! plugins, calls or streams wait for descriptors.
 //!
 //! # The state file
 //!

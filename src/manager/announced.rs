@@ -40,7 +40,7 @@ use super::registered::By;
 use super::socket::Socket;
 use super::sockets::Sockets;
 use super::turn::Turn;
-use crate::config::{MAX_ANNOUNCED, MAX_REGISTRATIONS};
+use crate::config::{MAX_ANNOUNCED, MAX_ANNOUNCED_OF_PROCESS, MAX_REGISTRATIONS};
 use crate::handler::Plugin;
 use crate::watch::Identity;
 
@@ -82,16 +82,36 @@ impl Turn<'_> {
 }
 
 impl Sockets {
-    /// Returns whether this plugin may announce itself: again, or because there are few. A plugin
+    /// Checks whether this plugin may announce itself: again, or because there are few. A plugin
     /// that announces itself again may have another endpoint, so that is limited, too.
-    fn may_announce(&self, plugin: &Plugin) -> bool {
-        let is_again = |socket: &Socket| {
-            let announced = socket.announced();
-            announced.is_some_and(|it| it.plugin.key() == plugin.key())
+    fn may_announce(
+        &self,
+        plugin: &Plugin,
+        caller: Option<Process>,
+    ) -> Result<(), AnnouncementError> {
+        let announced = || self.iter().filter_map(Socket::announced);
+        let count = announced().count();
+        let is_again = || announced().any(|it| it.plugin.key() == plugin.key());
+        if count >= MAX_ANNOUNCED + MAX_REGISTRATIONS || count >= MAX_ANNOUNCED && !is_again() {
+            return Err(AnnouncementError::TooMany);
+        }
+        // A process without a number is in another PID namespace, as others may be.
+        let caller = caller.filter(|it| it.pid.is_some());
+        let of_caller = announced().filter(|it| caller.is_some() && it.caller == caller);
+        if of_caller.count() >= MAX_ANNOUNCED_OF_PROCESS && !is_again() {
+            return Err(AnnouncementError::TooManyOfProcess);
+        }
+        Ok(())
+    }
+
+    /// Returns the announced plugin that has been down for the longest time.
+    fn longest_down(&self) -> Option<SocketId> {
+        let down_since = |socket: &Socket| {
+            socket.announced()?;
+            Some((socket.registered()?.health.down_since()?, socket.id))
         };
-        let count = self.iter().filter(|it| it.announced().is_some()).count();
-        count < MAX_ANNOUNCED
-            || count < MAX_ANNOUNCED + MAX_REGISTRATIONS && self.iter().any(is_again)
+        let longest = self.iter().filter_map(down_since).min();
+        longest.map(|(_, id)| id)
     }
 
     /// Processes a plugin that has announced itself.
@@ -102,11 +122,16 @@ impl Sockets {
         caller: Option<Process>,
         context: &mut Context,
     ) {
-        let error = if context.policy.is_stopping {
-            AnnouncementError::Stopping
-        } else if !self.may_announce(&plugin) {
-            AnnouncementError::TooMany
-        } else {
+        let may_announce = match self.may_announce(&plugin, caller) {
+            _ if context.policy.is_stopping => Err(AnnouncementError::Stopping),
+            // One that is down gives way: its grace is not at the expense of others.
+            Err(AnnouncementError::TooMany) => self
+                .longest_down()
+                .map(|id| self.withdraw_announced(id, context))
+                .ok_or(AnnouncementError::TooMany),
+            checked => checked,
+        };
+        let Err(error) = may_announce else {
             return self.add_announced(id, plugin, caller, context);
         };
         context.outputs.push_back(Output::AnnouncementAnswered {

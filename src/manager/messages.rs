@@ -15,7 +15,7 @@ use super::failure::{Failure, Refusal};
 use super::ids::{ConnectionId, Process};
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
-use crate::config::{Distrust, MAX_ANNOUNCED};
+use crate::config::{Distrust, MAX_ANNOUNCED, MAX_ANNOUNCED_OF_PROCESS};
 use crate::grpc::{CallError, Code};
 use crate::handler::{
     CallFailure, DialError, EffectId, Plugin, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
@@ -229,6 +229,8 @@ pub enum AnnouncementError {
     Withdrawn,
     /// [`MAX_ANNOUNCED`] plugins have announced themselves.
     TooMany,
+    /// Its process has announced [`MAX_ANNOUNCED_OF_PROCESS`] plugins already.
+    TooManyOfProcess,
     /// The daemon stops.
     Stopping,
 }
@@ -251,6 +253,9 @@ impl AnnouncementError {
             Self::Superseded => "the plugin was announced again".to_owned(),
             Self::Withdrawn => "the plugin is being deregistered".to_owned(),
             Self::TooMany => format!("{MAX_ANNOUNCED} device plugins are registered"),
+            Self::TooManyOfProcess => format!(
+                "this process has registered {MAX_ANNOUNCED_OF_PROCESS} device plugins already"
+            ),
             Self::Stopping => "plugind is stopping".to_owned(),
         }
     }

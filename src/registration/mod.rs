@@ -250,7 +250,7 @@ fn status(error: &AnnouncementError, endpoint: &Path) -> Status {
         // The code of an error of a Go function without a status.
         AnnouncementError::Failed(_) => Code::Unknown,
         AnnouncementError::Superseded | AnnouncementError::Withdrawn => Code::Aborted,
-        AnnouncementError::TooMany => Code::ResourceExhausted,
+        AnnouncementError::TooMany | AnnouncementError::TooManyOfProcess => Code::ResourceExhausted,
         AnnouncementError::Stopping => Code::Unavailable,
     };
     Status::new(code, error.status_error(endpoint))

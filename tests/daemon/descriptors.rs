@@ -82,3 +82,16 @@ fn the_daemon_raises_its_limit() {
     let (status, _) = daemon.end();
     assert!(status.success(), "{status}");
 }
+
+#[test]
+fn a_daemon_without_descriptors_for_plugins_does_not_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    let script = "ulimit -n 63 && exec \"$0\" run --plugins-dir \"$1\"";
+    command.args(["-c", script]).arg(binary()).arg(dir.path());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let reason = "cannot start with a limit of 63 open files; at least 64 are needed";
+    assert!(said.contains(reason), "{said}");
+}

@@ -33,7 +33,7 @@ fn plugin(endpoint: &str, name: &str) -> Plugin {
     }
 }
 
-/// Has the plugin with this endpoint and name announce itself.
+/// Has the plugin with this endpoint and name announce itself. A process makes few of these calls.
 fn announce(world: &mut World, id: u64, endpoint: &str, name: &str) {
     announce_as(world, id, plugin(endpoint, name), 0);
 }
@@ -42,7 +42,10 @@ fn announce_as(world: &mut World, id: u64, plugin: Plugin, uid: u32) {
     let announced = Input::Announced {
         id: AnnouncementId(id),
         plugin: Box::new(plugin),
-        caller: Some(Process { pid: Some(7), uid }),
+        caller: Some(Process {
+            pid: Some(u32::try_from(id / 50).unwrap()),
+            uid,
+        }),
     };
     world.input(announced);
 }
@@ -513,6 +516,71 @@ fn a_plugin_that_stays_away_after_a_restart_is_deregistered() {
     assert_eq!(answers(&mut world).len(), 1);
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
+}
+
+#[test]
+fn one_process_announces_64_plugins() {
+    let mut world = world_with(&[A]);
+    let caller = Process {
+        pid: Some(7),
+        uid: 0,
+    };
+    let mut announce = |id: u64, name: &str, caller| {
+        world.manager.handle_input(
+            Input::Announced {
+                id: AnnouncementId(id),
+                plugin: Box::new(plugin(A, name)),
+                caller,
+            },
+            world.now,
+        );
+        world.run();
+        answers(&mut world).pop().unwrap().1
+    };
+    for id in 0..64 {
+        assert_eq!(
+            announce(id, &format!("example.com/{id}"), Some(caller)),
+            Ok(())
+        );
+    }
+    let refused = announce(64, "example.com/64", Some(caller)).unwrap_err();
+    let reason = "this process has registered 64 device plugins already";
+    assert!(refused.contains(reason), "{refused}");
+    assert_eq!(announce(65, "example.com/0", Some(caller)), Ok(()), "again");
+    let other = Process {
+        pid: Some(8),
+        ..caller
+    };
+    assert_eq!(announce(66, "example.com/64", Some(other)), Ok(()));
+    // Processes in another PID namespace cannot be told apart.
+    let unseen = Process {
+        pid: None,
+        ..caller
+    };
+    for id in 67..140 {
+        assert_eq!(
+            announce(id, &format!("example.com/{id}"), Some(unseen)),
+            Ok(())
+        );
+    }
+}
+
+#[test]
+fn plugins_that_are_down_give_way_to_others() {
+    let mut world = world_with(&[A, B]);
+    for i in 1..=MAX_ANNOUNCED as u64 {
+        announce(&mut world, i, A, &format!("example.com/{i}"));
+    }
+    announce(&mut world, 2000, B, "example.com/new");
+    let refused = answers(&mut world).pop().unwrap();
+    assert!(refused.1.is_err(), "{refused:?}");
+    world.kill(A);
+    world.run();
+    for i in 0..3 {
+        announce(&mut world, 2001 + i, B, &format!("example.com/new-{i}"));
+        assert_eq!(answers(&mut world).pop(), Some((2001 + i, Ok(()))));
+    }
+    assert_eq!(world.counts(), (MAX_ANNOUNCED, MAX_ANNOUNCED));
 }
 
 #[test]

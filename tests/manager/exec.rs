@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS};
+use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
@@ -14,7 +14,9 @@ use crate::world::World;
 
 pub(crate) fn manager() -> Manager {
     let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
+    for kind in ["CSIPlugin", "Other"] {
+        handlers.add([kind], ExecHandler::new("/lib/hook"));
+    }
     Manager::new(handlers)
 }
 
@@ -91,18 +93,31 @@ fn a_program_that_does_not_end_is_killed_at_its_deadline() {
 }
 
 #[test]
-fn no_more_programs_run_at_once_than_the_limit() {
+fn no_more_programs_run_at_once_than_the_limits() {
     let count = MAX_PROGRAMS + 3;
     let mut world = World::with(manager());
     for n in 0..count {
         appear(&mut world, n);
     }
-    assert_eq!(running(&world).len(), MAX_PROGRAMS);
-    for _ in 0..count {
-        end_first(&mut world, ProgramEnd::Exited(0));
-        assert!(running(&world).len() <= MAX_PROGRAMS);
+    assert_eq!(running(&world).len(), MAX_PROGRAMS_OF_TYPE);
+    for n in count..2 * count {
+        let other = Script::good("Other", &format!("disk-{n}"));
+        world.appear(&socket(n), other);
     }
-    for n in 0..count {
+    assert_eq!(running(&world).len(), MAX_PROGRAMS, "others have places");
+    for _ in 0..2 * count {
+        end_first(&mut world, ProgramEnd::Exited(0));
+        let of_type = |kind| {
+            world
+                .programs
+                .values()
+                .filter(move |it| it.arguments[1] == kind)
+        };
+        for kind in ["CSIPlugin", "Other"] {
+            assert!(of_type(kind).count() <= MAX_PROGRAMS_OF_TYPE);
+        }
+    }
+    for n in 0..2 * count {
         assert_eq!(world.notification_of(socket(n).as_ref()), Some((true, "")));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS, SOFT_OPERATION_LIMIT};
+use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS_OF_TYPE, SOFT_OPERATION_LIMIT};
 use plugind::handler::{Code, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
 use plugind::manager::event::EventKind;
 use plugind::manager::{Input, Limit, Manager, Measurement};
@@ -176,7 +176,7 @@ fn a_program_that_is_cancelled_is_measured() {
 #[test]
 fn a_program_that_waits_hits_the_limit() {
     let mut world = with_programs();
-    for n in 0..MAX_PROGRAMS {
+    for n in 0..MAX_PROGRAMS_OF_TYPE {
         world.appear(
             &format!("/r/{n}"),
             Script::good("CSIPlugin", &n.to_string()),

@@ -5,9 +5,9 @@
 
 use std::env;
 use std::fmt;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
@@ -107,7 +107,9 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
 /// Creates a directory if it is missing. Checks that it belongs to this user and that other users
 /// cannot change it.
 fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
-    match DirBuilder::new().mode(mode).create(dir) {
+    let created = DirBuilder::new().mode(mode).create(dir);
+    // The umask has no say: others need to reach the API and the links.
+    match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err((dir.to_owned(), RunDirProblem::Unusable(error)))
         }
@@ -198,7 +200,7 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let at = |name: &str| above.path().join(name);
         fs::create_dir(at("open")).unwrap();
-        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(at("open"), Permissions::from_mode(0o777)).unwrap();
         symlink(above.path(), at("link")).unwrap();
         fs::write(at("file"), "").unwrap();
         for (name, expected) in [

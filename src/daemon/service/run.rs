@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::sd_notify::Service;
-use crate::config::{DaemonConfig, Exec, HandlerConfig};
+use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS};
 use crate::daemon::Logger;
 use crate::daemon::PluginManager;
 use crate::daemon::SetupError;
@@ -60,6 +60,9 @@ impl Daemon {
         resolve_programs(&mut config.handlers)?;
         let (handlers, inventory) = table(&config.handlers);
         let limit = descriptors::raise_limit();
+        if limit < LEAST_DESCRIPTORS {
+            return Err(SetupError::Descriptors(limit));
+        }
         let plugins = PluginManager::with_passed(&config.manager, handlers, passed)?;
         let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::call::{EndpointCall, Progress};
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
-use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS};
+use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
 use crate::grpc::{CallError, Client};
 use crate::handler::{
     CallFailure, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
@@ -59,11 +59,11 @@ impl HandlerHost {
             }
             Effect::Spawn { id, program, run } => {
                 self.open(id, recipient(id), EffectKind::Program(None, run));
-                self.waiting.push_back((id, program));
-                if self.running >= MAX_PROGRAMS {
+                self.waiting.push_back((id, handler, program));
+                self.start_programs(context);
+                if self.waiting.iter().any(|(waiting, ..)| *waiting == id) {
                     context.limit_hit(Limit::Programs);
                 }
-                self.start_programs(context);
             }
             Effect::SetTimer { id, at } => {
                 let effect = self.open(id, recipient(id), EffectKind::Timer);
@@ -94,11 +94,11 @@ impl HandlerHost {
         match effect.kind {
             EffectKind::Timer => {}
             EffectKind::Call(mut call) => call.hang_up(context),
-            EffectKind::Program(None, _) => self.waiting.retain(|(waiting, _)| *waiting != id),
+            EffectKind::Program(None, _) => self.waiting.retain(|(waiting, ..)| *waiting != id),
             EffectKind::Program(Some(started), run) => {
                 measure_run(started, run, CANCELLED, context);
                 context.outputs.push_back(Output::Kill { id });
-                self.running -= 1;
+                self.place_freed(effect.recipient.handler);
                 self.start_programs(context);
             }
         }
@@ -286,11 +286,23 @@ impl HandlerHost {
 
     // --- Programs ---
 
-    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time. A program counts as running
+    /// Records that a program of that handler does not run any more.
+    fn place_freed(&mut self, handler: HandlerId) {
+        if let Some(place) = self.running.iter().position(|it| *it == handler) {
+            self.running.swap_remove(place);
+        }
+    }
+
+    /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, and [`MAX_PROGRAMS_OF_TYPE`]
+    /// for one handler, which is for one type. A program counts as running
     /// until the daemon reports its end, or has been asked to kill it.
     fn start_programs(&mut self, context: &mut Context) {
-        while self.running < MAX_PROGRAMS {
-            let Some((id, program)) = self.waiting.pop_front() else {
+        while self.running.len() < MAX_PROGRAMS {
+            let of = |handler| self.running.iter().filter(|it| **it == handler).count();
+            let may_start = |handler| of(handler) < MAX_PROGRAMS_OF_TYPE;
+            let mut waiting = self.waiting.iter();
+            let next = waiting.position(|(_, handler, _)| may_start(*handler));
+            let Some((id, handler, program)) = next.and_then(|at| self.waiting.remove(at)) else {
                 break;
             };
             let Some(effect) = self.effects.get_mut(&id) else {
@@ -298,14 +310,14 @@ impl HandlerHost {
             };
             if let EffectKind::Program(started, _) = &mut effect.kind {
                 *started = Some(context.now);
-                self.running += 1;
+                self.running.push(handler);
                 let (timer, deadline) = (Timer::Effect(id), &mut effect.deadline);
                 let at = context.now + program.timeout;
                 context.timers.set(timer, deadline, Some(at));
                 context.outputs.push_back(Output::Spawn { id, program });
             }
         }
-        context.connections.set_programs(self.running);
+        context.connections.set_programs(self.running.len());
     }
 
     /// Processes the end of a program.
@@ -323,7 +335,9 @@ impl HandlerHost {
             return;
         };
         measure_run(since, run.take(), result_of(&outcome.end), context);
-        self.running -= 1;
+        if let Some(effect) = self.effects.get(&id) {
+            self.place_freed(effect.recipient.handler);
+        }
         self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.start_programs(context);
     }

@@ -39,9 +39,9 @@ pub(super) struct HandlerHost {
     /// The effects that have not ended; those of one owner are neighbours.
     effects: BTreeMap<EffectId, OpenEffect>,
     /// The programs that wait, in the order in which they were asked for.
-    waiting: VecDeque<(EffectId, Program)>,
-    /// The number of programs that run.
-    running: usize,
+    waiting: VecDeque<(EffectId, HandlerId, Program)>,
+    /// The handler of each program that runs.
+    running: Vec<HandlerId>,
     /// The plugins that handlers have yet to deregister.
     owed: BTreeMap<EffectId, Debt>,
     /// The number of changes to `owed`.
@@ -127,7 +127,7 @@ impl HandlerHost {
             ids: EffectIds::default(),
             effects: BTreeMap::new(),
             waiting: VecDeque::new(),
-            running: 0,
+            running: Vec::new(),
             owed: BTreeMap::new(),
             owed_revision: 0,
             idle: None,

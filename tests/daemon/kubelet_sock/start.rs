@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::{Node, as_refs, line, register};
+use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
 use crate::support::process::Process;
@@ -43,6 +44,26 @@ fn prepared() -> (TempDir, std::path::PathBuf) {
     let plugins = dir.path().join("device-plugins");
     fs::create_dir(&plugins).unwrap();
     (dir, plugins)
+}
+
+#[test]
+fn what_others_may_do_depends_on_no_umask() {
+    for mask in ["000", "077"] {
+        let (dir, plugins) = prepared();
+        let options = line(dir.path(), &[]);
+        fs::remove_dir(dir.path().join("run")).unwrap();
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("umask {mask} && exec \"$@\""), "sh"])
+            .arg(binary())
+            .arg("run")
+            .args(options)
+            .stderr(Stdio::piped());
+        let _daemon = Daemon::start_command(&mut command);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(&plugins.join("kubelet.sock")), 0o600, "{mask}");
+        assert_eq!(mode(&dir.path().join("run")), 0o755, "{mask}");
+    }
 }
 
 #[test]

@@ -103,6 +103,18 @@ fn clients_for_metrics_leave_half_of_the_room_to_others() {
 }
 
 #[test]
+fn readers_leave_room_to_clients_that_may_change() {
+    let mut world = World::new();
+    let readers = std::iter::repeat_with(|| world.server.accept(Access::Read, world.now));
+    assert_eq!(readers.take_while(Option::is_some).count(), 12);
+    assert_eq!(world.server.accept(Access::Metrics, world.now), None);
+    for _ in 0..4 {
+        world.client();
+    }
+    assert_eq!(world.server.accept(Access::Change, world.now), None);
+}
+
+#[test]
 fn a_client_that_is_gone_is_not_answered() {
     let mut world = World::with_sockets(1);
     let id = world.asking("POST", "/v1/rescan");

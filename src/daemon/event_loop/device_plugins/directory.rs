@@ -1,9 +1,9 @@
 //! The directory of device plugins' sockets, and the socket in it on which the service listens.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use mio::net::UnixListener;
@@ -69,6 +69,7 @@ impl Directory {
         clear(&socket)?;
         let mut acceptor = Acceptor::new(listen(dir, &socket)?);
         let file = SocketFile::at(&socket)?;
+        fs::set_permissions(&socket, Permissions::from_mode(SOCKET_MODE))?;
         let token = Source::RegistrationListener.token();
         registry.register(acceptor.source(), token, Interest::READABLE)?;
         if let Err(problem) = &watched {
@@ -126,6 +127,9 @@ pub(in crate::daemon) fn remedy(problem: &SocketProblem) -> &'static str {
         _ => "name a directory that can be written to",
     }
 }
+
+/// The mode of the socket, whatever the umask is (kubelet: that of its umask, usually 0755).
+const SOCKET_MODE: u32 = 0o600;
 
 /// The mode of a directory that is created (kubelet: 0750).
 const MODE: u32 = 0o750;
