@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use plugind::grpc::{CallError, Code};
-use plugind::proto::csi_v1::{ProbeRequest, identity};
+use plugind::proto::csi_v1::{ProbeRequest, identity, node};
 use plugind::proto::pluginregistration::PluginInfo;
 use plugind::proto::v1beta1::{DevicePluginOptions, Empty, RegisterRequest, device_plugin};
 use tempfile::TempDir;
@@ -66,6 +66,22 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
     assert!(line.contains(&ended), "{line}");
     let _driver = serve();
     daemon.until_logged("disk.example is up again");
+}
+
+#[test]
+fn a_csi_driver_is_asked_for_its_node_in_the_period() {
+    let dir = tempfile::tempdir().unwrap();
+    let [option, period] = ["--csi-node-info", "*=10s"].map(OsStr::new);
+    let _daemon = Daemon::start_with(&[
+        option,
+        period,
+        "--plugins-dir".as_ref(),
+        dir.path().as_ref(),
+    ]);
+    let driver = Plugin::serve(&dir.path().join("reg.sock"), "disk.example");
+    assert!(driver.until_notified().plugin_registered);
+    driver.until_asked(node::NODE_GET_INFO);
+    driver.until_asked(node::NODE_GET_INFO);
 }
 
 #[test]
