@@ -34,6 +34,11 @@ impl Event {
         }
     }
 
+    /// Returns whether other events do not displace it.
+    pub(super) fn is_security(&self) -> bool {
+        matches!(self, Self::Plugin(event) if event.is_security())
+    }
+
     /// Returns the plugin, if it is known.
     pub fn plugin(&self) -> Option<&Arc<Plugin>> {
         match self {

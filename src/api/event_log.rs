@@ -2,7 +2,8 @@
 //!
 //! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
 //! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
-//! event that repeats one of those is counted, as Kubernetes counts events. Events are kept as
+//! event that repeats one of those is counted, as Kubernetes counts events. Of the events of
+//! security, the newest [`KEPT_SECURITY_EVENTS`] are displaced by no other. Events are kept as
 //! values and become text when they are read.
 
 use std::collections::BTreeMap;
@@ -10,7 +11,9 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::Event;
-use crate::config::{KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN};
+use crate::config::{
+    KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN, KEPT_SECURITY_EVENTS,
+};
 use crate::handler::Plugin;
 use crate::manager::{Generation, PluginEvent};
 use crate::octets::PathKey;
@@ -69,7 +72,10 @@ impl EventLog {
             && !of_subject.is_empty()
             && (of_subject.len() >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN)
         {
-            let oldest = of_subject.remove(0);
+            let is_security =
+                |it: &Generation| events.get(it).is_some_and(|it| it.event.is_security());
+            let other = of_subject.iter().position(|it| !is_security(it));
+            let oldest = of_subject.remove(other.unwrap_or(0));
             sum -= events.get(&oldest).map_or(0, |it| it.len);
             excess.push(oldest);
         }
@@ -114,7 +120,9 @@ impl EventLog {
     }
 
     fn drop_oldest(&mut self) {
-        let Some((&generation, oldest)) = self.events.first_key_value() else {
+        let mut oldest = self.events.iter().take(KEPT_SECURITY_EVENTS);
+        let other = oldest.find(|(_, it)| !it.event.is_security());
+        let Some((&generation, oldest)) = other.or_else(|| self.events.first_key_value()) else {
             return;
         };
         if let Entry::Occupied(mut of_subject) = self.subjects.entry(subject(&oldest.event)) {
@@ -237,6 +245,31 @@ mod tests {
             reason: "Warned",
             message: n.to_string(),
         }))
+    }
+
+    #[test]
+    fn events_of_security_are_displaced_by_no_others() {
+        let mut log = EventLog::default();
+        let taken_over = EventKind::TakenOver {
+            uid: 5,
+            previous_uid: 0,
+            previous_socket: Path::new("/r/before").into(),
+        };
+        log.add(1, event("/r/taken", taken_over.clone()), Time::ZERO);
+        for generation in 2..2000 {
+            let of_it = event("/r/taken", warned(generation));
+            log.add(generation as u64 * 2, of_it, Time::ZERO);
+            let other = event(&format!("/r/{generation}"), REGISTERED);
+            log.add(generation as u64 * 2 + 1, other, Time::ZERO);
+        }
+        assert_eq!(log.count(), KEPT_EVENTS);
+        assert_eq!(shown(&log)[0], "TakenOver /r/taken x1");
+        for generation in 5000..5000 + 2 * KEPT_EVENTS {
+            let socket = format!("/r/{generation}");
+            let event = event(&socket, taken_over.clone());
+            log.add(generation as u64, event, Time::ZERO);
+        }
+        assert_eq!(log.count(), KEPT_EVENTS, "they are limited, too");
     }
 
     #[test]

@@ -509,6 +509,9 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of events that are kept for readers: an operator looks at the last minutes.
 pub const KEPT_EVENTS: usize = 256;
 
+/// The number of those that are kept of events of security, whatever else happens.
+pub const KEPT_SECURITY_EVENTS: usize = 64;
+
 /// The maximum memory that those events take, approximately (octets).
 pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
 

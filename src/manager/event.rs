@@ -182,10 +182,24 @@ impl PluginEvent {
 
     /// Writes the event to the log.
     pub(super) fn log(&self) {
-        if self.socket.is_some() {
+        if self.is_security() {
+            log::log!(target: ABOUT_SECURITY, self.level(), "{self}");
+        } else if self.socket.is_some() {
             log::log!(self.level(), "{self}");
         } else {
             log::log!(target: ABOUT_DAEMON, self.level(), "{self}");
+        }
+    }
+
+    /// Returns whether the event is about what a plugin of another user does. Other events do not
+    /// displace it.
+    pub fn is_security(&self) -> bool {
+        match &self.kind {
+            EventKind::TakenOver { .. } | EventKind::Untrusted(_) => true,
+            EventKind::AttemptFailed { failure, .. } => {
+                matches!(**failure, Failure::Refused(Refusal::Untrusted(_)))
+            }
+            _ => false,
         }
     }
 
@@ -345,6 +359,9 @@ fn fmt_failed(
         None => write!(f, "{failure}; the plugin has to announce itself again"),
     }
 }
+
+/// The module under whose name events of security are logged, which have a share of the log.
+const ABOUT_SECURITY: &str = "plugind::manager::trust";
 
 /// The target of lines about the daemon, which the logger always admits.
 const ABOUT_DAEMON: &str = "plugind::manager::connections";

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A line about a socket or a plugin begins with the path or the name and `": "`, and counts
-//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) are
-//! always admitted.
+//! against the share of that socket or plugin. Lines of the daemon about itself ([`OWN`]) have
+//! limits of their own, so that peers cannot displace them.
 
 mod buffer;
 mod filter;
@@ -53,7 +53,10 @@ pub struct Logger {
 #[derive(Debug)]
 struct State {
     filter: Filter,
-    limiter: Limiter,
+    /// The limits on the lines that peers cause.
+    peers: Limiter,
+    /// The limits on the lines of the daemon about itself, and about security.
+    own: Limiter,
     buffer: Buffer,
 }
 
@@ -78,7 +81,8 @@ impl Logger {
             format,
             state: Mutex::new(State {
                 filter,
-                limiter: Limiter::default(),
+                peers: Limiter::default(),
+                own: Limiter::default(),
                 buffer: Buffer::default(),
             }),
         }));
@@ -129,7 +133,7 @@ impl Logger {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let state = self.state();
         let retry = state.buffer.poll_timeout();
-        let next = state.limiter.poll_timeout().into_iter().chain(retry).min();
+        let next = state.report_at().into_iter().chain(retry).min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -137,7 +141,7 @@ impl Logger {
     pub fn handle_timeout(&self) {
         let mut state = self.state();
         let now = self.clock.now();
-        if state.limiter.poll_timeout().is_some_and(|at| at <= now) {
+        if state.report_at().is_some_and(|at| at <= now) {
             self.report_suppressed(&mut state, now);
         }
         if state.buffer.poll_timeout().is_some_and(|at| at <= now) {
@@ -174,16 +178,20 @@ impl Log for Logger {
         let (level, target) = (record.level(), record.target());
         let mut message = String::with_capacity(USUAL);
         let _ = message.write_fmt(*record.args());
-        if OWN.contains(&target) {
-            let line = self.format.line(level, target, &message);
-            return state.buffer.add(&line, Origin::Daemon, &self.sink, now);
-        }
+        let State {
+            peers, own, buffer, ..
+        } = &mut *state;
+        let (limiter, origin) = if OWN.contains(&target) {
+            (own, Origin::Daemon)
+        } else {
+            (peers, Origin::Peer)
+        };
         let subject = subject(&message);
         let is_detail = level >= Level::Debug;
-        if state.limiter.admits(subject, is_detail, now) {
+        if limiter.admits(subject, is_detail, now) {
             let line = self.format.line(level, target, &message);
-            state.limiter.charge(subject, line.len(), now);
-            state.buffer.add(&line, Origin::Peer, &self.sink, now);
+            limiter.charge(subject, line.len(), now);
+            buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }
     }
@@ -194,14 +202,27 @@ impl Log for Logger {
     }
 }
 
+impl State {
+    /// Returns when to report suppressed lines, or `None` if there are none.
+    fn report_at(&self) -> Option<Time> {
+        let limiters = [&self.peers, &self.own];
+        limiters.into_iter().filter_map(Limiter::poll_timeout).min()
+    }
+}
+
 impl Logger {
     fn report_suppressed(&self, state: &mut State, now: Time) {
-        for (subject, count) in state.limiter.take_suppressed() {
-            let line = self.warning(&format!(
-                "{subject}: lines suppressed, because they exceed the rate limit count={count}"
-            ));
-            state.limiter.charge(None, line.len(), now);
-            state.buffer.add(&line, Origin::Peer, &self.sink, now);
+        let State {
+            peers, own, buffer, ..
+        } = state;
+        for (limiter, origin) in [(peers, Origin::Peer), (own, Origin::Daemon)] {
+            for (subject, count) in limiter.take_suppressed() {
+                let line = self.warning(&format!(
+                    "{subject}: lines suppressed, because they exceed the rate limit count={count}"
+                ));
+                limiter.charge(None, line.len(), now);
+                buffer.add(&line, origin, &self.sink, now);
+            }
         }
     }
 
@@ -229,8 +250,9 @@ fn subject(message: &str) -> Option<&str> {
 const USUAL: usize = 256;
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
-/// its limits and the directories that the user named. Plugins can cause such lines only rarely.
-pub(crate) const OWN: [&str; 9] = [
+/// its limits, the directories that the user named, and security. Peers cannot displace them.
+pub(crate) const OWN: [&str; 10] = [
+    "plugind::manager::trust",
     "plugind::daemon::api::listener",
     "plugind::daemon::fs::by_name",
     "plugind::daemon::fs::file_lock",
@@ -256,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modules_whose_lines_are_always_admitted_exist() {
+    fn the_modules_whose_lines_have_a_share_of_their_own_exist() {
         for module in OWN {
             let path = module.replace("plugind::", "src/").replace("::", "/") + ".rs";
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
