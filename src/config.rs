@@ -45,6 +45,9 @@ pub struct Config {
     pub api_socket: ApiSocket,
     /// The group of that socket, by its name or its id; `None`: the group of the process.
     pub socket_group: Option<String>,
+    /// The group whose members may be granted devices, by its name or its id, beside root and the
+    /// daemon's user; `None`: no others.
+    pub allocate_group: Option<String>,
     /// The treatment of the plugins that are found.
     pub mode: Mode,
     /// The treatment of a registered plugin that is down.
@@ -238,6 +241,7 @@ impl Default for Config {
             cdi_dir: None,
             api_socket: ApiSocket::default(),
             socket_group: None,
+            allocate_group: None,
             mode: Mode::default(),
             on_down: OnDown::default(),
             path_map: PathMap::default(),

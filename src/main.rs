@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use log::LevelFilter;
 use plugind::cli::{
     BAD_CONFIG, Command, CommandLine, WRONG_USAGE, ask, check_config, doctor, logging,
-    needs_restart, probe, simulate,
+    needs_restart, probe, simulate, with,
 };
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
@@ -24,6 +24,10 @@ fn main() -> ExitCode {
         Ok(Command::Probe(options, format)) => ended(probe::run(&options, format)),
         Ok(Command::Doctor(examined, format)) => ended(doctor::run(&examined, format)),
         Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
+        Ok(Command::With(options)) => match with::run(&options) {
+            Ok(status) => ExitCode::from(status),
+            Err(failure) => complain(&failure, failure.exit_code().into()),
+        },
         Ok(Command::Ask(options)) => match ask(&options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => complain(&failure, failure.exit_code().into()),

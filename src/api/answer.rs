@@ -88,8 +88,9 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
         return Response::error(Status::NOT_FOUND, "no such resource");
     }
     let listed = plugins.iter().flat_map(|it| {
+        let held = inventory.leases.held(&it.plugin.name);
         let devices = it.devices.iter();
-        devices.map(|device| DeviceEntry::new(&it.plugin, device))
+        devices.map(move |device| DeviceEntry::new(&it.plugin, device, held.get(&device.id)))
     });
     let reported = drivers.iter().flat_map(|it| {
         let devices = it.devices.iter();

@@ -14,7 +14,7 @@ use super::event_log::KeptEvent;
 use super::view::View;
 use crate::config::{API_CLIENTS, API_DEVICE_ID, API_DEVICE_NODES, Mode};
 use crate::escape;
-use crate::handler::device::Device;
+use crate::handler::device::{Device, Holder};
 use crate::handler::{Plugin, csi, device, dra};
 use crate::manager::{Generation, Record};
 use crate::time::{self, Time};
@@ -168,11 +168,13 @@ pub(super) struct DeviceEntry<'a> {
     health: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     numa_nodes: &'a [i64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<Value>,
     socket: Text<'a>,
 }
 
 impl<'a> DeviceEntry<'a> {
-    pub(super) fn new(plugin: &'a Plugin, device: &'a Device) -> Self {
+    pub(super) fn new(plugin: &'a Plugin, device: &'a Device, holder: Option<&Holder>) -> Self {
         let health = if device.is_healthy {
             "Healthy"
         } else {
@@ -182,6 +184,7 @@ impl<'a> DeviceEntry<'a> {
         let numa_nodes = &nodes[..nodes.len().min(API_DEVICE_NODES)];
         Self {
             numa_nodes,
+            holder: holder.map(|Holder { pid, uid }| json!({ "pid": pid, "uid": uid })),
             ..Self::of(plugin, &device.id, health)
         }
     }
@@ -201,6 +204,7 @@ impl<'a> DeviceEntry<'a> {
             },
             health,
             numa_nodes: &[],
+            holder: None,
             socket: plugin.socket.to_string_lossy(),
         }
     }

@@ -113,6 +113,8 @@ impl Status {
     pub const HEADER_FIELDS_TOO_LARGE: Self = Self("431 Request Header Fields Too Large");
     /// 500: the response would be too long.
     pub const INTERNAL_SERVER_ERROR: Self = Self("500 Internal Server Error");
+    /// 502: a plugin has refused what was asked of it.
+    pub const BAD_GATEWAY: Self = Self("502 Bad Gateway");
     /// 503: there are too many clients, or the daemon is not ready.
     pub const SERVICE_UNAVAILABLE: Self = Self("503 Service Unavailable");
     /// 505: the request has another version of HTTP.

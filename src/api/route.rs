@@ -8,10 +8,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::str;
+use std::time::Duration;
 
 use super::request::{Method, Request};
 use super::response::{Response, Status};
+use crate::config::{MAX_LEASED_DEVICES, MAX_LEASED_RESOURCES};
 use crate::escape;
+use crate::handler::device::Wish;
 use crate::manager::State;
 
 /// A request of a client, as its path and parameters name it.
@@ -66,6 +69,8 @@ pub enum Change {
     Log(String),
     /// Read the configuration again.
     Reload,
+    /// Grant devices to the client, until its connection ends.
+    Allocate(Wish),
     /// Deregister a plugin that is down.
     Forget {
         /// The plugin's type.
@@ -131,7 +136,7 @@ type Route = (
 const GET: &str = "GET, HEAD";
 const POST: &str = "POST";
 
-const ROUTES: [Route; 13] = [
+const ROUTES: [Route; 14] = [
     (GET, "/v1/plugins", |query| {
         Ok(Call::Plugins {
             kind: query.text("type")?,
@@ -168,6 +173,9 @@ const ROUTES: [Route; 13] = [
         let filter = query.parsed("filter", "is not UTF-8", |text| Some(text.to_owned()))?;
         let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
         Ok(Call::Change(Change::Log(filter)))
+    }),
+    (POST, "/v1/allocate", |query| {
+        Ok(Call::Change(Change::Allocate(query.wish()?)))
     }),
     (POST, "/v1/forget", |query| {
         Ok(Call::Change(Change::Forget {
@@ -225,6 +233,48 @@ impl Query<'_> {
             }
             (Some(_), ..) => Err(bad("give either the parameter socket, or type and name")),
         }
+    }
+
+    /// Returns the devices that are wanted: `RESOURCE` or `RESOURCE=N`, several times.
+    fn wish(&mut self) -> Result<Wish, Response> {
+        let devices = self.all("device")?;
+        let mut resources = Vec::<(String, usize)>::new();
+        for resource in self.all("resource")? {
+            let (name, count) = resource.rsplit_once('=').unwrap_or((&resource, "1"));
+            let count: usize = count.parse().unwrap_or(0);
+            if name.is_empty() || !(1..=MAX_LEASED_DEVICES).contains(&count) {
+                return Err(invalid(
+                    "resource",
+                    "is not a name, = and a number up to 256",
+                ));
+            }
+            if resources.iter().any(|(other, _)| other == name) {
+                return Err(invalid("resource", "names one twice"));
+            }
+            resources.push((name.to_owned(), count));
+        }
+        if !(1..=MAX_LEASED_RESOURCES).contains(&resources.len()) {
+            return Err(invalid("resource", "is given 1 to 8 times"));
+        }
+        let is_sole = resources.len() == 1 && devices.len() <= resources[0].1;
+        if !devices.is_empty() && !is_sole {
+            return Err(invalid("device", "needs one resource with as many devices"));
+        }
+        let wait = self.parsed("wait", "is not a number", |text| text.parse().ok())?;
+        Ok(Wish {
+            resources,
+            devices,
+            wait: wait.map(Duration::from_millis),
+        })
+    }
+
+    /// Removes all parameters of a name. Returns their values.
+    fn all(&mut self, name: &str) -> Result<Vec<String>, Response> {
+        let is_meant = |(other, _): &(&str, &str)| *other == name;
+        let (found, rest) = self.0.drain(..).partition::<Vec<_>, _>(is_meant);
+        self.0 = rest;
+        let values = found.into_iter().map(|(_, value)| decode_text(value, name));
+        values.collect()
     }
 
     /// Removes a parameter. Returns its value, if there is one.
@@ -410,6 +460,22 @@ mod tests {
             ("/v1/reload", Change::Reload),
             ("/v1/log?filter=a=b,c", Change::Log("a=b,c".to_owned())),
             ("/v1/log?filter=", Change::Log(String::new())),
+            (
+                "/v1/allocate?resource=a/b%3D2&device=c%26&device=d&wait=1500",
+                Change::Allocate(Wish {
+                    resources: vec![("a/b".to_owned(), 2)],
+                    devices: vec!["c&".to_owned(), "d".to_owned()],
+                    wait: Some(Duration::from_millis(1500)),
+                }),
+            ),
+            (
+                "/v1/allocate?resource=a/b&resource=a/c=256",
+                Change::Allocate(Wish {
+                    resources: vec![("a/b".to_owned(), 1), ("a/c".to_owned(), 256)],
+                    devices: Vec::new(),
+                    wait: None,
+                }),
+            ),
             (
                 "/v1/forget?name=b&type=a",
                 Change::Forget {

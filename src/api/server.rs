@@ -14,7 +14,7 @@ use super::request::Request;
 use super::response::{Response, Status};
 use super::route::{Call, Change, route};
 use super::view::View;
-use crate::config::{API_CLIENTS, API_CLIENTS_KEPT, API_TURN, METRICS_CLIENTS};
+use crate::config::{API_CLIENTS, API_CLIENTS_KEPT, API_TURN, MAX_LEASES, METRICS_CLIENTS};
 use crate::manager::event::Generation;
 use crate::time::Time;
 
@@ -34,12 +34,14 @@ pub struct Server {
 pub struct ClientId(pub u64);
 
 /// The requests that a client may send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// The metrics, and whether the daemon runs and is ready.
     Metrics,
     /// Everything but changes.
     Read,
+    /// The same, and to be granted devices.
+    Allocate,
     /// Everything.
     Change,
 }
@@ -51,6 +53,8 @@ struct Client {
     access: Access,
     connection: Connection,
     task: Option<Task>,
+    /// Whether it holds devices, or waits for some: such clients leave room for others.
+    is_lease: bool,
 }
 
 /// The response that a client waits for.
@@ -62,26 +66,32 @@ enum Task {
     Change(Option<Change>),
     /// Further changes and events.
     Follow(Follower),
+    /// Nothing: the response goes on as long as the client holds devices.
+    Hold,
 }
 
 impl Server {
     /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
     /// connection, which is closed then.
     pub fn busy() -> Vec<u8> {
-        Response::error(Status::SERVICE_UNAVAILABLE, "too many clients").encode(false)
+        Response::error(Status::SERVICE_UNAVAILABLE, TOO_MANY).encode(false)
     }
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
     /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
     pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
-        let of = |access| self.clients.iter().filter(move |it| it.access == access);
-        let (metrics, readers) = (of(Access::Metrics).count(), of(Access::Read).count());
+        let others = || self.clients.iter().filter(|it| !it.is_lease);
+        let of = |access| others().filter(move |it| it.access == access).count();
+        let metrics = of(Access::Metrics);
+        let readers = of(Access::Read) + of(Access::Allocate);
         let is_full = match access {
             Access::Metrics if metrics >= METRICS_CLIENTS => true,
-            Access::Metrics | Access::Read => metrics + readers >= API_CLIENTS - API_CLIENTS_KEPT,
+            Access::Metrics | Access::Read | Access::Allocate => {
+                metrics + readers >= API_CLIENTS - API_CLIENTS_KEPT
+            }
             Access::Change => false,
         };
-        if is_full || self.clients.len() >= API_CLIENTS || self.is_stopping {
+        if is_full || others().count() >= API_CLIENTS || self.is_stopping {
             return None;
         }
         self.last += 1;
@@ -91,6 +101,7 @@ impl Server {
             access,
             connection: Connection::new(now),
             task: None,
+            is_lease: false,
         });
         Some(id)
     }
@@ -108,9 +119,10 @@ impl Server {
 
     /// Processes octets that the client sent.
     pub fn receive(&mut self, id: ClientId, octets: &[u8], now: Time) {
+        let leases = self.clients.iter().filter(|it| it.is_lease).count();
         if let Some(client) = self.get_mut(id) {
             if let Some(request) = client.connection.receive(octets, now) {
-                client.accept(&request, now);
+                client.accept(&request, leases < MAX_LEASES, now);
             }
         }
     }
@@ -165,6 +177,17 @@ impl Server {
         }
     }
 
+    /// Begins the response to the client that has got devices: `line`, and nothing more until the
+    /// client closes its connection. Does nothing if the client has left.
+    pub fn hold(&mut self, id: ClientId, line: Vec<u8>, now: Time) {
+        if let Some(client) = self.get_mut(id) {
+            if client.connection.begin_stream(now) {
+                client.connection.send(line, now);
+                client.task = Some(Task::Hold);
+            }
+        }
+    }
+
     /// Returns the earliest time at which [`Server::advance`] would render anything if the manager
     /// is at this generation; `None` if it would not.
     pub fn work_at(&self, generation: Generation) -> Option<Time> {
@@ -211,7 +234,7 @@ impl Server {
         for client in &mut self.clients {
             client.connection.eof();
             match client.task {
-                Some(Task::Follow(_)) => client.finish(),
+                Some(Task::Follow(_) | Task::Hold) => client.finish(),
                 Some(Task::Change(_)) => {
                     let stopping = "the daemon is stopping";
                     client.respond(&Response::error(Status::SERVICE_UNAVAILABLE, stopping), now);
@@ -232,11 +255,15 @@ impl Server {
 
 impl Client {
     /// Begins the response to a request, or refuses it.
-    fn accept(&mut self, request: &Request, now: Time) {
+    fn accept(&mut self, request: &Request, has_room: bool, now: Time) {
         let call = match self.permitted(request) {
             Ok(call) => call,
             Err(refusal) => return self.respond(&refusal, now),
         };
+        self.is_lease = matches!(call, Call::Change(Change::Allocate(_)));
+        if self.is_lease && !has_room {
+            return self.respond(&Response::error(Status::SERVICE_UNAVAILABLE, TOO_MANY), now);
+        }
         let task = match call {
             Call::Change(change) => Task::Change(Some(change)),
             Call::Watch { since } => Task::Follow(Follower::watch(since)),
@@ -259,8 +286,18 @@ impl Client {
             return Err(Response::error(Status::NOT_FOUND, "no such path"));
         }
         let call = route(request)?;
-        if matches!(call, Call::Change(_)) && self.access != Access::Change {
-            let why = "only root and the user of the daemon may change anything";
+        let (needed, why) = match call {
+            Call::Change(Change::Allocate(_)) => (
+                Access::Allocate,
+                "only root, the user of the daemon and the members of --allocate-group may do that",
+            ),
+            Call::Change(_) => (
+                Access::Change,
+                "only root and the user of the daemon may change anything",
+            ),
+            _ => (Access::Metrics, ""),
+        };
+        if self.access < needed {
             return Err(Response::error(Status::FORBIDDEN, why));
         }
         Ok(call)
@@ -269,7 +306,8 @@ impl Client {
     fn work_at(&self, generation: Generation) -> Option<Time> {
         match self.task.as_ref()? {
             Task::Answer(_) => Some(Time::ZERO),
-            Task::Change(_) => None,
+            Task::Change(change) => change.as_ref().map(|_| Time::ZERO),
+            Task::Hold => None,
             Task::Follow(_) if self.connection.is_finished() => None,
             Task::Follow(follower) => {
                 let at = follower.work_at(generation)?;
@@ -300,7 +338,7 @@ impl Client {
                 }
                 len
             }
-            Some(Task::Change(_)) | None => 0,
+            Some(Task::Change(_) | Task::Hold) | None => 0,
         }
     }
 
@@ -315,6 +353,8 @@ impl Client {
         self.task = None;
     }
 }
+
+const TOO_MANY: &str = "too many clients";
 
 /// The paths that a client for the metrics may ask for.
 const FOR_METRICS: [&str; 3] = ["/metrics", "/livez", "/readyz"];

@@ -90,6 +90,13 @@ impl Arguments {
         }
     }
 
+    /// Returns the arguments behind `--`, if that is the next one.
+    pub(super) fn behind_dashes(&mut self) -> Option<Vec<OsString>> {
+        let mut rest = self.parser.try_raw_args()?;
+        rest.next_if(|argument| argument == "--")?;
+        Some(rest.collect())
+    }
+
     /// Returns the value of the last option, as `read` reads it.
     pub(super) fn value<T>(
         &mut self,

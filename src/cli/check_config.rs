@@ -118,6 +118,7 @@ memory-budget 16Mi  # default
 #cdi-dir  # default
 #socket  # default
 #socket-group  # default
+#allocate-group  # default
 #log-format  # default
 ";
         assert_eq!(checked(content, &environment), expected);

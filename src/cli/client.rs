@@ -4,6 +4,7 @@
 //! wrong is bounded: a response has to begin and to continue in time, and a head, a line and a
 //! document have a maximum length.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -144,6 +145,16 @@ impl Client {
 }
 
 impl Response {
+    /// Runs a command for which the daemon keeps what it has granted while the connection exists.
+    pub(super) fn run(
+        &self,
+        command: &[OsString],
+        variables: &[(&str, &OsStr)],
+        lost: &dyn Fn(),
+    ) -> io::Result<u8> {
+        self.connection.run(command, variables, lost)
+    }
+
     /// Returns the next line, or `None` after the last one.
     pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut searched = 0;
@@ -275,6 +286,7 @@ impl Response {
         let kind = match status {
             404 if names => Kind::NoSuchPlugin,
             422 => Kind::BadConfig,
+            409 => Kind::Conflict,
             503 => Kind::Interrupted,
             _ => Kind::Failed,
         };

@@ -259,7 +259,7 @@ mod tests {
     fn a_file_has_the_options_of_the_command_line() {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
             map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\ncsi-node-info=*=10s\non-down=deregister=1s\n\
-            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group i\nverbose\n\
+            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group i\nallocate-group l\nverbose\n\
             verbose\nlog-format=json\n";
         let line = [
             "--plugins-dir=/a",
@@ -284,6 +284,7 @@ mod tests {
             "--cdi-dir=/k",
             "--socket=none",
             "--socket-group=i",
+            "--allocate-group=l",
             "-vv",
             "--log-format=json",
         ];

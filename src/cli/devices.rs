@@ -27,6 +27,7 @@ const COLUMNS: &[Column<Value>] = &[
     ("RESOURCE", |it, _| any(&it["resource"])),
     ("DEVICE", |it, _| any(&it["id"])),
     ("HEALTH", |it, _| coloured(any(&it["health"]))),
+    ("HOLDER", |it, _| any(&it["holder"]["pid"])),
     ("NUMA", |it, _| any(&it["numaNodes"])),
     ("SOCKET", |it, _| any(&it["socket"])),
 ];
@@ -42,8 +43,9 @@ Usage: plugind devices [OPTIONS] [RESOURCE]
 Exits with 4 if RESOURCE, such as example.com/gpu, does not exist.
 
 Options:
-  -o, --output FORMAT  table: RESOURCE, DEVICE, HEALTH, NUMA (nodes), SOCKET of
-                       the plugin (default); json: the response of the API;
+  -o, --output FORMAT  table: RESOURCE, DEVICE, HEALTH, HOLDER (the process of
+                       plugind with), NUMA (nodes), SOCKET of the plugin
+                       (default); json: the response of the API;
                        jsonl: a device per line
   --no-headers         leave out the line with the names of the columns
 ";
@@ -61,7 +63,7 @@ mod tests {
         let all = [
             json!({
                 "resource": "example.com/gpu", "id": "gpu-0", "health": "Healthy",
-                "numaNodes": [0, 1], "socket": "/r/gpu-reg.sock",
+                "numaNodes": [0, 1], "holder": {"pid": 812, "uid": 0}, "socket": "/r/gpu-reg.sock",
             }),
             json!({
                 "resource": "example.com/gpu", "id": "gpu-1\u{1b}[2J\t", "health": "Unhealthy",
@@ -80,16 +82,16 @@ mod tests {
     #[test]
     fn a_table_has_a_row_for_each_device() {
         let expected = "\
-RESOURCE         DEVICE            HEALTH     NUMA    SOCKET
-example.com/gpu  gpu-0             Healthy    0,1     /r/gpu-reg.sock
-example.com/gpu  gpu-1\\u{1b}[2J\\t  Unhealthy  <none>  /r/gpu-reg.sock
-example.com/nic  <none>            Healthy    <none>  <none>
+RESOURCE         DEVICE            HEALTH     HOLDER  NUMA    SOCKET
+example.com/gpu  gpu-0             Healthy    812     0,1     /r/gpu-reg.sock
+example.com/gpu  gpu-1\\u{1b}[2J\\t  Unhealthy  <none>  <none>  /r/gpu-reg.sock
+example.com/nic  <none>            Healthy    <none>  <none>  <none>
 ";
         assert_eq!(shown(&["devices"], false), expected);
         let (_, rows) = expected.split_once('\n').unwrap();
         let coloured = shown(&["devices", "--no-headers"], true);
         assert!(
-            coloured.contains("  \x1b[32mHealthy\x1b[0m    0,1"),
+            coloured.contains("  \x1b[32mHealthy\x1b[0m    812"),
             "{coloured}"
         );
         assert!(

@@ -28,10 +28,18 @@ pub(super) enum Kind {
     NoSuchPlugin = 4,
     /// The plugin that was named exists, but not in the state that was asked for.
     OtherState = 5,
+    /// The devices that are wanted are not free: `EX_TEMPFAIL` of sysexits(3).
+    Busy = 75,
     /// The configuration of the daemon is not valid.
     BadConfig = BAD_CONFIG as isize,
     /// The condition was not met in time.
     TimedOut = 124,
+    /// The command cannot be executed, as in a shell.
+    NotExecutable = 126,
+    /// The command does not exist, as in a shell.
+    CommandNotFound = 127,
+    /// The request does not fit the state of a plugin.
+    Conflict,
     /// The exchange with the daemon broke off; another one may succeed.
     Interrupted,
 }
@@ -51,7 +59,7 @@ impl Failure {
     /// Returns the exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Interrupted => Kind::Failed as u8,
+            Kind::Interrupted | Kind::Conflict => Kind::Failed as u8,
             kind => kind as u8,
         }
     }

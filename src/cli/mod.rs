@@ -32,6 +32,7 @@ mod values;
 mod version;
 mod wait;
 mod watch;
+pub mod with;
 
 use std::ffi::OsStr;
 use std::sync::LazyLock;
@@ -65,6 +66,8 @@ pub enum Command {
     Doctor(crate::daemon::doctor::Options, Format),
     /// Simulate a plugin.
     Simulate(Profile),
+    /// Run a command with devices.
+    With(with::Options),
     /// Ask a running daemon, or print the version and how the program was built.
     Ask(AskOptions),
     /// Print this text, which has two parts.
@@ -136,13 +139,14 @@ const fn remote(
 }
 
 /// The commands, in the order of the help text.
-static VERBS: LazyLock<[Verb; 19]> = LazyLock::new(|| {
+static VERBS: LazyLock<[Verb; 20]> = LazyLock::new(|| {
     [
         local("run", run::help(), command_line::parse),
         local("check-config", check_config::HELP, check_config::parse),
         local("probe", probe::HELP, probe::parse),
         local("doctor", doctor::HELP, doctor::parse),
         local("simulate", simulate::HELP, simulate::parse),
+        local("with", with::HELP, with::parse),
         Verb {
             help: [version::HELP, ""],
             ..remote("version", "", TEXT, "", version::run)
@@ -241,6 +245,7 @@ Commands:
 Commands that ask a running daemon:
   list          list the plugins and their states
   devices       list the devices of device plugins, and their health
+  with          run a command that uses devices exclusively
   describe      show one plugin or socket in detail, with its events
   watch         show the plugins and then each change
   events        show the events of plugins and sockets

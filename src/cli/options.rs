@@ -240,16 +240,21 @@ pub(super) fn named_socket() -> Option<PathBuf> {
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// Returns the socket of the daemon to ask, of which `given` is the option.
+pub(super) fn socket_of(given: Option<&PathBuf>) -> PathBuf {
+    let socket = given.cloned().or_else(named_socket);
+    socket.unwrap_or_else(default_socket)
+}
+
 /// Runs the command. A closed output is not a failure.
 pub fn run(options: &Options) -> failure::Result<()> {
-    let socket = options.socket.clone().or_else(named_socket);
     let is_terminal = io::stdout().is_terminal();
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
     let context = Context {
         options,
         client: Client {
-            socket: socket.unwrap_or_else(default_socket),
+            socket: socket_of(options.socket.as_ref()),
             timeout: RESPONSE_TIMEOUT,
         },
         is_terminal,

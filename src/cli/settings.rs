@@ -296,6 +296,15 @@ const SETTINGS: &[Setting] = &[
         ..SETTING
     },
     Setting {
+        long: "allocate-group",
+        value: "GROUP",
+        help: "let the members of this group use devices by plugind with, if they can connect to \
+               that socket (default: only root and the user)",
+        read: |it, value| set(&mut it.manager.allocate_group, name(value, GROUP).map(Some)),
+        restart: |one, other| one.manager.allocate_group != other.manager.allocate_group,
+        ..SETTING
+    },
+    Setting {
         long: "verbose",
         short: "-v",
         help: "log every step; -vv: log every event; the environment variable RUST_LOG overrides \

@@ -15,6 +15,16 @@ pub const API_CLIENTS: usize = 16;
 /// something: readers keep no operator out.
 pub const API_CLIENTS_KEPT: usize = 4;
 
+/// The maximum number of clients that hold devices, or wait for some, beside [`API_CLIENTS`]: more
+/// than a node has GPUs, and a small part of its descriptors. Further ones are answered with 503.
+pub const MAX_LEASES: usize = 128;
+
+/// The maximum number of resources of which a client gets devices at once.
+pub const MAX_LEASED_RESOURCES: usize = 8;
+
+/// The maximum number of devices of a resource that a client gets at once.
+pub const MAX_LEASED_DEVICES: usize = 256;
+
 /// The maximum number of API clients that come through a socket for metrics, which may be open to
 /// the network: operators always find room.
 pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;

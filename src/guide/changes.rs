@@ -51,6 +51,8 @@
 //! - Plugins and endpoints that are not trusted cause a warning, with the option that allows them,
 //!   or are refused (`--trust strict`, `--endpoint-dir`, `--allow-uid`, `--allow-name`). A record
 //!   has `warnings`.
+//! - `plugind with` runs a command that uses devices exclusively, `POST /v1/allocate` is the same
+//!   for programs, and `devices` shows who holds them (`--allocate-group`).
 //! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
 //!   the configuration file.
 //! - A device plugin that ends ListAndWatch at `kubelet.sock` is `Down`. One process may announce

@@ -189,6 +189,12 @@
 //!   and asking again when a device recovers.
 //! - **A device that needs nothing is in no CDI file**, because CDI does not allow one without
 //!   edits. Given up: a variable of our own, which would differ from what the plugin has answered.
+//! - **Devices are held by a connection to the API.** The kernel ends it with the process, however
+//!   that ends. Given up: files of leases with a time, which have to be renewed or removed; a
+//!   lease that outlives the daemon; and executing the command in place of `plugind with`, because
+//!   `sudo` and many daemons close the descriptors that they inherit.
+//! - **Who waits for devices of a resource waits in one line**, also if others would fit in front.
+//!   Given up: letting small wishes pass large ones, which might then wait for ever.
 //! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
 //!   `CSIDriver` objects that say so to kubelet are in the API server. Given up: telling a program
 //!   of `--exec` what has changed, because the daemon does not call drivers that a program serves.

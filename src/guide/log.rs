@@ -78,6 +78,8 @@
 //! - `cannot serve device plugins on kubelet.sock in {dir}: {problem}; {remedy}` (exit status 1):
 //!   Another process listens there, usually a kubelet, or the directory cannot be used. Stop the
 //!   kubelet first.
+//! - `cannot grant devices to a group: {problem}; {remedy}` (exit status 1): The group of
+//!   `--allocate-group` does not exist.
 //! - `cannot use the CDI directory {dir}: {why}` (exit status 1): The directory of `--cdi-dir`
 //!   cannot be used, or another daemon uses it. Do what the line says.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):
@@ -237,6 +239,11 @@
 //!   It is opened again; a plugin that has announced itself has to register again.
 //! - `removed its devices: it has sent no device list in time grace={time}` (info, DevicesRemoved):
 //!   The stream of devices was not opened again in time. Restart the plugin if it runs.
+//! - `a device in use cannot be used now: {id} pid={pid}` (warn, DeviceLost): The device has become
+//!   unhealthy, or its plugin has gone, while that process holds it (`plugind with`). It stays held
+//!   until the process ends. Look at the device, and at the command.
+//! - `a command was refused devices: {why} pid={pid}` (warn, AllocateFailed): The plugin has
+//!   refused the devices, has not answered within 10 s, or its answer is not valid.
 //! - `containers cannot be given some of its devices, asking again: Allocate of {id}: {why}` (warn,
 //!   AllocateFailed): The plugin has refused a device, or its answer is not valid. The device is
 //!   not in the file for container runtimes. Others may be missing, too: this is logged once.

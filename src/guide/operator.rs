@@ -169,6 +169,31 @@
 //!   the daemon's user may be able to change it. One daemon uses it at a time. Changes that fail,
 //!   as on a full disk, are repeated every 5 s. Another directory needs a restart.
 //!
+//! `plugind with example.com/gpu=2 -- COMMAND` runs a command that has two devices for itself, as
+//! `flock` does with a file. They are taken from those that are healthy and free: the ones that the
+//! plugin prefers (`GetPreferredAllocation`), or else of as few NUMA nodes as possible. The plugin
+//! is asked about all of them together (`Allocate`, and `PreStartContainer` if it wants that), with
+//! a limit of 10 s for each call.
+//!
+//! - The command finds the answer in `PLUGIND_ALLOCATION`, as the [API](super::api) has it, and in
+//!   `PLUGIND_CDI_DEVICES` the names for `--device` of a container runtime, separated by commas:
+//!   those in the plugin's answer and, with `--cdi-dir`, that of a file with the answer for exactly
+//!   these devices, which is removed when the command has ended.
+//! - Devices are held by the connection to the daemon, so they are free when the command has ended,
+//!   however it ended. Nothing is left behind: a command is killed with its `plugind with`, but its
+//!   own children are not.
+//! - Without `--wait` or `--timeout`, a command that finds too few free devices ends with 75 and
+//!   names the holders, as `plugind devices` does. Commands that wait are served in the order of
+//!   their arrival: none gets devices of a resource for which an earlier one waits.
+//! - A device that becomes unhealthy, or whose plugin goes, stays held, and the command goes on:
+//!   that is an event (`DeviceLost`). It is granted again only if it is listed and healthy.
+//! - If the daemon ends, the command goes on with a warning, and others may get the devices from
+//!   the next daemon.
+//! - A container that is started with the file of a resource (`--device example.com/gpu=device-0`)
+//!   holds nothing: only commands of `plugind with` exclude each other.
+//! - Root and the daemon's user may do this, and the members of `--allocate-group`, if they can
+//!   connect to the API socket (`--socket-group`).
+//!
 //! # Mounts
 //!
 //! When a mount is added or removed anywhere, the plugins directories are read again, at most once
@@ -262,11 +287,12 @@
 //! warning.
 //!
 //! The mode is 0660: the daemon's user and the group of `--socket-group` may connect and read
-//! everything; changes are for root and the daemon's user, and each is logged. Only root and
-//! the daemon's user may be able to change the directory of the socket, because others could put
-//! another socket in its place. A lock file beside it, `SOCKET.lock`, keeps two daemons from using
-//! one socket: a socket that a killed daemon left behind is replaced, one in use is not. Both files
-//! are removed when the daemon stops; clients then have a second to read their last response.
+//! everything; changes are for root and the daemon's user, and devices also for the members of
+//! `--allocate-group`, and each is logged. Only root and the daemon's user may be able to change
+//! the directory of the socket, because others could put another socket in its place. A lock file
+//! beside it, `SOCKET.lock`, keeps two daemons from using one socket: a socket that a killed daemon
+//! left behind is replaced, one in use is not. Both files are removed when the daemon stops;
+//! clients then have a second to read their last response.
 //!
 //! `/readyz` is 200 once the first scan is over and each socket that it found was dialed, or 2 s
 //! after the scan, unless a plugins directory cannot be read. `POST /v1/log?filter=` takes what

@@ -23,6 +23,8 @@ pub struct Inventory {
     pub device_plugins: Store<device::DevicePlugin>,
     /// The files that show their devices to container runtimes.
     pub cdi_files: device::CdiFiles,
+    /// The clients that use their devices, or wait for some.
+    pub leases: device::Leases,
     /// The DRA drivers, by name.
     pub dra_drivers: dra::Drivers,
     /// The plugins of every other type, by name.
@@ -84,7 +86,8 @@ pub(crate) fn change(
                 table.add([kind], csi);
             }
             Some(Target::Device) => {
-                let device = DeviceHandler::new(inventory.cdi_files.clone());
+                let (files, leases) = (&inventory.cdi_files, &inventory.leases);
+                let device = DeviceHandler::new(files.clone(), leases.clone());
                 inventory.device_plugins = device.plugins();
                 table.add([kind], device);
             }

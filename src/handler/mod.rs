@@ -193,6 +193,11 @@ pub trait PluginHandler: Send {
         let _ = (event, context);
     }
 
+    /// Does what is due after the user of what the handler shows outside has changed that.
+    fn wake(&mut self, context: &mut Context<'_>) {
+        let _ = context;
+    }
+
     /// Abandons the question `ticket`: its deadline has passed or its plugin is gone. A later
     /// answer is dropped. An abandoned registration may have taken effect, so its deregistration
     /// follows. The effects of the plugin need not be cancelled: the manager does that next.

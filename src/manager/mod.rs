@@ -331,6 +331,15 @@ impl Manager {
         changed
     }
 
+    /// Has the handler of a type do what is due after something that it shows outside was changed.
+    pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) {
+        self.context.now = now;
+        if let Some(id) = self.host.handlers().find(kind) {
+            self.host.wake(id, &mut self.context);
+        }
+        self.run_until_idle();
+    }
+
     /// Returns a number that changes whenever the state that a restart needs has changed.
     pub fn revision(&self) -> u64 {
         // Both numbers only grow.

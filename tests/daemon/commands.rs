@@ -207,15 +207,15 @@ fn devices_are_shown_in_each_format() {
         requests,
         ["GET /v1/devices?name=example.com%2Fgpu HTTP/1.0"]
     );
-    let table = "RESOURCE         DEVICE  HEALTH     NUMA    SOCKET\n\
-                 example.com/gpu  gpu-0   Healthy    1       /r/gpu\n\
-                 example.com/gpu  gpu-1   Unhealthy  <none>  /r/gpu\n";
+    let table = "RESOURCE         DEVICE  HEALTH     HOLDER  NUMA    SOCKET\n\
+                 example.com/gpu  gpu-0   Healthy    <none>  1       /r/gpu\n\
+                 example.com/gpu  gpu-1   Unhealthy  <none>  <none>  /r/gpu\n";
     assert_eq!(shown, table);
     let line = ["devices", "--no-headers", "-o", "table"];
     let (requests, shown) = done(&line, vec![answer(200, DEVICES)]);
     assert_eq!(requests, ["GET /v1/devices HTTP/1.0"]);
-    let rows = "example.com/gpu  gpu-0  Healthy    1       /r/gpu\n\
-                example.com/gpu  gpu-1  Unhealthy  <none>  /r/gpu\n";
+    let rows = "example.com/gpu  gpu-0  Healthy    <none>  1       /r/gpu\n\
+                example.com/gpu  gpu-1  Unhealthy  <none>  <none>  /r/gpu\n";
     assert_eq!(shown, rows);
     let (_, shown) = done(&["devices", "-ojson"], vec![answer(200, DEVICES)]);
     let [shown, sent]: [Value; 2] = [&*shown, DEVICES].map(|it| serde_json::from_str(it).unwrap());

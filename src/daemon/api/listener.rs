@@ -82,6 +82,23 @@ pub(crate) fn open_all(
     Ok(listeners)
 }
 
+/// Returns the id of the group whose members may be granted devices.
+pub(crate) fn allocate_group(config: &Config) -> std::result::Result<Option<u32>, SetupError> {
+    let group = config.allocate_group.as_deref().map(group_id).transpose();
+    group.map_err(|problem| {
+        let remedy = "name a group of /etc/group, or its id, with --allocate-group";
+        SetupError::Unusable(format!(
+            "cannot grant devices to a group: {problem}; {remedy}"
+        ))
+    })
+}
+
+/// Returns the id of a group that is given by its name in /etc/group or by its id.
+fn group_id(group: &str) -> Result<u32> {
+    let id = id_in(GROUPS, group);
+    id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
+}
+
 /// Opens the socket of a configuration. A default one that cannot be created is a warning, unless
 /// its group was named.
 fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
@@ -124,11 +141,7 @@ impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
     /// `timeout` for another daemon to end that uses it.
     fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
-        let id = |group: &str| {
-            let id = id_in(GROUPS, group);
-            id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
-        };
-        let group = group.map(id).transpose()?;
+        let group = group.map(group_id).transpose()?;
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),

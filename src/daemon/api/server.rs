@@ -33,10 +33,12 @@ use crate::api::{
 use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
 use crate::daemon::connection;
 use crate::daemon::log::Logger;
+use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::process::usage;
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::handler::Inventory;
+use crate::handler::device::Wish;
 use crate::manager::{Generation, Manager};
 use crate::time::Time;
 use crate::watch::{Rescanned, Watch};
@@ -46,6 +48,8 @@ use crate::watch::{Rescanned, Watch};
 pub(crate) struct Api {
     /// Empty if the API is off, and once the daemon is stopping.
     listeners: Vec<Listener>,
+    /// The group whose members may be granted devices.
+    allocate_group: Option<u32>,
     /// The end of the pause after which clients are accepted again, if descriptors ran out.
     accept_at: Option<Time>,
     server: Server,
@@ -55,6 +59,8 @@ pub(crate) struct Api {
     calendar: Calendar,
     inventory: Option<Inventory>,
     log: Option<&'static Logger>,
+    /// The clients that have gone since the last [`Api::take_gone`].
+    gone: Vec<ClientId>,
     /// The clients that wait for a rescan, and its number.
     rescans: Vec<(ClientId, u64)>,
     /// The clients that wait for a reload; `None` if none can be asked for.
@@ -79,6 +85,7 @@ impl Api {
     /// Creates the API on these sockets, and adds them to the loop.
     pub(crate) fn new(
         mut listeners: Vec<Listener>,
+        allocate_group: Option<u32>,
         mode: Mode,
         registry: &Registry,
         now: Time,
@@ -89,6 +96,7 @@ impl Api {
         }
         Ok(Self {
             listeners,
+            allocate_group,
             accept_at: None,
             server: Server::default(),
             clients: Vec::new(),
@@ -102,6 +110,7 @@ impl Api {
             calendar: Calendar::default(),
             inventory: None,
             log: None,
+            gone: Vec::new(),
             rescans: Vec::new(),
             reloads: None,
             stop_at: None,
@@ -154,7 +163,7 @@ impl Api {
         let is_accepting =
             self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready());
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
-        if is_accepting || self.clients.iter().any(is_client_ready) {
+        if is_accepting || !self.gone.is_empty() || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);
         }
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
@@ -224,6 +233,29 @@ impl Api {
             log::info!("{name} requested through the API{target} pid={pid} uid={uid}");
         }
         Some((id, change))
+    }
+
+    /// Returns the plugins of the built-in handlers, if they are shown.
+    pub(crate) fn inventory(&self) -> Option<&Inventory> {
+        self.inventory.as_ref()
+    }
+
+    /// Returns the ids of the process of a client and of its user.
+    pub(crate) fn peer(&self, id: ClientId) -> Option<(i32, u32)> {
+        self.clients.iter().find(|it| it.id == id)?.peer
+    }
+
+    /// Removes and returns the clients that have gone.
+    pub(crate) fn take_gone(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Begins the response to a client that has got devices.
+    pub(crate) fn hold(&mut self, id: ClientId, devices: &serde_json::Value, now: Time) {
+        let mut line = Vec::new();
+        escape::json(devices, &mut line);
+        line.push(b'\n');
+        self.server.hold(id, line, now);
     }
 
     /// Responds to a change.
@@ -310,11 +342,13 @@ impl Api {
     /// Closes the connections that are finished or broken.
     fn remove_finished(&mut self) {
         let (server, rescans) = (&mut self.server, &mut self.rescans);
+        let gone = &mut self.gone;
         self.clients.retain_mut(|client| {
             let is_over = client.is_broken() || server.is_finished(client.id);
             if is_over {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);
+                gone.push(client.id);
                 client.drain();
             }
             !is_over
@@ -355,6 +389,9 @@ impl Api {
         now: Time,
     ) -> io::Result<bool> {
         let peer = connection::peer(&stream);
+        let may_allocate = peer.zip(self.allocate_group);
+        let may_allocate =
+            may_allocate.is_some_and(|(peer, group)| is_in_group(&stream, peer.gid(), group));
         let peer = peer.map(|peer| (peer.pid(), peer.uid()));
         let may_change = peer.is_some_and(|(_, uid)| {
             let uid = Uid::from_raw(uid);
@@ -363,6 +400,7 @@ impl Api {
         let access = match serves_api {
             false => Access::Metrics,
             true if may_change => Access::Change,
+            true if may_allocate => Access::Allocate,
             true => Access::Read,
         };
         let Some(id) = self.server.accept(access, now) else {
@@ -395,6 +433,11 @@ fn describe(change: &Change) -> (&'static str, String) {
         Change::Reload => ("reload", String::new()),
         Change::Log(filter) => ("log filter", format!(" filter={}", escape::text(filter))),
         Change::Forget { kind, name } => ("forget", plugin(kind, name)),
+        Change::Allocate(Wish { resources, .. }) => {
+            let names = resources.iter().map(|(name, _)| name.as_str());
+            let names = names.collect::<Vec<_>>().join(",");
+            ("allocation", format!(" resources={}", escape::text(&names)))
+        }
     }
 }
 

@@ -49,9 +49,10 @@ impl CdiDir {
         self.files = files.clone();
     }
 
-    /// Returns when to call [`CdiDir::handle_timeout`] although no file has changed.
+    /// Returns when to call [`CdiDir::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.retry_at
+        let is_any_changed = self.files.is_any_changed();
+        is_any_changed.then_some(Time::ZERO).or(self.retry_at)
     }
 
     /// Makes the changes there are. If that fails, they are made later; only the first failure is

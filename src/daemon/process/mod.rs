@@ -1,13 +1,17 @@
 //! Processes: the programs of handlers, the plugins' own processes, and this one.
 //!
 //! - [`programs`], [`child`]: starts programs and reports how they end;
-//! - [`peer_processes`]: reports the end of the process behind a connection;
+//! - [`command`]: runs a command in the foreground;
+//! - [`peer_processes`], [`peer_groups`]: reports the end of the process behind a connection, and
+//!   knows its groups;
 //! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
 //!   what its parent has passed, and what it uses.
 
 pub(super) mod child;
+pub(super) mod command;
 pub(super) mod descriptors;
 pub(super) mod passed;
+pub(super) mod peer_groups;
 pub(super) mod peer_processes;
 pub(super) mod programs;
 pub(super) mod signals;

@@ -1,7 +1,7 @@
 //! Signals that are read from a descriptor.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -32,13 +32,27 @@ impl Signals {
 
     /// Returns the next pending signal, or `None` if no signal is pending.
     pub(crate) fn read(&self) -> io::Result<Option<Signal>> {
+        Ok(self.read_with_origin()?.map(|(signal, _)| signal))
+    }
+
+    /// Does the same, and also returns whether a process has sent the signal, and not the kernel,
+    /// as it does for a terminal. sigaction(2): `SI_USER` is 0, and other codes of processes are
+    /// negative.
+    pub(crate) fn read_with_origin(&self) -> io::Result<Option<(Signal, bool)>> {
         match self.0.read_signal() {
-            Ok(Some(info)) => Ok(i32::try_from(info.ssi_signo)
-                .ok()
-                .and_then(|number| Signal::try_from(number).ok())),
+            Ok(Some(info)) => {
+                let number = i32::try_from(info.ssi_signo).ok();
+                let signal = number.and_then(|number| Signal::try_from(number).ok());
+                Ok(signal.map(|signal| (signal, info.ssi_code <= 0)))
+            }
             Ok(None) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Returns the descriptor, which is readable while a signal is pending.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     pub(crate) fn as_raw_fd(&self) -> RawFd {

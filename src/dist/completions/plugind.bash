@@ -54,9 +54,9 @@ _plugind() {
 		return
 	fi
 	case $command:$option in
-	run:--csi-node-info | run:--allow-uid | run:--allow-name | run:--memory-budget | run:--socket-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | wait:--timeout) return ;;
+	run:--csi-node-info | run:--allow-uid | run:--allow-name | run:--memory-budget | run:--socket-group | run:--allocate-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | with:--device | with:--timeout | wait:--timeout) return ;;
 	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--endpoint-dir | run:--run-dir | run:--cdi-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
-	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
+	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | with:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
 	run:--type | probe:--type | simulate:--type) _plugind_words 'CSIPlugin DevicePlugin DRAPlugin'; return ;;
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
 	run:--on-down) _plugind_words 'keep deregister deregister='; return ;;
@@ -73,7 +73,7 @@ _plugind() {
 	if [[ $cur == -* ]]; then
 		case $command in
 		'') _plugind_words '-h --help -V --version' ;;
-		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --verbose --log-format --help --version' ;;
+		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group --verbose --log-format --help --version' ;;
 		check-config) _plugind_words '-h -V --help --version' ;;
 		probe) _plugind_words '-o -h -V --root-dir --map-path --type --unknown-types --exec --timeout --output --help --version' ;;
 		doctor) _plugind_words '-o -h -V --plugins-dir --root-dir --run-dir --socket --output --help --version' ;;
@@ -81,6 +81,7 @@ _plugind() {
 		version) _plugind_words '-o -h -V --output --help --version' ;;
 		list) _plugind_words '-o -w -h -V --output --state --no-headers --watch --socket --help --version' ;;
 		devices) _plugind_words '-o -h -V --output --no-headers --socket --help --version' ;;
+		with) _plugind_words '-h -V --device --wait --timeout --socket --help --version' ;;
 		describe) _plugind_words '-o -h -V --output --socket --help --version' ;;
 		watch) _plugind_words '-o -h -V --output --state --no-headers --socket --help --version' ;;
 		events) _plugind_words '-o -w -h -V --output --no-headers --watch --socket --help --version' ;;
@@ -96,11 +97,12 @@ _plugind() {
 		return
 	fi
 	case $command in
-	'') _plugind_words 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help' ;;
+	'') _plugind_words 'run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help' ;;
 	check-config) _plugind_files -f; ;;
 	probe) _plugind_files -f; ;;
 	list) _plugind_plugins; ;;
 	devices) _plugind_resources; ;;
+	with) _plugind_resources; ;;
 	describe) _plugind_plugins; _plugind_files -f; ;;
 	watch) _plugind_plugins; ;;
 	events) _plugind_plugins; _plugind_files -f; ;;
@@ -108,7 +110,7 @@ _plugind() {
 	retry) _plugind_plugins; _plugind_files -f; ;;
 	forget) _plugind_plugins; ;;
 	log) _plugind_words 'default error warn info debug trace off'; ;;
-	help) _plugind_words 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'; ;;
+	help) _plugind_words 'run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help'; ;;
 	esac
 }
 

@@ -12,7 +12,7 @@ function __plugind_resources
     plugind list -o name DevicePlugin 2>/dev/null | string replace DevicePlugin/ ""
 end
 
-set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'
+set -l first 'not __fish_seen_subcommand_from run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help'
 complete -c plugind -f
 complete -c plugind -s h -l help -d 'print the help'
 complete -c plugind -s V -l version -d 'print the version'
@@ -24,6 +24,7 @@ complete -c plugind -n $first -a simulate -d 'simulate a plugin, to test a node 
 complete -c plugind -n $first -a version -d 'print the version, the commit and the target'
 complete -c plugind -n $first -a list -d 'list the plugins and their states'
 complete -c plugind -n $first -a devices -d 'list the devices of device plugins, and their health'
+complete -c plugind -n $first -a with -d 'run a command that uses devices exclusively'
 complete -c plugind -n $first -a describe -d 'show one plugin or socket in detail, with its events'
 complete -c plugind -n $first -a watch -d 'show the plugins and then each change'
 complete -c plugind -n $first -a events -d 'show the events of plugins and sockets'
@@ -59,6 +60,7 @@ complete -c plugind -n '__plugind_is run' -l run-dir -x -a '(__fish_complete_dir
 complete -c plugind -n '__plugind_is run' -l cdi-dir -x -a '(__fish_complete_directories)' -d 'let container runtimes use the devices of device plugins'
 complete -c plugind -n '__plugind_is run' -l socket -r -F -a 'none' -d 'serve the API on a unix socket at PATH, with mode 0660, or not at all'
 complete -c plugind -n '__plugind_is run' -l socket-group -x -d 'let this group connect to that socket'
+complete -c plugind -n '__plugind_is run' -l allocate-group -x -d 'let the members of this group use devices by plugind with, if they can connect to that socket'
 complete -c plugind -n '__plugind_is run' -s v -l verbose -d 'log every step'
 complete -c plugind -n '__plugind_is run' -l log-format -x -a 'text json journald' -d 'FORMAT'
 complete -c plugind -n '__plugind_is run' -s h -l help -d 'print this help'
@@ -125,6 +127,14 @@ complete -c plugind -n '__plugind_is devices' -l socket -r -F -d 'the API socket
 complete -c plugind -n '__plugind_is devices' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is devices' -s V -l version -d 'print the version'
 
+complete -c plugind -n '__plugind_is with' -a '(__plugind_resources)'
+complete -c plugind -n '__plugind_is with' -l device -x -d 'take this device of the only RESOURCE'
+complete -c plugind -n '__plugind_is with' -l wait -d 'wait until there are devices, in the order of arrival'
+complete -c plugind -n '__plugind_is with' -l timeout -x -d 'wait that long at most'
+complete -c plugind -n '__plugind_is with' -l socket -r -F -d 'the API socket of plugind'
+complete -c plugind -n '__plugind_is with' -s h -l help -d 'print this help'
+complete -c plugind -n '__plugind_is with' -s V -l version -d 'print the version'
+
 complete -c plugind -n '__plugind_is describe' -F -a '(plugind list -o name 2>/dev/null)'
 complete -c plugind -n '__plugind_is describe' -s o -l output -x -a 'text json' -d 'FORMAT'
 complete -c plugind -n '__plugind_is describe' -l socket -r -F -d 'the API socket of plugind'
@@ -186,4 +196,4 @@ complete -c plugind -n '__plugind_is log' -l socket -r -F -d 'the API socket of 
 complete -c plugind -n '__plugind_is log' -s h -l help -d 'print this help'
 complete -c plugind -n '__plugind_is log' -s V -l version -d 'print the version'
 
-complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate version list devices describe watch events wait status metrics retry forget rescan reload log help'
+complete -c plugind -n '__plugind_is help' -a 'run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help'

@@ -46,6 +46,37 @@ impl Allocation {
         }
     }
 
+    /// Returns the names of the devices that other files of the Container Device Interface
+    /// describe.
+    pub(super) fn cdi_devices(&self) -> impl Iterator<Item = &str> {
+        self.0.cdi_devices.iter().map(|device| &*device.name)
+    }
+
+    /// Returns the whole answer.
+    pub(super) fn json(&self) -> Value {
+        let mounts = self.0.mounts.iter().map(|mount| {
+            json!({
+                "containerPath": mount.container_path,
+                "hostPath": mount.host_path,
+                "readOnly": mount.read_only,
+            })
+        });
+        let devices = self.0.devices.iter().map(|device| {
+            json!({
+                "containerPath": device.container_path,
+                "hostPath": device.host_path,
+                "permissions": device.permissions,
+            })
+        });
+        json!({
+            "envs": map(&self.0.envs),
+            "mounts": mounts.collect::<Value>(),
+            "devices": devices.collect::<Value>(),
+            "annotations": map(&self.0.annotations),
+            "cdiDevices": self.cdi_devices().collect::<Value>(),
+        })
+    }
+
     /// Returns whether the Container Device Interface can express nothing of it.
     pub(super) fn has_no_edits(&self) -> bool {
         self.0.envs.is_empty() && self.0.mounts.is_empty() && self.0.devices.is_empty()

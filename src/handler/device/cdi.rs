@@ -50,6 +50,11 @@ impl CdiFiles {
         mem::take(&mut self.lock().changed)
     }
 
+    /// Returns whether any file has changed since.
+    pub(crate) fn is_any_changed(&self) -> bool {
+        !self.lock().changed.is_empty()
+    }
+
     pub(super) fn is_on(&self) -> bool {
         self.lock().is_on
     }
@@ -257,6 +262,27 @@ impl CdiDevice {
     }
 }
 
+/// Returns the file for what a client holds of a resource: its name, its content, and the fully
+/// qualified name of its only device. `None` if the allocation needs none.
+pub(super) fn lease(
+    resource: &str,
+    client: u64,
+    allocation: &Allocation,
+) -> Option<(String, String, String)> {
+    let name = format!("{LEASE}{client}");
+    let device = CdiDevice::new(&name, allocation);
+    let content = document(resource, [device].iter()).filter(|_| is_kind(resource))?;
+    let qualified = format!("{resource}={name}");
+    Some((lease_file(resource, client), content, qualified))
+}
+
+/// Returns the name of that file, which no file of a resource has.
+pub(super) fn lease_file(resource: &str, client: u64) -> String {
+    let file = file_name(resource);
+    let stem = file.strip_suffix(".json").unwrap_or(&file);
+    format!("{stem}-lease-{client}.json")
+}
+
 /// Returns the file of a resource with these devices; `None` if there are none.
 fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a CdiDevice>) -> Option<String> {
     let mut version = match kind.split_once('/') {
@@ -334,6 +360,9 @@ fn is_name(text: &str) -> bool {
 /// The beginning of names that are encoded.
 const ENCODED: &str = "x.";
 
+/// The beginning of the names of devices that are made for one client: no ID is encoded so.
+const LEASE: &str = "x.lease-";
+
 /// The version of CDI that most files need: also old runtimes know it.
 const USUAL: &str = "0.5.0";
 
@@ -381,6 +410,16 @@ mod tests {
         let names: BTreeSet<String> = ids.iter().map(|id| device_name(id)).collect();
         assert_eq!(names.len(), ids.len());
         assert!(names.iter().all(|name| is_name(name)));
+    }
+
+    #[test]
+    fn a_lease_has_a_file_and_a_device_that_no_resource_has() {
+        assert_eq!(lease_file("a-b/c", 7), "plugind-a--b-c-lease-7.json");
+        assert_eq!(file_name("a-b/c-lease-7"), "plugind-a--b-c--lease--7.json");
+        for id in ["lease-7", "x.lease-7", "-lease-7"] {
+            assert_ne!(device_name(id), "x.lease-7");
+        }
+        assert_eq!(lease("a/b", 7, &Allocation::default()), None);
     }
 
     #[test]

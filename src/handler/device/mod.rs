@@ -30,6 +30,7 @@ mod cdi;
 mod changes;
 mod devices;
 mod inventory;
+mod leases;
 mod resource;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ pub(crate) use self::cdi::Changed as ChangedCdiFiles;
 use self::cdi::Published;
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
+pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 
 use super::reconnect::{Reconnect, Target};
@@ -67,6 +69,7 @@ pub struct DeviceHandler {
     /// The registered plugins and those being registered, by registration socket.
     clients: BTreeMap<Arc<Path>, Client>,
     files: CdiFiles,
+    leases: Leases,
 }
 
 /// The handler's side of one plugin, named after what it waits for.
@@ -118,10 +121,11 @@ struct WaitingList {
 }
 
 impl DeviceHandler {
-    /// Creates a handler that has these files made of the devices.
-    pub fn new(files: CdiFiles) -> Self {
+    /// Creates a handler that has these files made of the devices, and grants them to clients.
+    pub fn new(files: CdiFiles, leases: Leases) -> Self {
         Self {
             files,
+            leases,
             ..Self::default()
         }
     }
@@ -136,6 +140,12 @@ impl DeviceHandler {
         if self.plugins.remove(plugin).is_some() && self.plugins.get(&plugin.name).is_none() {
             self.files.set(cdi::file_name(&plugin.name), None);
         }
+    }
+
+    /// Does what is due after a plugin or its devices have changed.
+    fn advance(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
+        self.publish(plugin, context);
+        self.wake(&mut context.detached());
     }
 
     /// Has the file of a plugin's devices made, if the plugin is the current one of its name.
@@ -211,8 +221,9 @@ impl PluginHandler for DeviceHandler {
         Some("GetDevicePluginOptions and ListAndWatch were not called")
     }
 
-    fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.forget(plugin);
+        self.wake(&mut context.detached());
         Answer::YES
     }
 
@@ -221,19 +232,30 @@ impl PluginHandler for DeviceHandler {
         if let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) {
             listing.is_changed = true;
         }
-        self.publish(plugin, context);
+        self.advance(plugin, context);
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin() else {
-            return;
+            let effect = event.effect();
+            let result = match event {
+                Event::Called { result, .. } => Some(result),
+                _ => None,
+            };
+            let (plugins, files) = (&self.plugins, &self.files);
+            self.leases.ended(effect, result, plugins, files, context);
+            return self.wake(context);
         };
         match (event, self.clients.get_mut(&plugin.socket)) {
             (event, Some(Client::Listing(listing))) => listing.handle_event(event, context),
             (Event::Called { result, .. }, _) => self.called(plugin, result, context),
             _ => {}
         }
-        self.publish(plugin, context);
+        self.advance(plugin, context);
+    }
+
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.leases.advance(&self.plugins, context);
     }
 
     /// Forgets a plugin whose registration is abandoned.

@@ -290,6 +290,13 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
+    /// Wakes a handler: something that it shows outside was changed.
+    pub(super) fn wake(&mut self, handler: HandlerId, context: &mut Context) {
+        self.with_handler(handler, None, None, context, |handler, context| {
+            handler.wake(context);
+        });
+    }
+
     /// Delivers an event of an effect.
     pub(super) fn deliver(
         &mut self,

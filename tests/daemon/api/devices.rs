@@ -70,7 +70,7 @@ fn devices_are_shown_as_listed_and_unhealthy_at_the_end() {
     let list = until_health(&node, ["Healthy", "Unhealthy"]);
     assert_eq!(counted(&node), [Some(1), Some(1)]);
     let (code, shown) = devices(&node, &["--no-headers"]);
-    let row = |id, health| format!("{RESOURCE}  {id}  {health}  <none>  {socket}\n");
+    let row = |id, health| format!("{RESOURCE}  {id}  {health}  <none>  <none>  {socket}\n");
     let rows = row("device-0", "Healthy  ") + &row("device-1", "Unhealthy");
     assert_eq!((code, shown), (Some(0), rows));
     let (_, shown) = devices(&node, &["-o", "json", RESOURCE]);

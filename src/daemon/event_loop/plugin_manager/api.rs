@@ -72,10 +72,12 @@ impl PluginManager {
         for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
+        self.end_leases(now);
         // A turn has one change, because each examines all sockets.
         if let Some((client, change)) = self.api.poll_change() {
             self.change(client, change, now);
         }
+        self.answer_leases(now);
         let sources = Sources {
             manager: &self.manager,
             watch: &self.watch,
@@ -90,6 +92,7 @@ impl PluginManager {
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
     fn change(&mut self, client: ClientId, change: Change, now: Time) {
         let response = match change {
+            Change::Allocate(wish) => return self.allocate(client, wish, now),
             Change::Rescan => {
                 let number = self.watch.request_rescan();
                 return self.api.await_rescan(client, number);

@@ -1,0 +1,171 @@
+//! `plugind with`: a command that uses devices exclusively.
+//!
+//! The devices belong to the connection to the daemon, which is held while the command runs.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Command;
+use super::arguments::{Argument, Arguments, UsageError};
+use super::client::{Client, Request, Response, encode};
+use super::failure::{Failure, Kind, Result};
+use super::options::socket_of;
+use super::values::{duration, path, text};
+use crate::daemon::client::Deadline;
+use crate::escape;
+
+/// A command, and the devices that it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    socket: Option<PathBuf>,
+    /// The resources, each with the number of devices behind `=` if it is not 1.
+    resources: Vec<String>,
+    devices: Vec<String>,
+    /// The time for which the command waits for devices; `None`: it does not.
+    wait: Option<Duration>,
+    command: Vec<OsString>,
+}
+
+/// Parses the arguments after `with`.
+pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, UsageError> {
+    let mut options = Options::default();
+    loop {
+        if let Some(command) = arguments.behind_dashes() {
+            options.command = command;
+            break;
+        }
+        match arguments.next()? {
+            Some(Argument::Option("--socket")) => options.socket = Some(arguments.value(path)?),
+            Some(Argument::Option("--device")) => options.devices.push(arguments.value(text)?),
+            Some(Argument::Option("--wait")) => {
+                options.wait.get_or_insert(FOR_EVER);
+            }
+            Some(Argument::Option("--timeout")) => {
+                options.wait = Some(arguments.value(duration)?);
+            }
+            Some(Argument::Value(value)) => match value.to_str() {
+                Some(resource) => options.resources.push(resource.to_owned()),
+                None => return Err(arguments.unaccepted(&value, "RESOURCE or RESOURCE=N")),
+            },
+            Some(other) => return arguments.standard(&other),
+            None => break,
+        }
+    }
+    if options.resources.is_empty() {
+        return Err(arguments.error("missing RESOURCE"));
+    }
+    if options.command.is_empty() {
+        return Err(arguments.error("missing -- and a command"));
+    }
+    Ok(Command::With(options))
+}
+
+/// Runs the command with its devices. Returns its exit status, or that of the failure.
+pub fn run(options: &Options) -> Result<u8> {
+    let mut response = allocate(options)?;
+    let line = response.line()?.ok_or_else(Failure::ended)?;
+    let devices: Value = super::client::parse(&line)?;
+    let names = devices["cdiDevices"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+    let names = names.join(",");
+    let variables = [
+        ("PLUGIND_CDI_DEVICES", OsStr::new(&names)),
+        ("PLUGIND_ALLOCATION", OsStr::from_bytes(&line)),
+    ];
+    let ended = response.run(&options.command, &variables, &|| {
+        let lost = "plugind: the daemon has stopped, so others may get the devices in use";
+        let _ = writeln!(io::stderr(), "{lost}");
+    });
+    ended.map_err(|error| {
+        let kind = match error.kind() {
+            io::ErrorKind::NotFound => Kind::CommandNotFound,
+            _ => Kind::NotExecutable,
+        };
+        let command = escape::bytes(options.command[0].as_bytes());
+        Failure::new(kind, format!("cannot run {command}: {error}"))
+    })
+}
+
+/// Asks for the devices. A daemon that has too many clients is asked again while there is time.
+fn allocate(options: &Options) -> Result<Response> {
+    let until = Deadline::after(options.wait.unwrap_or_default());
+    let client = Client {
+        socket: socket_of(options.socket.as_ref()),
+        timeout: options.wait.unwrap_or_default() + CALLS,
+    };
+    let target = target(options);
+    let mut request = Request::get(&target);
+    request.changes = true;
+    loop {
+        match client.open(&request) {
+            Err(failure) if failure.kind == Kind::Interrupted && !until.is_over() => {
+                until.or(Deadline::after(PAUSE)).wait();
+            }
+            Err(Failure {
+                kind: Kind::Interrupted | Kind::Conflict,
+                why,
+            }) => return Err(Failure::new(Kind::Busy, why)),
+            opened => return opened,
+        }
+    }
+}
+
+fn target(options: &Options) -> String {
+    let mut target = "/v1/allocate?".to_owned();
+    for (name, values) in [
+        ("resource", &options.resources),
+        ("device", &options.devices),
+    ] {
+        for value in values {
+            target = target + name + "=" + &encode(value.as_bytes()) + "&";
+        }
+    }
+    match options.wait {
+        Some(wait) => target + &format!("wait={}", wait.as_millis()),
+        None => target,
+    }
+}
+
+/// The time limit of a wait without one: the longest that an option accepts.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The time that the calls to the plugins may take: three of 10 s for each of 8 resources, and some
+/// more.
+const CALLS: Duration = Duration::from_secs(300);
+
+/// The pause before a daemon with too many clients is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) const HELP: &str = "\
+Run a command that uses devices of device plugins exclusively, as flock(1) runs
+one with a file. The devices are taken from those that are healthy and free; as
+many as the plugin prefers, or of one NUMA node, belong together. They are free
+again when the command ends, however it ends.
+
+Usage: plugind with [OPTIONS] RESOURCE[=N]... -- COMMAND [ARGUMENT...]
+
+The command has PLUGIND_CDI_DEVICES in its environment, the names of its devices
+for a container runtime, separated by commas, and PLUGIND_ALLOCATION, what they
+consist of as JSON. Signals are passed on to it. Only root, the daemon's
+user and members of its --allocate-group may do this.
+
+Options:
+  --device ID          take this device of the only RESOURCE; can be given
+                       several times
+  --wait               wait until there are devices, in the order of arrival
+  --timeout DURATION   wait that long at most
+  --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
+                       else /run/plugind/plugind.sock)
+  -h, --help           print this help
+  -V, --version        print the version
+
+Ends with the status of the command. Without a device, names those that hold
+them. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such
+resource, 75 no device is free or the plugin does not answer, 126 the command
+cannot be run, 127 the command does not exist.
+";

@@ -1,0 +1,61 @@
+//! Devices for clients of the API, which hold them as long as they are connected.
+
+use super::PluginManager;
+use crate::api::{ClientId, Response, Status};
+use crate::handler::device::{self, Holder, Refusal, Wish};
+use crate::time::Time;
+
+impl PluginManager {
+    /// Passes the wish of a client on to the handler of device plugins.
+    pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
+        let (pid, uid) = self.api.peer(client).unwrap_or_default();
+        if let Some(inventory) = self.api.inventory() {
+            let leases = &inventory.leases;
+            leases.request(client.0, Holder { pid, uid }, wish);
+            self.wake_device_handler(now);
+        } else {
+            let why = "the plugin manager has no devices to grant";
+            let refused = Response::error(Status::NOT_FOUND, why);
+            self.api.answer(client, &refused, now);
+        }
+    }
+
+    /// Frees the devices of clients that have gone.
+    pub(super) fn end_leases(&mut self, now: Time) {
+        let gone = self.api.take_gone();
+        let Some(inventory) = self.api.inventory() else {
+            return;
+        };
+        let (leases, files) = (&inventory.leases, &inventory.cdi_files);
+        let ended = gone.iter().filter(|client| leases.end(client.0, files));
+        if ended.count() > 0 {
+            self.wake_device_handler(now);
+        }
+    }
+
+    /// Responds to clients that have got devices, or were refused.
+    pub(super) fn answer_leases(&mut self, now: Time) {
+        let Some(inventory) = self.api.inventory() else {
+            return;
+        };
+        for (client, outcome) in inventory.leases.take_outcomes() {
+            let client = ClientId(client);
+            let (status, why) = match outcome {
+                Ok(devices) => {
+                    self.api.hold(client, &devices, now);
+                    continue;
+                }
+                Err(Refusal::Missing(why)) => (Status::NOT_FOUND, why),
+                Err(Refusal::Busy(why)) => (Status::CONFLICT, why),
+                Err(Refusal::Failed(why)) => (Status::BAD_GATEWAY, why),
+            };
+            let refused = Response::error(status, &why);
+            self.api.answer(client, &refused, now);
+        }
+    }
+
+    fn wake_device_handler(&mut self, now: Time) {
+        self.manager.wake_handler(device::TYPE, now);
+        self.handle_changes(now);
+    }
+}

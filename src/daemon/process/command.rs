@@ -1,0 +1,115 @@
+//! A command in the foreground, for which another process keeps something.
+
+#![allow(unsafe_code, reason = "pre_exec has no safe form")]
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{Pid, getpid, getppid};
+
+use super::signals::Signals;
+
+/// Runs a command with these variables in its environment, and returns its exit status, as a shell
+/// shows it. A signal that another process sends is passed on; the terminal has sent its own to the
+/// command as well, except that it may have hung up before the command began. When `keeper` is
+/// closed by its peer, calls `lost`, and goes on.
+///
+/// The kernel kills the command with this process: nothing is kept for it then.
+pub(crate) fn run(
+    command: &[OsString],
+    variables: &[(&str, &OsStr)],
+    keeper: BorrowedFd<'_>,
+    lost: &dyn Fn(),
+) -> io::Result<u8> {
+    let [program, arguments @ ..] = command else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mask = SigSet::thread_get_mask()?;
+    let signals = Signals::block(&[&PASSED_ON[..], &[Signal::SIGCHLD]].concat())?;
+    let parent = getpid();
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables.iter().copied());
+    let prepare = move || {
+        die_with(parent)?;
+        Ok(mask.thread_set_mask()?)
+    };
+    // SAFETY: between fork and exec, only async-signal-safe functions may be called. `prepare`
+    // calls getppid and pthread_sigmask, which signal-safety(7) lists, and prctl(2), which is a
+    // plain system call; it neither allocates nor locks.
+    unsafe { command.pre_exec(prepare) };
+    let mut child = command.spawn()?;
+    let mut is_kept = true;
+    loop {
+        if let Some(status) = pass_on(&signals, &mut child)? {
+            return Ok(code(status));
+        }
+        let events = if is_kept {
+            PollFlags::POLLIN
+        } else {
+            PollFlags::empty()
+        };
+        let mut waiting = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(keeper, events),
+        ];
+        let count = if is_kept { 2 } else { 1 };
+        match poll(&mut waiting[..count], PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        if is_kept && waiting[1].any().unwrap_or(false) {
+            is_kept = false;
+            lost();
+        }
+    }
+}
+
+/// Handles the pending signals. Returns the status of the child, if it has ended.
+fn pass_on(signals: &Signals, child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    while let Some((signal, is_sent)) = signals.read_with_origin()? {
+        if signal == Signal::SIGCHLD {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+        } else if is_sent || signal == Signal::SIGHUP {
+            let pid = child.id().try_into().unwrap_or(i32::MAX);
+            // It may have ended; it was not waited for, so that its id is not another's.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+    Ok(None)
+}
+
+/// Has the kernel kill the process with its parent, which may have ended already.
+fn die_with(parent: Pid) -> Result<(), Errno> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == parent {
+        Ok(())
+    } else {
+        Err(Errno::ESRCH)
+    }
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code();
+    let code = code.or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| code.try_into().ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// The signals that are passed on to the command.
+const PASSED_ON: [Signal; 6] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];

@@ -1,0 +1,38 @@
+//! The groups of the process behind a socket.
+
+#![allow(unsafe_code, reason = "no crate in use has SO_PEERGROUPS")]
+
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use nix::libc::{self, gid_t, socklen_t};
+
+/// Returns whether the process that connected a socket was in a group, by its group `gid` or one of
+/// the others (unix(7), `SO_PEERGROUPS`). More than [`MOST_GROUPS`] others are not examined.
+pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool {
+    let mut groups: [gid_t; MOST_GROUPS] = [0; MOST_GROUPS];
+    let size = size_of_val(&groups);
+    let mut len = socklen_t::try_from(size).unwrap_or(0);
+    // SAFETY: the buffer is writable for `len` octets, and any bits are a group; the descriptor is
+    // open.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    let found = if result == 0 {
+        len as usize / size_of::<gid_t>()
+    } else {
+        0
+    };
+    gid == group || groups.iter().take(found).any(|it| *it == group)
+}
+
+/// The number of further groups that are examined: most users have fewer than 32.
+const MOST_GROUPS: usize = 256;
+
+/// The option, which has this number on all processors that plugind is built for.
+const SO_PEERGROUPS: libc::c_int = 59;

@@ -1,0 +1,493 @@
+//! Devices that clients use exclusively, and the clients that wait for some.
+//!
+//! ```text
+//!   request          enough are free           all calls have succeeded
+//!  ---------> Waiting ----------------> Calling -----------------------> Held
+//!                |  its time is up, or    |  a call has failed             |
+//!                |  it does not wait      |                                | the client
+//!                +-----> refused <--------+                                v has gone
+//! ```
+//!
+//! Clients are served in the order of their arrival: no client gets devices of a resource for
+//! which an earlier one waits. Chosen devices are taken before the first call, so that no two
+//! clients can have the same. They stay taken until the client has gone, whatever becomes of their
+//! plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prost::Message as _;
+use serde_json::{Value, json};
+
+use super::allocation::{self, Allocation};
+use super::cdi::{self, CdiFiles};
+use super::devices::Device;
+use super::inventory::DevicePlugin;
+use crate::config::ALLOCATE_TIMEOUT;
+use crate::escape;
+use crate::grpc::Code;
+use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin, Store};
+use crate::proto::v1beta1::{
+    ContainerPreferredAllocationRequest, PreStartContainerRequest, PreferredAllocationRequest,
+    PreferredAllocationResponse, device_plugin,
+};
+
+/// The devices that clients hold. Clones share the same.
+#[derive(Clone, Debug, Default)]
+pub struct Leases(Arc<Mutex<Table>>);
+
+/// The devices that a client wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The resources, and how many devices of each.
+    pub resources: Vec<(String, usize)>,
+    /// The IDs of devices that have to be among them, if there is one resource.
+    pub devices: Vec<String>,
+    /// The time for which the client waits; `None`: it does not.
+    pub wait: Option<Duration>,
+}
+
+/// The process that holds devices: its ID, and that of its user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The process ID.
+    pub pid: i32,
+    /// The user ID.
+    pub uid: u32,
+}
+
+/// The reason why a client gets no devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A resource does not exist.
+    Missing(String),
+    /// There are devices, and others may be granted later.
+    Busy(String),
+    /// The plugin refuses, or its answer is not valid.
+    Failed(String),
+}
+
+/// What a client gets: what its devices consist of, as JSON, or the reason why it gets none.
+pub type Outcome = Result<Value, Refusal>;
+
+#[derive(Debug, Default)]
+struct Table {
+    /// In the order of arrival.
+    leases: Vec<Lease>,
+    outcomes: Vec<(u64, Outcome)>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    id: u64,
+    holder: Holder,
+    wish: Wish,
+    state: State,
+    /// What is held of each resource.
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Waits for devices, until the timer fires.
+    Waiting(Option<EffectId>),
+    /// Waits for the end of a call: of [`METHODS`], for one part after another.
+    Calling(EffectId, usize),
+    Held,
+}
+
+/// The devices of one resource.
+#[derive(Debug)]
+struct Part {
+    plugin: Arc<Plugin>,
+    /// The IDs, and whether an event was emitted that the device cannot be used any more.
+    devices: Vec<(Box<str>, bool)>,
+    /// The IDs among which the plugin may choose.
+    choice: Vec<String>,
+    allocation: Allocation,
+}
+
+/// The calls for each part, in their order.
+const METHODS: [&str; 3] = [
+    device_plugin::GET_PREFERRED_ALLOCATION,
+    device_plugin::ALLOCATE,
+    device_plugin::PRE_START_CONTAINER,
+];
+
+impl Leases {
+    /// Adds a client that wants devices. [`Leases::take_outcomes`] returns what it gets, some time
+    /// after its handler was woken.
+    pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish) {
+        self.lock().leases.push(Lease {
+            id,
+            holder,
+            wish,
+            state: State::Waiting(None),
+            parts: Vec::new(),
+        });
+    }
+
+    /// Removes a client that has gone: its devices are free. Returns whether there is one.
+    pub(crate) fn end(&self, id: u64, files: &CdiFiles) -> bool {
+        let leases = &mut self.lock().leases;
+        let Some(at) = leases.iter().position(|lease| lease.id == id) else {
+            return false;
+        };
+        for part in leases.remove(at).parts {
+            files.set(cdi::lease_file(&part.plugin.name, id), None);
+        }
+        true
+    }
+
+    /// Removes and returns the outcomes since the last call.
+    pub(crate) fn take_outcomes(&self) -> Vec<(u64, Outcome)> {
+        mem::take(&mut self.lock().outcomes)
+    }
+
+    /// Returns the devices of a resource that are held.
+    pub fn held(&self, resource: &str) -> BTreeMap<Box<str>, Holder> {
+        held(&self.lock().leases, resource)
+    }
+
+    /// Grants what is free, refuses those that do not wait, and reports held devices that cannot be
+    /// used any more.
+    pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        let mut table = self.lock();
+        let Table { leases, outcomes } = &mut *table;
+        let mut awaited = BTreeSet::new();
+        for at in 0..leases.len() {
+            leases[at].report_lost(plugins, context);
+            let State::Waiting(timer) = leases[at].state else {
+                continue;
+            };
+            let chosen = choose(&leases[at].wish, &awaited, leases, plugins);
+            let lease = &mut leases[at];
+            let begun = chosen.and_then(|parts| {
+                lease.parts = parts;
+                lease.call_from(0, plugins, context)
+            });
+            let Err(refusal) = begun else {
+                if let Some(timer) = timer {
+                    context.cancel(timer);
+                }
+                continue;
+            };
+            lease.parts.clear();
+            match lease.wish.wait {
+                Some(wait) => {
+                    let timer = timer.unwrap_or_else(|| context.set_timer(wait));
+                    lease.state = State::Waiting(Some(timer));
+                    awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
+                }
+                None => outcomes.push((lease.id, Err(refusal))),
+            }
+        }
+        leases.retain(|it| it.wish.wait.is_some() || !matches!(it.state, State::Waiting(_)));
+    }
+
+    /// Handles the end of a call or of a wait.
+    pub(super) fn ended(
+        &self,
+        effect: EffectId,
+        result: Option<Result<Vec<u8>, CallFailure>>,
+        plugins: &Store<DevicePlugin>,
+        files: &CdiFiles,
+        context: &mut Context<'_>,
+    ) {
+        let mut table = self.lock();
+        let Table { leases, outcomes } = &mut *table;
+        let is_its = |lease: &Lease| match lease.state {
+            State::Waiting(timer) => timer == Some(effect),
+            State::Calling(call, _) => call == effect,
+            State::Held => false,
+        };
+        let Some(at) = leases.iter().position(is_its) else {
+            return;
+        };
+        let (State::Calling(_, step), Some(result)) = (&leases[at].state, result) else {
+            leases[at].wish.wait = None; // Its time is up: the next attempt is the last.
+            return;
+        };
+        let step = *step;
+        let held = held(leases, leases[at].plugin(step));
+        let lease = &mut leases[at];
+        let answered = lease.answered(step, result, &held);
+        match answered.and_then(|()| lease.call_from(step + 1, plugins, context)) {
+            Ok(()) if matches!(lease.state, State::Held) => {
+                outcomes.push((lease.id, Ok(lease.document(files))));
+            }
+            Ok(()) => {}
+            Err(refusal) => {
+                lease.report_failed(step, &refusal, context);
+                outcomes.push((leases.remove(at).id, Err(refusal)));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// Makes the next call that the plugins want, from this step on. After the last one, the
+    /// devices are held.
+    fn call_from(
+        &mut self,
+        step: usize,
+        plugins: &Store<DevicePlugin>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Refusal> {
+        for step in step..self.parts.len() * METHODS.len() {
+            let part = &self.parts[step / METHODS.len()];
+            let method = METHODS[step % METHODS.len()];
+            let known = plugins.get(&part.plugin.name);
+            let known = known.ok_or_else(|| missing(&part.plugin.name))?;
+            let request = match method {
+                device_plugin::GET_PREFERRED_ALLOCATION if part.choice.is_empty() => continue,
+                device_plugin::PRE_START_CONTAINER if !known.pre_start_required => continue,
+                device_plugin::GET_PREFERRED_ALLOCATION => part.preference(&self.wish.devices),
+                device_plugin::ALLOCATE => allocation::request(part.ids()),
+                _ => {
+                    let devices_ids = part.ids().map(str::to_owned).collect();
+                    PreStartContainerRequest { devices_ids }.encode_to_vec()
+                }
+            };
+            let call = context.call(Call {
+                endpoint: known.plugin.endpoint.clone(),
+                method,
+                request,
+                timeout: ALLOCATE_TIMEOUT,
+                wait_for_ready: false,
+            });
+            self.state = State::Calling(call, step);
+            return Ok(());
+        }
+        self.state = State::Held;
+        Ok(())
+    }
+
+    /// Applies the answer to the call of a step. `held`: what is held of its resource.
+    fn answered(
+        &mut self,
+        step: usize,
+        result: Result<Vec<u8>, CallFailure>,
+        held: &BTreeMap<Box<str>, Holder>,
+    ) -> Result<(), Refusal> {
+        let part = &mut self.parts[step / METHODS.len()];
+        let method = METHODS[step % METHODS.len()];
+        let describe = |why: &str| {
+            let resource = escape::text(&part.plugin.name);
+            let method = method.rsplit('/').next().unwrap_or(method);
+            format!("{resource}: {method}: {why}")
+        };
+        let reply = result.map_err(|failure| {
+            let is_temporary = match &failure {
+                CallFailure::Dial(_) => true,
+                CallFailure::Call(error) => {
+                    matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable)
+                }
+            };
+            let why = describe(&failure.to_string());
+            if is_temporary {
+                Refusal::Busy(why)
+            } else {
+                Refusal::Failed(why)
+            }
+        })?;
+        match method {
+            device_plugin::GET_PREFERRED_ALLOCATION => {
+                part.prefer(&reply, held, &self.wish.devices);
+            }
+            device_plugin::ALLOCATE => {
+                let allocation = Allocation::from_reply(&reply);
+                part.allocation = allocation.map_err(|why| Refusal::Failed(describe(&why)))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the resource of a step.
+    fn plugin(&self, step: usize) -> &str {
+        &self.parts[step / METHODS.len()].plugin.name
+    }
+
+    /// Returns what the client gets, and has files made of it for container runtimes.
+    fn document(&self, files: &CdiFiles) -> Value {
+        let parts = self.parts.iter();
+        let resources = parts.map(|part| {
+            let mut resource = part.allocation.json();
+            resource["resource"] = part.plugin.name.clone().into();
+            resource["deviceIds"] = part.ids().collect();
+            resource
+        });
+        let mut names = Vec::new();
+        for part in &self.parts {
+            let passed = part.allocation.cdi_devices();
+            names.extend(passed.map(str::to_owned));
+            let made = cdi::lease(&part.plugin.name, self.id, &part.allocation);
+            if let Some((file, content, name)) = made.filter(|_| files.is_on()) {
+                files.set(file, Some(content));
+                names.push(name);
+            }
+        }
+        json!({ "resources": resources.collect::<Value>(), "cdiDevices": names })
+    }
+
+    /// Emits an event for each device that cannot be used any more.
+    fn report_lost(&mut self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
+        for part in &mut self.parts {
+            let known = plugins.get(&part.plugin.name);
+            for (id, is_lost) in &mut part.devices {
+                let device = known.as_ref().and_then(|known| known.devices.get(id));
+                let is_usable = device.is_some_and(|device| device.is_healthy);
+                if !is_usable && !*is_lost {
+                    let (id, pid) = (escape::text(id).at_most(SHOWN_ID), self.holder.pid);
+                    let message = format!("a device in use cannot be used now: {id} pid={pid}");
+                    context.emit(&part.plugin, EventType::Warning, "DeviceLost", message);
+                }
+                *is_lost = !is_usable;
+            }
+        }
+    }
+
+    fn report_failed(&self, step: usize, refusal: &Refusal, context: &mut Context<'_>) {
+        let plugin = &self.parts[step / METHODS.len()].plugin;
+        let (Refusal::Missing(why) | Refusal::Busy(why) | Refusal::Failed(why)) = refusal;
+        let (why, pid) = (escape::composed(why.as_bytes()), self.holder.pid);
+        let message = format!("a command was refused devices: {why} pid={pid}");
+        context.emit(plugin, EventType::Warning, "AllocateFailed", message);
+    }
+}
+
+impl Part {
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        self.devices.iter().map(|(id, _)| &**id)
+    }
+
+    /// Returns the request which of the devices the plugin prefers.
+    fn preference(&self, required: &[String]) -> Vec<u8> {
+        let request = ContainerPreferredAllocationRequest {
+            available_device_i_ds: self.choice.clone(),
+            must_include_device_i_ds: required.to_vec(),
+            allocation_size: i32::try_from(self.devices.len()).unwrap_or(i32::MAX),
+        };
+        let container_requests = vec![request];
+        PreferredAllocationRequest { container_requests }.encode_to_vec()
+    }
+
+    /// Exchanges the devices for those that the plugin prefers, if it may have them.
+    fn prefer(&mut self, reply: &[u8], held: &BTreeMap<Box<str>, Holder>, required: &[String]) {
+        let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
+        let preferred = reply.container_responses.into_iter().next();
+        let preferred = preferred.unwrap_or_default().device_i_ds;
+        let preferred: BTreeSet<_> = preferred.into_iter().collect();
+        let is_own = |id: &str| self.ids().any(|own| own == id);
+        let is_free = |id: &String| is_own(id) || !held.contains_key(&**id);
+        let is_valid = preferred.len() == self.devices.len()
+            && preferred
+                .iter()
+                .all(|id| self.choice.binary_search(id).is_ok() && is_free(id))
+            && required.iter().all(|id| preferred.contains(id));
+        if is_valid {
+            let preferred = preferred.into_iter();
+            self.devices = preferred.map(|id| (id.into(), false)).collect();
+        }
+        self.choice = Vec::new();
+    }
+}
+
+/// Returns the devices of a resource that are held.
+fn held(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
+    let parts = leases.iter().flat_map(|lease| {
+        let parts = lease.parts.iter();
+        parts.map(|part| (part, lease.holder))
+    });
+    let parts = parts.filter(|(part, _)| part.plugin.name == resource);
+    let devices = parts.flat_map(|(part, holder)| part.ids().map(move |id| (id.into(), holder)));
+    devices.collect()
+}
+
+/// Chooses devices of each resource, if enough are free and no earlier client waits for
+/// some of them.
+fn choose(
+    wish: &Wish,
+    awaited: &BTreeSet<String>,
+    leases: &[Lease],
+    plugins: &Store<DevicePlugin>,
+) -> Result<Vec<Part>, Refusal> {
+    let parts = wish.resources.iter().map(|(name, count)| {
+        let known = plugins.get(name).ok_or_else(|| missing(name))?;
+        let held = held(leases, name);
+        let devices = known.devices.iter();
+        let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
+        let mut free: Vec<&Device> = free.collect();
+        let is_free = |id: &String| free.iter().any(|device| *device.id == **id);
+        let has_required = wish.devices.iter().all(is_free);
+        if awaited.contains(name) || free.len() < *count || !has_required {
+            return Err(busy(&known, free.len(), &held));
+        }
+        let choice = if known.preferred_allocation && free.len() > *count {
+            free.iter().map(|device| device.id.to_string()).collect()
+        } else {
+            Vec::new()
+        };
+        sort_by_preference(&mut free, &wish.devices, *count);
+        let chosen = free.iter().take(*count);
+        Ok(Part {
+            plugin: known.plugin.clone(),
+            devices: chosen.map(|it| (it.id.clone(), false)).collect(),
+            choice,
+            allocation: Allocation::default(),
+        })
+    });
+    parts.collect()
+}
+
+/// Sorts free devices: required ones first, then those of the NUMA node that has just enough for
+/// all, or else of the one that has the most.
+fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
+    let node = |device: &Device| device.numa_nodes.first().copied();
+    let mut sizes = BTreeMap::<_, usize>::new();
+    for device in &*free {
+        *sizes.entry(node(device)).or_default() += 1;
+    }
+    free.sort_by_cached_key(|device| {
+        let (node, size) = (node(device), sizes[&node(device)]);
+        let rank = if size >= count {
+            size
+        } else {
+            usize::MAX - size
+        };
+        let is_required = required.iter().any(|id| **id == *device.id);
+        (!is_required, rank, node)
+    });
+}
+
+fn missing(resource: &str) -> Refusal {
+    Refusal::Missing(format!("no such resource: {}", escape::text(resource)))
+}
+
+/// Returns the refusal that names the holders of a resource.
+fn busy(known: &DevicePlugin, free: usize, held: &BTreeMap<Box<str>, Holder>) -> Refusal {
+    let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
+    let mut why = format!("{name}: free={free} healthy={healthy}");
+    for (id, holder) in held.iter().take(SHOWN_HOLDERS) {
+        let id = escape::text(id).at_most(SHOWN_ID);
+        let _ = write!(why, ", {id} is held by process {}", holder.pid);
+    }
+    if let Some(more @ 1..) = held.len().checked_sub(SHOWN_HOLDERS) {
+        let _ = write!(why, ", and {more} more are held");
+    }
+    Refusal::Busy(why)
+}
+
+/// The number of holders that a refusal names.
+const SHOWN_HOLDERS: usize = 8;
+
+/// The number of octets of a device ID that are shown: a UUID and some room.
+const SHOWN_ID: usize = 64;
