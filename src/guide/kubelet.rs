@@ -129,7 +129,7 @@
 //!   Test: `pm23_a_plugin_that_cannot_be_told_is_deregistered`.
 //! - **R18** GetInfo and NotifyRegistrationStatus share one connection. Here it stays open
 //!   afterwards only if the peer process cannot be watched (H12).
-//!   Test: `an_h2_server_is_asked_and_told_on_one_connection`.
+//!   Test: `pm1_a_plugin_at_any_depth_is_validated_and_registered`.
 //! - **R19** Plugins are notified of refusals in three sentences, which stand in
 //!   [`Refusal::status_error`](crate::manager::Refusal::status_error) to the letter.
 //!   Test: `the_plugin_is_told_why_in_kubelet_s_words_to_the_letter`.

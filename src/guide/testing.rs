@@ -9,7 +9,6 @@
 //! | `--lib` | tests in `src/` | one module: cases, each state with each event, limits |
 //! | `manager` | `parity`, `simulation`, ... | the core in virtual time: rows, holes, any order |
 //! | | `handlers` | the built-in handlers behind a real manager, in virtual time |
-//! | `protocols` | `peers` | the client against servers that answer or speak something else |
 //! | `fuzz_replay` | | the fuzz targets on their corpus and on 20,000 seeded mutations |
 //! | `allocation_bounds` | | memory for what is only announced, and for large lists |
 //! | `library` | `integration` | [`PluginManager`](crate::daemon::PluginManager) in a loop |

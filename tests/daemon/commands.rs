@@ -60,11 +60,6 @@ fn list(items: &[Value]) -> String {
     format!("{list}\n")
 }
 
-const DEVICES: &str = "{\"kind\":\"DeviceList\",\"instance\":\"9f\",\"generation\":3,\"items\":[\
-    {\"resource\":\"example.com/gpu\",\"id\":\"gpu-0\",\"health\":\"Healthy\",\"numaNodes\":[1],\
-    \"socket\":\"/r/gpu\"},{\"resource\":\"example.com/gpu\",\"id\":\"gpu-1\",\
-    \"health\":\"Unhealthy\",\"socket\":\"/r/gpu\"}]}\n";
-
 const NO_DEVICES: &str = "{\"kind\":\"DeviceList\",\"items\":[]}";
 
 fn event(event: &str, record: &Value) -> String {
@@ -198,34 +193,6 @@ fn each_command_shows_its_answer() {
         assert_eq!(shown, expected);
         assert_eq!(requests, [format!("POST {path} HTTP/1.0")]);
     }
-}
-
-#[test]
-fn devices_are_shown_in_each_format() {
-    let (requests, shown) = done(&["devices", "example.com/gpu"], vec![slow(DEVICES)]);
-    assert_eq!(
-        requests,
-        ["GET /v1/devices?name=example.com%2Fgpu HTTP/1.0"]
-    );
-    let table = "RESOURCE         DEVICE  HEALTH     HOLDER  NUMA    SOCKET\n\
-                 example.com/gpu  gpu-0   Healthy    <none>  1       /r/gpu\n\
-                 example.com/gpu  gpu-1   Unhealthy  <none>  <none>  /r/gpu\n";
-    assert_eq!(shown, table);
-    let line = ["devices", "--no-headers", "-o", "table"];
-    let (requests, shown) = done(&line, vec![answer(200, DEVICES)]);
-    assert_eq!(requests, ["GET /v1/devices HTTP/1.0"]);
-    let rows = "example.com/gpu  gpu-0  Healthy    <none>  1       /r/gpu\n\
-                example.com/gpu  gpu-1  Unhealthy  <none>  <none>  /r/gpu\n";
-    assert_eq!(shown, rows);
-    let (_, shown) = done(&["devices", "-ojson"], vec![answer(200, DEVICES)]);
-    let [shown, sent]: [Value; 2] = [&*shown, DEVICES].map(|it| serde_json::from_str(it).unwrap());
-    assert_eq!(shown, sent);
-    let (_, shown) = done(&["devices", "-ojsonl"], vec![answer(200, DEVICES)]);
-    let lines: Vec<Value> = shown
-        .lines()
-        .map(|it| serde_json::from_str(it).unwrap())
-        .collect();
-    assert_eq!(Some(&lines), sent["items"].as_array());
 }
 
 #[test]

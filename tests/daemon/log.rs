@@ -1,14 +1,12 @@
 //! The log of the built binary: the daemon never waits for its reader, and plugins cannot fill it.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, TryRecvError};
-use std::thread;
+use std::sync::mpsc::{self};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -16,7 +14,7 @@ use nix::unistd::Pid;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::daemon::{Daemon, status};
+use crate::support::daemon::status;
 use crate::support::pipe::{FILLER, full_pipe, pipe};
 use crate::support::plugin::Plugin;
 use crate::support::timed::assert_faster;
@@ -154,43 +152,4 @@ fn until_quiet(wakeups: impl Fn() -> u64) {
         }
     }
     panic!("the daemon is never idle");
-}
-
-#[test]
-fn a_socket_that_is_renewed_for_ever_is_logged_a_while() {
-    let dir = tempfile::tempdir().unwrap();
-    let options: [&OsStr; 3] = ["-v".as_ref(), "--plugins-dir".as_ref(), dir.path().as_ref()];
-    let mut daemon = Daemon::start_with(&options);
-    let socket = dir.path().join("evil.sock");
-    let (attack, over) = mpsc::channel::<()>();
-    let attacker = thread::spawn(move || {
-        while over.try_recv() == Err(TryRecvError::Empty) {
-            drop(bind(&socket));
-            fs::remove_file(&socket).unwrap();
-        }
-    });
-    let mut lines = daemon.lines_until("evil.sock: ");
-    let first = lines.last().unwrap();
-    assert!(!first.contains("suppressed"), "{first}");
-    // Until its share is used up and the interval after which suppressed lines are reported has
-    // passed.
-    let report = loop {
-        let last = lines.last().unwrap();
-        if last.contains(": lines suppressed, because they exceed the rate limit count=") {
-            break last;
-        }
-        lines.extend(daemon.lines_until("evil.sock: "));
-        let bytes: usize = lines.iter().map(String::len).sum();
-        assert!(bytes < 64 * 1024, "{bytes}");
-    };
-    assert!(report.contains("WARN  "), "{report}");
-    drop(attack);
-    attacker.join().unwrap();
-    daemon.signal(Signal::SIGUSR1);
-    daemon.until_logged("INFO  status sockets=");
-    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-    daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_notified().plugin_registered);
-    let (status, _) = daemon.end_with(Signal::SIGTERM);
-    assert!(status.success(), "{status}");
 }

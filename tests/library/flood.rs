@@ -1,16 +1,17 @@
 //! A plugin that never stops sending, in a loop with others, which it does not delay.
 
 use std::future::poll_fn;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::SendStream;
 use h2::server::SendResponse;
 use http::Response;
-use plugind::config::MAX_EVENTS_AT_ONCE;
 use plugind::daemon::PluginManager;
 use plugind::handler::{
     AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
@@ -19,14 +20,9 @@ use plugind::handler::{
 
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
-use crate::support::server::{Server, accept_h2};
 
 /// The size of each message, with HTTP/2's overhead (octets).
 const MESSAGE: usize = 16_384;
-
-/// The number of messages in one frame: several times what is handled at once, and few enough to be
-/// read in one piece.
-const MESSAGES: usize = 5 * MAX_EVENTS_AT_ONCE;
 
 /// The amount that is received meanwhile, enough for a flood (octets).
 const ENOUGH: usize = 8 << 20;
@@ -37,12 +33,9 @@ const MOST_IN_A_TURN: usize = ENOUGH / 4;
 
 #[test]
 fn a_plugin_that_never_stops_talking_has_a_part_of_a_turn() {
-    let flood = Server::run(async |listener| {
-        let mut connection = accept_h2(&listener).await;
-        while let Some(Ok((_, respond))) = connection.accept().await {
-            tokio::spawn(talk(respond));
-        }
-    });
+    let scratch = tempfile::tempdir().expect("a directory");
+    let flood = scratch.path().join("flood.sock");
+    serve(UnixListener::bind(&flood).expect("a socket"));
     let (mut node, counter) = listening_to(&flood);
     let heard = || counter.load(Ordering::Relaxed);
     let talker = Plugin::serve_type(&node.path("talker.sock"), "DevicePlugin", "talker");
@@ -63,37 +56,12 @@ fn a_plugin_that_never_stops_talking_has_a_part_of_a_turn() {
     assert!(notified.is_some_and(|notified| notified.plugin_registered));
 }
 
-#[test]
-fn messages_of_one_frame_are_all_heard() {
-    let server = Server::run(async |listener| {
-        let mut connection = accept_h2(&listener).await;
-        let mut streams = Vec::new();
-        while let Some(Ok((_, mut respond))) = connection.accept().await {
-            let head = Response::builder().header("content-type", "application/grpc");
-            let head = head.body(()).expect("valid headers");
-            let mut stream = respond.send_response(head, false).expect("a stream");
-            let frame = [&[0, 0, 0, 0, 1][..], &[7]].concat().repeat(MESSAGES);
-            stream
-                .send_data(frame.into(), false)
-                .expect("the stream is open");
-            streams.push(stream);
-        }
-    });
-    let (mut node, counter) = listening_to(&server);
-    let plugin = Plugin::serve_type(&node.path("plugin.sock"), "DevicePlugin", "plugin");
-    node.until_registered(&plugin);
-    node.until("all is heard", |_| {
-        (counter.load(Ordering::Relaxed) == MESSAGES).then_some(())
-    });
-    node.until_quiet();
-}
-
-/// Returns a plugin manager that subscribes to a stream of `server` once a device plugin has
+/// Returns a plugin manager that subscribes to a stream of `endpoint` once a device plugin has
 /// registered, and the number of messages it has received.
-fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
+fn listening_to(endpoint: &Path) -> (Node, Arc<AtomicUsize>) {
     let heard = Arc::new(AtomicUsize::new(0));
     let listener = Listener {
-        endpoint: server.socket().into(),
+        endpoint: endpoint.into(),
         heard: heard.clone(),
     };
     let dir = tempfile::tempdir().expect("a directory");
@@ -110,6 +78,26 @@ fn listening_to(server: &Server) -> (Node, Arc<AtomicUsize>) {
         record,
     };
     (node, heard)
+}
+
+/// Serves one connection on a thread of its own, with a stream without an end for each call.
+fn serve(listener: UnixListener) {
+    thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(async {
+                let (stream, _) = listener.accept().expect("a connection");
+                stream.set_nonblocking(true).expect("a socket");
+                let stream = tokio::net::UnixStream::from_std(stream).expect("a socket");
+                let mut connection = h2::server::handshake(stream).await.expect("a preface");
+                while let Some(Ok((_, respond))) = connection.accept().await {
+                    tokio::spawn(talk(respond));
+                }
+            });
+    });
 }
 
 /// Sends messages for as long as the client accepts them.

@@ -1,6 +1,6 @@
 //! The manager in virtual time: what an existing plugin may rely on ([`parity`]); failures of
 //! kubelet that the manager avoids ([`beyond_kubelet`]); where the calls of handlers are sent
-//! ([`endpoints`]); the events that operators see ([`events`], [`event_kinds`]); effects and their
+//! ([`endpoints`]); the events that operators see ([`events`]); effects and their
 //! plugins ([`effects`]); streams of handlers ([`streams`]); programs as handlers ([`exec`]), and
 //! what follows from them after the daemon was [`killed`]; what is [`measured`] and shown
 //! as [`metrics`]; the dry run ([`observe`]); plugins that announce themselves ([`announced`]);
@@ -14,7 +14,6 @@ mod beyond_kubelet;
 mod descriptors;
 mod effects;
 mod endpoints;
-mod event_kinds;
 mod events;
 mod exec;
 mod handlers;

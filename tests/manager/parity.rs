@@ -64,6 +64,7 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
         world.appear(socket, csi("a"));
         assert_eq!(world.handler_calls(), "validate a, register a");
         assert_eq!(world.plugin(socket).last_notified(), Some((true, "")));
+        assert_eq!(world.dials[&path(socket)], 1, "for both calls");
         world.vanish(socket);
         assert_eq!(world.handler_calls(), "deregister a");
     }

@@ -11,11 +11,8 @@
 mod churn;
 mod clocks;
 mod daemon;
-mod descriptors;
 mod honest;
 mod hung;
-mod links;
-mod lists;
 mod log;
 mod memory;
 mod mounts;

@@ -35,26 +35,6 @@ fn readers_of_many_plugins() {
     });
 }
 
-#[test]
-fn a_flood_of_requests_for_the_metrics() {
-    const PLUGINS: usize = 100;
-    if !descriptors_are_enough_or_skip(PLUGINS * OF_PLUGIN) {
-        return;
-    }
-    let run = tempfile::tempdir().unwrap();
-    let socket = &run.path().join("plugind.sock");
-    let row = Row::new("GET /metrics on many connections", "");
-    let row = row.options(api_at(socket)).registered(PLUGINS);
-    row.restless().withstand(|_, over| {
-        let octets: usize = thread::scope(|scope| {
-            let read = |_| scope.spawn(|| read_again_and_again(socket, "/metrics", over));
-            let readers: Vec<_> = (0..CONNECTIONS).map(read).collect();
-            readers.into_iter().map(|it| it.join().unwrap()).sum()
-        });
-        assert!(octets > LEAST_READ, "too few octets: {octets}");
-    });
-}
-
 /// Returns the options of a daemon that has its API at this path.
 fn api_at(socket: &Path) -> [OsString; 2] {
     ["--socket".into(), socket.into()]

@@ -24,11 +24,9 @@ pub(crate) mod pipe;
 pub(crate) mod plugin;
 pub(crate) mod process;
 pub(crate) mod seccomp;
-pub(crate) mod server;
 pub(crate) mod simulated;
 pub(crate) mod skip;
 pub(crate) mod timed;
-pub(crate) mod tonic_plugin;
 pub(crate) mod until;
 pub(crate) mod watches;
 #[macro_use]

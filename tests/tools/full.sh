@@ -80,7 +80,7 @@ mutants() {
 		{ echo "mutants: skipped: cargo-mutants is not installed" && return; }
 	CARGO_PROFILE_DEV_DEBUG=0 run_cargo mutants --shard "${SHARD:-0/400}" --sharding round-robin \
 		--exclude 'src/proto/*' --timeout 600 --output target \
-		-- --locked --lib --bins --test daemon --test library --test manager --test protocols
+		-- --locked --lib --bins --test daemon --test library --test manager
 }
 
 ## coverage ## which lines of the protocol the tests run: more than 95 % of each folder

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use nix::sys::signal::Signal;
 use plugind::proto::pluginregistration::registration;
@@ -296,30 +296,4 @@ fn a_configuration_that_is_not_valid_changes_nothing() {
     let count = |reason: &str| text(&events.stdout).matches(reason).count();
     assert!(count("ConfigRejected") >= 3);
     assert_eq!(count("ConfigReloaded"), 0);
-}
-
-#[test]
-fn several_reloads_at_once_are_all_answered() {
-    let node = Node::start("plugins-dir DIR/a\n", &[]);
-    node.place.write(&[OWN, "plugins-dir DIR/b\n"].concat());
-    let start = || {
-        let mut command = Process::command();
-        command.arg("reload").stdout(Stdio::piped());
-        command.env("PLUGIND_API_SOCKET", node.place.path("api.sock"));
-        command.spawn().unwrap()
-    };
-    let clients: Vec<_> = (0..8).map(|_| start()).collect();
-    node.daemon.signal(Signal::SIGHUP);
-    let mut changed = 0;
-    for client in clients {
-        let output = client.wait_with_output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        changed += usize::from(output.stdout == printed("plugins-dir", NONE).as_bytes());
-    }
-    // Unless the signal came first.
-    assert!(changed <= 1, "{changed}");
-    let status = node.ask(&["status", "-o", "json"]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
-    assert_eq!(status["directories"][0]["path"], node.place.text("b"));
-    assert!(node.daemon.end_with(Signal::SIGTERM).0.success());
 }

@@ -28,7 +28,6 @@ pub mod huffman;
 pub mod plugin_info;
 pub mod register_requests;
 pub mod server_script;
-pub mod we_serve_h2;
 
 mod answer;
 mod h2_client;
@@ -44,14 +43,13 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 17] = [
+pub const TARGETS: [(&str, Check); 16] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
     ("server_script", server_script::check),
     ("grpc_server_script", grpc_server_script::check),
     ("h2_serves_us", h2_serves_us::check),
-    ("we_serve_h2", we_serve_h2::check),
     ("grpc_serves_h2", grpc_serves_h2::check),
     ("hpack_decode", hpack_decode::check),
     ("hpack_encode", hpack_encode::check),

@@ -1,6 +1,0 @@
-//! The gRPC client against peers of other implementations.
-
-#[path = "../support/mod.rs"]
-mod support;
-
-mod peers;
