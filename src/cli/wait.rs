@@ -1,7 +1,7 @@
 //! `plugind wait`: until a plugin is registered or deregistered, or until the daemon is ready.
 //!
-//! Waiting is watching, from the list of all records on. Whatever goes wrong with the daemon
-//! meanwhile, a restart included, is tried again until the time is up.
+//! The command watches all records. If the daemon fails or restarts meanwhile, the command connects
+//! again until its time is up.
 
 use std::time::Duration;
 

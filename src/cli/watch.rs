@@ -93,7 +93,7 @@ impl<'a> Seen<'a> {
         let (event, shown) = match known {
             None if !selects => return,
             None => ("ADDED", &record),
-            // What is listed again has not always changed.
+            // A record may be listed again without having changed.
             Some(known) if selects && known.generation == record.generation => {
                 self.records.insert(socket, record);
                 return;

@@ -491,7 +491,7 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// any process that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 2048;
 
-/// The pauses between scans of a directory that holds more than a limit allows, which may last.
+/// The pauses between scans of a directory that exceeds a limit: it may exceed the limit for long.
 pub const LIMITED_RETRY: Backoff = Backoff {
     first: WATCH_RETRY,
     cap: Duration::from_secs(60),

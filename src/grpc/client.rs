@@ -227,7 +227,7 @@ impl Client {
                     self.events.push(Event::Message { call, message });
                 }
                 if is_read && end_stream {
-                    self.finish(index, Err(self.calls[index].cut()), true, now);
+                    self.finish(index, Err(self.calls[index].truncation_error()), true, now);
                 }
             }
             Err(error) => self.finish(index, Err(error), end_stream, now),

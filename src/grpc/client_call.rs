@@ -211,7 +211,7 @@ impl ClientCall {
     }
 
     /// Returns the error for a response that ends with its content.
-    pub(super) fn cut(&self) -> CallError {
+    pub(super) fn truncation_error(&self) -> CallError {
         CallError::Protocol(if self.assembler.is_inside_message() {
             ProtocolError::CutMessage
         } else {

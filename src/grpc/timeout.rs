@@ -1,4 +1,4 @@
-//! `grpc-timeout`: how long the server has, as it is encoded on the wire.
+//! `grpc-timeout`: the time that the server has for a call, as encoded on the wire.
 //!
 //! The grammar of gRPC: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
 //! {positive integer as ASCII string of at most 8 digits}". grpc-go resets a stream with nine.

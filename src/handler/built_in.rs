@@ -39,7 +39,7 @@ pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inven
         unknown_types: unknown,
         ..NO_HANDLERS
     };
-    change(&mut table, &mut inventory, &NO_HANDLERS, &after);
+    change_handlers(&mut table, &mut inventory, &NO_HANDLERS, &after);
     (table, inventory)
 }
 
@@ -53,7 +53,7 @@ pub(crate) const NO_HANDLERS: HandlerConfig = HandlerConfig {
 
 /// Changes a table from one configuration to another. What is the same in both is left alone: a
 /// handler keeps its types, and with them its plugins. The inventory is that of the new handlers.
-pub(crate) fn change(
+pub(crate) fn change_handlers(
     table: &mut HandlerTable,
     inventory: &mut Inventory,
     before: &HandlerConfig,
@@ -227,7 +227,7 @@ mod tests {
         let mut before = &NO_HANDLERS;
         for after in &steps {
             let found = kinds.map(|kind| table.find(kind));
-            change(&mut table, &mut inventory, before, after);
+            change_handlers(&mut table, &mut inventory, before, after);
             for (kind, old) in kinds.into_iter().zip(found) {
                 let new = table.find(kind);
                 let is_accepted = target(kind, after).is_some() || after.unknown_types == Accept;
@@ -254,9 +254,9 @@ mod tests {
         let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
         let first = config(&["Toaster"], UnknownTypes::Reject, &[]);
         let second = config(&["Kettle"], UnknownTypes::Reject, &[]);
-        change(&mut table, &mut inventory, &NO_HANDLERS, &first);
+        change_handlers(&mut table, &mut inventory, &NO_HANDLERS, &first);
         let others = inventory.others.clone();
-        change(&mut table, &mut inventory, &first, &second);
+        change_handlers(&mut table, &mut inventory, &first, &second);
         let plugin = Plugin {
             kind: "Kettle".to_owned(),
             name: "a".to_owned(),

@@ -75,9 +75,9 @@ struct Queue {
 /// The event that the first job in a queue waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The end of its program.
+    /// The end of the job's program.
     Running(EffectId),
-    /// The timer after which the job is tried again: the job is a `del` that could not be started.
+    /// The end of a pause, after which a `del` that could not be started is tried again.
     Pausing(EffectId),
 }
 

@@ -115,7 +115,7 @@ pub use crate::grpc::{CallError, Code};
 pub use accept::MAX_RECORDED;
 pub use accept::{AcceptHandler, Record, RecordedCall};
 pub use built_in::{Inventory, built_in};
-pub(crate) use built_in::{NO_HANDLERS, change};
+pub(crate) use built_in::{NO_HANDLERS, change_handlers};
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use context::{Effect, EffectIds, Run};

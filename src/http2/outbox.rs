@@ -124,7 +124,7 @@ impl Outbox {
         stream.get() <= self.begun
     }
 
-    /// Drops all frames that are not begun.
+    /// Drops all frames of which nothing is written yet.
     pub(super) fn drop_queue(&mut self) {
         self.octets.truncate(self.next_frame);
         self.queue = self.next_frame;

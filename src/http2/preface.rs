@@ -40,7 +40,7 @@ pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
 fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
     let Some(head) = octets[at..].first_chunk() else {
         return if ended {
-            Err(instead(&octets[at..]))
+            Err(classify_other(&octets[at..]))
         } else {
             Ok(None)
         };
@@ -50,7 +50,7 @@ fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
     if is_settings && head.stream == 0 && head.length <= INITIAL_MAX_FRAME_SIZE {
         Ok(Some(at))
     } else {
-        Err(instead(&octets[at..]))
+        Err(classify_other(&octets[at..]))
     }
 }
 
@@ -77,11 +77,11 @@ fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     if (may_be_http1 || may_be_tls) && !ended {
         return Ok(None);
     }
-    Err(instead(octets))
+    Err(classify_other(octets))
 }
 
 /// Classifies a beginning that is neither HTTP/2 nor HTTP/1.
-fn instead(octets: &[u8]) -> OtherProtocol {
+fn classify_other(octets: &[u8]) -> OtherProtocol {
     match octets {
         [] => OtherProtocol::Nothing,
         // A TLS record: an alert or a handshake, of any version from SSL 3 to TLS 1.3.

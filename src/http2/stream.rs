@@ -40,8 +40,7 @@ pub(super) struct Stream {
     pub(super) can_send: bool,
     /// Whether the peer has not sent END_STREAM.
     pub(super) can_receive: bool,
-    /// Whether headers were sent as a response, and all that was offered after them; only on a
-    /// server.
+    /// Whether the headers of a response and all content offered since were sent. Servers only.
     pub(super) is_answered: bool,
     /// The window for what we send.
     pub(super) send: SendWindow,

@@ -129,10 +129,9 @@ pub enum EventKind {
     /// A deregistration that was owed before the restart is not carried out, because plugins of the
     /// type have no program now.
     DebtDropped,
-    /// The configuration was read again, and is in force: that, and what has changed, as text.
+    /// The configuration was read again and is in force; the text names what has changed.
     ConfigReloaded(String),
-    /// The configuration that was read again cannot be used, and changes nothing: that, and its
-    /// problems, as text.
+    /// The new configuration is not valid and changes nothing; the text names the problems.
     ConfigRejected(String),
     /// File descriptors run short.
     DescriptorsShort(Shortage),

@@ -232,8 +232,8 @@ impl ChangeCursor {
         }
     }
 
-    /// Returns the generation up to which the reader has seen everything that lasts: another
-    /// reader can continue from there.
+    /// Returns the generation from which another reader can continue without missing a lasting
+    /// change.
     pub fn seen(&self) -> Generation {
         self.seen
     }
@@ -296,7 +296,7 @@ impl<'a> Records<'a> {
     pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
         let plugin = socket.known_plugin();
-        // Plugins from before a restart that were not found since have no place in a name.
+        // A restored plugin is no instance of its name before its socket is found again.
         let registered = socket.registered.as_ref();
         let is_instance = registered.is_some_and(|it| !it.is_restored());
         let current = plugin

@@ -198,8 +198,8 @@ impl Manager {
         }
     }
 
-    /// Returns whether a program that is to be started registers a plugin that the program does not
-    /// know: the plugin has to be saved before.
+    /// Returns whether a program registers a new plugin, which has to be saved before the program is
+    /// started.
     pub fn is_add(&self, id: EffectId) -> bool {
         // planted: a program is started although its plugin is not saved
         self.host.run(id).is_some_and(|run| run.action == "add")

@@ -56,7 +56,7 @@ impl Service {
             fails: profile.faults.fail_get_info,
             rejects: profile.faults.reject_notify,
             refuses: profile.faults.refuse_allocate,
-            allocated: allocated(profile),
+            allocated: allocate_response(profile),
         }
     }
 
@@ -171,7 +171,7 @@ fn node_info() -> NodeGetInfoResponse {
 }
 
 /// Returns what a container needs for any devices: the names of others, or a directory.
-fn allocated(profile: &Profile) -> ContainerAllocateResponse {
+fn allocate_response(profile: &Profile) -> ContainerAllocateResponse {
     let dir = profile.socket.parent().and_then(Path::to_str);
     let mount = dir.map(|dir| Mount {
         container_path: "/run/simulated".to_owned(),

@@ -124,7 +124,7 @@ impl PluginManager {
             Mode::Register => {
                 let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
                 let dirs: Vec<_> = dirs.collect();
-                Some(lock::take(&dirs, config.run_dir.as_deref())?)
+                Some(lock::acquire_all(&dirs, config.run_dir.as_deref())?)
             }
             Mode::Observe => None,
         };

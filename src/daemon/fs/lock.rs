@@ -37,7 +37,7 @@ pub(crate) struct Locks {
 ///
 /// Waits only while another process holds a lock: for at most [`LOCK_TIMEOUT`], or
 /// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
-pub(crate) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
+pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
     let start = Instant::now();
     loop {
         let mut locks = Locks {
@@ -55,7 +55,7 @@ pub(crate) fn take(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, Se
 }
 
 impl Locks {
-    /// Locks one more directory, as [`take`] does, but without waiting. Without success, the locks
+    /// Locks one more directory, as [`acquire_all`] does, but without waiting. Without success, the locks
     /// stay as they are. A directory that is locked already is locked as what it is by now.
     pub(crate) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
         let created = scan::create(dir).ok();
@@ -163,7 +163,7 @@ mod tests {
 
     fn lock(dirs: &[&Path], run: &Path) -> Result<Locks, SetupError> {
         let dirs: Vec<PathBuf> = dirs.iter().map(|&dir| dir.to_owned()).collect();
-        take(&dirs, Some(run))
+        acquire_all(&dirs, Some(run))
     }
 
     fn files(run: &Path) -> usize {

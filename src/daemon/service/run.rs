@@ -218,7 +218,7 @@ pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), Set
 /// Returns the handlers of a configuration whose programs can be trusted.
 fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
     let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
-    handler::change(&mut table, &mut inventory, &NO_HANDLERS, config);
+    handler::change_handlers(&mut table, &mut inventory, &NO_HANDLERS, config);
     (table, inventory)
 }
 

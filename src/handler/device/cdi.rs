@@ -93,7 +93,7 @@ pub(super) struct Published {
     octets: usize,
 }
 
-/// A device as its file has it.
+/// A device as written to its file.
 #[derive(Debug)]
 pub(super) struct CdiDevice {
     json: String,
@@ -348,8 +348,8 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
     })
 }
 
-/// Returns whether a text is a name of CDI: it begins and ends with a letter or a digit, and has
-/// also `_`, `-`, `.` and `:` in it.
+/// Returns whether a text is a name of CDI: it begins and ends with a letter or a digit, and
+/// may contain `_`, `-`, `.` and `:`.
 fn is_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric();
     text.starts_with(is_plain)

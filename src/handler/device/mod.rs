@@ -121,7 +121,7 @@ struct WaitingList {
 }
 
 impl DeviceHandler {
-    /// Creates a handler that has these files made of the devices, and grants them to clients.
+    /// Creates a handler that writes the devices to these files, and grants them to clients.
     pub fn new(files: CdiFiles, leases: Leases) -> Self {
         Self {
             files,

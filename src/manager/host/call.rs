@@ -224,7 +224,9 @@ impl EndpointCall {
         self.connection = None;
         let id = self.id;
         Some(Progress::Ended(match self.request {
-            EndpointRequest::Call(_) => return self.ended(Err(CallFailure::Dial(error)), now),
+            EndpointRequest::Call(_) => {
+                return self.handle_result(Err(CallFailure::Dial(error)), now);
+            }
             EndpointRequest::Stream(_) => HandlerEvent::StreamEnded {
                 id,
                 result: Err(CallFailure::Dial(error)),
@@ -267,7 +269,7 @@ impl EndpointCall {
                 if result.is_err() {
                     self.hang_up(context);
                 }
-                return self.ended(result.map_err(CallFailure::Call), now);
+                return self.handle_result(result.map_err(CallFailure::Call), now);
             }
             Some(grpc::Event::Closed { result, .. }) => {
                 let result = result.map_err(CallFailure::Call);
@@ -326,7 +328,11 @@ impl EndpointCall {
     }
 
     /// Returns what follows from the result of a unary call; `None` if it is to be repeated.
-    fn ended(&mut self, result: Result<Vec<u8>, CallFailure>, now: Time) -> Option<Progress> {
+    fn handle_result(
+        &mut self,
+        result: Result<Vec<u8>, CallFailure>,
+        now: Time,
+    ) -> Option<Progress> {
         let is_not_ready = result.as_ref().is_err_and(is_not_ready);
         let wait = self.wait.as_mut().filter(|wait| now < wait.until);
         if let (Some(wait), true) = (wait, is_not_ready) {

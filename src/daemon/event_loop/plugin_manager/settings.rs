@@ -94,7 +94,7 @@ impl PluginManager {
         after: &HandlerConfig,
     ) {
         let now = self.clock.now();
-        let change = |table: &mut _| handler::change(table, inventory, before, after);
+        let change = |table: &mut _| handler::change_handlers(table, inventory, before, after);
         self.manager.change_handlers(change, now);
         self.handle_changes(now);
         self.set_inventory(inventory.clone());
