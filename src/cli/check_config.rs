@@ -35,7 +35,7 @@ pub fn show(options: &Options) -> String {
         let (mut key, mut value) = (setting.long, &**value);
         let device_plugins_dir = &options.config.manager.device_plugins_dir;
         if let ("device-plugins", Some(dir)) = (key, device_plugins_dir) {
-            // The directory depends on `root-dir`, which another source may override: name it itself.
+            // It depends on `root-dir`, which another source may override: the path is shown.
             (key, value) = ("device-plugins-dir", dir.as_os_str());
         }
         let origin = match (given.origin, &options.config.file) {

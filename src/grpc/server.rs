@@ -206,7 +206,8 @@ impl Server {
     }
 
     /// Writes as much of a response as the connection accepts. Drops the call once the response is
-    /// complete, or if the client does not accept its headers. Returns whether the call was dropped.
+    /// complete, or if the client does not accept its headers. Returns whether the call was
+    /// dropped.
     fn write_call(&mut self, index: usize, now: Time) -> bool {
         let call = &mut self.calls[index];
         let is_over = call.write(&mut self.http2, now);

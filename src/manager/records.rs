@@ -296,7 +296,7 @@ impl<'a> Records<'a> {
     pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
         let plugin = socket.known_plugin();
-        // A restored plugin is no instance of its name before its socket is found again.
+        // A restored plugin is not an instance of its name before its socket is found again.
         let registered = socket.registered.as_ref();
         let is_instance = registered.is_some_and(|it| !it.is_restored());
         let current = plugin

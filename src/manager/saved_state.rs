@@ -198,8 +198,8 @@ impl Manager {
         }
     }
 
-    /// Returns whether a program registers a new plugin, which has to be saved before the program is
-    /// started.
+    /// Returns whether a program registers a new plugin, which has to be saved before the program
+    /// is started.
     pub fn is_add(&self, id: EffectId) -> bool {
         // planted: a program is started although its plugin is not saved
         self.host.run(id).is_some_and(|run| run.action == "add")
