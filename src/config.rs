@@ -206,7 +206,7 @@ impl fmt::Display for DaemonConfig {
             _ => write!(f, " memory-budget={budget}")?,
         }
         if self.manager.trust.is_strict() {
-            write!(f, " trust={}", self.manager.trust.mode)?;
+            f.write_str(" trust=strict")?;
         }
         if let Some(file) = &self.file {
             write!(f, " config={}", escape::path(file))?;

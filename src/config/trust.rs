@@ -59,10 +59,15 @@ pub enum Distrust {
     Owner(u32),
     /// The name is pinned to other users than this one.
     Pinned(u32),
-    /// A plugin of another user has registered the name, through this socket.
-    NameTaken(u32, Arc<Path>),
-    /// A plugin of another user serves the endpoint, and is registered through this socket.
-    EndpointTaken(u32, Arc<Path>),
+    /// A plugin of another user has the name or the endpoint.
+    Taken {
+        /// What is taken: `name` or `endpoint`.
+        what: &'static str,
+        /// The other user.
+        uid: u32,
+        /// The registration socket of the other plugin.
+        socket: Arc<Path>,
+    },
     /// The registration socket or the endpoint is this file, which lies elsewhere.
     Elsewhere(Arc<Path>),
     /// The endpoint is an abstract socket, which every user can create.
@@ -89,11 +94,6 @@ impl Trust {
             return Ok(());
         }
         Err(Distrust::User(uid))
-    }
-
-    /// Checks the owner of a socket.
-    pub fn check_owner(&self, uid: u32) -> Result<(), Distrust> {
-        self.check_user(uid).map_err(|_| Distrust::Owner(uid))
     }
 
     /// Checks the user of a process that registers a plugin of this type and name.
@@ -140,26 +140,19 @@ impl fmt::Display for Distrust {
                 "its process is of user {uid}, and its name is for other users; allowed by \
                  --allow-name {uid}=TYPE/NAME"
             ),
-            Self::NameTaken(uid, socket) => write!(
+            Self::Taken { what, uid, socket } => write!(
                 f,
-                "user {uid} has registered a plugin of its name; allowed once that plugin has gone: \
-                 socket={}",
-                escape::path(socket)
-            ),
-            Self::EndpointTaken(uid, socket) => write!(
-                f,
-                "its endpoint is that of a plugin of user {uid}; allowed once that plugin has gone: \
+                "its {what} is that of a plugin of user {uid}; allowed once that plugin has gone: \
                  socket={}",
                 escape::path(socket)
             ),
             Self::Elsewhere(file) => {
                 let dir = file.parent().unwrap_or(file);
+                let (file, dir) = (escape::path(file), escape::path(dir));
                 write!(
                     f,
-                    "its socket {} is in none of the directories for sockets; allowed by \
-                     --endpoint-dir {}",
-                    escape::path(file),
-                    escape::path(dir)
+                    "its socket {file} is in none of the directories for sockets; allowed by \
+                     --endpoint-dir {dir}"
                 )
             }
             Self::Abstract => {
@@ -169,16 +162,6 @@ impl fmt::Display for Distrust {
                 write!(f, "other users can change its directory: {problem}")
             }
         }
-    }
-}
-
-/// Shows the value of the option `--trust`.
-impl fmt::Display for TrustMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Warn => "warn",
-            Self::Strict => "strict",
-        })
     }
 }
 
@@ -234,7 +217,6 @@ mod tests {
             assert_eq!(trust().check_user(uid), Ok(()), "{uid}");
         }
         assert_eq!(trust().check_user(13), Err(Distrust::User(13)));
-        assert_eq!(trust().check_owner(13), Err(Distrust::Owner(13)));
     }
 
     #[test]
@@ -256,7 +238,12 @@ mod tests {
                 "{shown}"
             );
         }
-        let shown = Distrust::NameTaken(7, file("/r/a\n.sock")).to_string();
+        let taken = Distrust::Taken {
+            what: "name",
+            uid: 7,
+            socket: file("/r/a\n.sock"),
+        };
+        let shown = taken.to_string();
         assert!(shown.ends_with("socket=/r/a\\n.sock"), "{shown}");
     }
 }

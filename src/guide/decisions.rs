@@ -174,12 +174,13 @@
 //!   the steps, so the two cannot disagree. Given up: calls of its own, which also showed the mode
 //!   of the file, the process and the SETTINGS; and the words of a dry run that no connection to
 //!   the endpoint was made.
-//! - **`plugind doctor` looks for six things**: a directory that cannot be used, plugins that would
-//!   not be registered, sockets below another root, a kubelet beside it, no daemon, and too few
-//!   descriptors. It probes the plugins. Given up: checks of the kernel's features, which have a
-//!   table in [`operator`](super::operator); of the run directory and the locks, which `run` names
-//!   when it starts; and notes on birth times, owners and modes. An API socket to which this user
-//!   may not connect is a warning, and unknown types count as acceptable.
+//! - **`plugind doctor` looks for seven things**: a directory that cannot be used, plugins that
+//!   would not be registered, those that are not trusted, sockets below another root, a kubelet
+//!   beside it, no daemon, and too few descriptors. It probes the plugins. Given up: checks of the
+//!   kernel's features, which have a table in [`operator`](super::operator); of the run directory
+//!   and the locks, which `run` names when it starts; and notes on birth times, owners and modes.
+//!   An API socket to which this user may not connect is a warning, and unknown types count as
+//!   acceptable.
 //! - **A list of devices is decoded by `prost` and compared with the one before**, both sorted. Of
 //!   lists within 100 ms the newest is applied; one of more than 16,384 devices is rejected. Given
 //!   up: lists of 65,536 devices.
@@ -235,9 +236,11 @@
 //!   the open file is examined that is connected to, by its path on `/proc`, which takes one system
 //!   call. By default what is not trusted works as with kubelet, and is reported once for each
 //!   socket and reason. Root and the daemon's user may take a name from another user, because that
-//!   user could keep it otherwise. Given up: the group of a process, which no option would allow;
-//!   refusing endpoints that only a program of `--exec` dials; and ending registrations that a
-//!   reload does not allow any more, as sshd leaves sessions.
+//!   user could keep it otherwise. A directory in which others may only add names, as `/tmp`, is
+//!   not a reason to warn, but strict mode does not accept it above a directory that it relies on.
+//!   Given up: the group of a process, which no option would allow; refusing endpoints that only a
+//!   program of `--exec` dials; and ending registrations that a reload does not allow any more, as
+//!   sshd leaves sessions.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since. `env_logger` only filters,
 //!   because it would wait while it writes. Given up: a share for each directory, and formatting

@@ -69,6 +69,9 @@
 //!   so the daemon does not run without it. It must belong to the user and be writable by no other.
 //! - `cannot serve the API on {path}: {problem}; {remedy}` (exit status 1): The socket that was
 //!   named with `--socket` cannot be used.
+//! - `cannot trust the directory {dir}: {problem}; {remedy}, or use --trust warn` (exit status 1):
+//!   With `--trust strict`, only root and the daemon's user may be able to change the directories
+//!   of plugins, locks and state, and those above them.
 //! - `cannot use the program {program}: {problem}; {remedy}` (exit status 1): The program of an
 //!   option `--exec` does not exist, or other users could change it.
 //! - `cannot write the state file {file}: {error}; name a file in a directory that exists and is
@@ -160,6 +163,9 @@
 //!   previous-socket={path}` (warn, TakenOver): The name is now served by a process of another
 //!   user. Check that this is intended: any user who can create sockets in the directory can take a
 //!   name.
+//! - `other users can change a directory: {problem}` (warn, Untrusted): A user who can change the
+//!   directory of plugins can register any plugin. With `--trust strict`, the plugins there are
+//!   refused until that is mended, and all plugins if it is the directory of locks or of state.
 //! - `{plugin} would be refused with --trust strict: {reason}` (warn, Untrusted): The plugin
 //!   works as with kubelet, but its user or the place of its endpoint is not one that you have
 //!   named. Check that it is yours, and use the option at the end of the line. It is logged once

@@ -447,6 +447,9 @@ impl fmt::Display for Message<'_> {
                  previous-uid={previous_uid} previous-socket={}",
                 escape::path(previous_socket)
             ),
+            EventKind::Untrusted(Distrust::Directory(problem)) => {
+                write!(f, "other users can change a directory: {problem}")
+            }
             EventKind::Untrusted(why) => {
                 write!(f, "{plugin} would be refused with --trust strict: {why}")
             }

@@ -30,9 +30,15 @@ impl Manager {
         self.sockets.mark_all_dirty(&mut self.context);
     }
 
-    /// Sets the directories that other users can change, each with the reason. In strict mode,
-    /// plugins below them are refused from now on.
-    pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>) {
+    /// Sets the directories that other users can change, each with the reason, and reports those
+    /// that are new. In strict mode, plugins below them are refused from now on.
+    pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>, now: Time) {
+        self.context.now = now;
+        for dir in &dirs {
+            if !self.context.policy.distrusted.contains(dir) {
+                self.report(EventKind::Untrusted(dir.1.clone()));
+            }
+        }
         self.context.policy.distrusted = dirs;
     }
 
@@ -124,8 +130,7 @@ impl Execution<'_> {
             let (it, health) = (&registered.plugin, &registered.health);
             let other = health.process.filter(|it| it.uid != uid)?.uid;
             let is_up = health.down_since().is_none() && socket.id != self.socket.id;
-            (is_up && it.endpoint == plugin.endpoint)
-                .then(|| Distrust::EndpointTaken(other, it.socket.clone()))
+            (is_up && it.endpoint == plugin.endpoint).then(|| taken("endpoint", other, it))
         })
     }
 
@@ -135,10 +140,7 @@ impl Execution<'_> {
         let names = &self.manager.names;
         let current = names.current(plugin)?;
         let other = current.uid.filter(|other| *other != uid)?;
-        let (holder, why) = (
-            current.socket,
-            Distrust::NameTaken(other, current.plugin.socket.clone()),
-        );
+        let (holder, why) = (current.socket, taken("name", other, &current.plugin));
         self.socket.block(plugin, holder, &mut self.manager.names);
         Some(why)
     }
@@ -169,6 +171,12 @@ impl Socket {
             ..PluginEvent::of_socket(&self.path, EventKind::Untrusted(why))
         });
     }
+}
+
+/// Returns that another user's plugin has this.
+fn taken(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
+    let socket = plugin.socket.clone();
+    Distrust::Taken { what, uid, socket }
 }
 
 /// The number of reasons that are kept of a socket, the newest: its owner and user, and two of its

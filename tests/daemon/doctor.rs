@@ -34,6 +34,7 @@ older_kernels! {
         "a_kubelet_with_the_same_root_is_a_warning":
             "processes are found in /proc",
         "a_socket_to_which_this_user_may_not_connect_is_a_warning": "the test reads /proc",
+        "an_endpoint_elsewhere_is_a_note": "the path of an open file is not known",
         "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
         "limits_that_are_too_low_are_named": "namespaces are made through /proc",
         "sockets_in_the_root_of_another_distribution_are_found":
@@ -148,6 +149,20 @@ fn a_directory_of_others_or_a_file_or_none_is_reported() {
     assert_eq!(found[0]["remedy"], remedy);
     assert_eq!(found[1]["message"], "it is not a directory");
     assert!(!place.home.path().join("a").exists());
+}
+
+#[test]
+fn an_endpoint_elsewhere_is_a_note() {
+    let place = Place::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let option = format!("--endpoint={}/csi.sock", elsewhere.path().display());
+    let plugin = Simulated::start(&place.dir, "CSIPlugin", "a", &[&option]);
+    let json = place.examine(&[]);
+    let found = json.about("trust");
+    assert_eq!((&found["level"], json.status), (&"note".into(), 0));
+    assert_eq!(found["paths"][0], plugin.socket().to_str().unwrap());
+    let message = found["message"].as_str().unwrap();
+    assert!(message.contains("; allowed by --endpoint-dir"), "{message}");
 }
 
 #[test]

@@ -12,14 +12,15 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
+use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
 use crate::support::binary::binary;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
-use crate::support::process::PATIENCE;
+use crate::support::process::{PATIENCE, Process};
 use crate::support::simulated::Simulated;
-use crate::support::skip::skip;
+use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
 
 /// A plugins directory that only its owner can change, and a directory beside it that no option
 /// names.
@@ -196,7 +197,7 @@ fn a_name_of_another_user_is_not_taken_over() {
         ),
         (
             "--trust=strict",
-            "not trusted: user 0 has registered a plugin of its name",
+            "not trusted: its name is that of a plugin of user 0",
         ),
     ] {
         let place = Place::new();
@@ -207,7 +208,10 @@ fn a_name_of_another_user_is_not_taken_over() {
         daemon.until_logged(logged);
         if mode == "--trust=strict" {
             let said = thief.until_said("NotifyRegistrationStatus");
-            assert!(said.contains("user 0 has registered"), "{said}");
+            assert!(
+                said.contains("its name is that of a plugin of user 0"),
+                "{said}"
+            );
             first.end_saying("socket removed");
             daemon.until_logged("registered X victim");
         }
@@ -308,4 +312,61 @@ fn a_dry_run_shows_what_strict_mode_would_do() {
     let line = daemon.until_logged("CSIPlugin a would be refused with --trust strict");
     assert!(line.contains("; allowed by --endpoint-dir"), "{line}");
     assert_eq!(connections(&foreign), 0);
+}
+
+#[test]
+fn directories_that_others_can_change_stop_start_and_reload() {
+    let place = Place::new();
+    let config = place.home.path().join("conf");
+    fs::write(&config, "trust strict\n").unwrap();
+    let named = format!("--config={}", config.display());
+    let mut daemon = place.start(&[&named]);
+    let open = |mode| fs::set_permissions(&place.registry, Permissions::from_mode(mode)).unwrap();
+    open(0o777);
+    daemon.signal(Signal::SIGHUP);
+    let line = daemon.until_logged("cannot reload the configuration");
+    let why = format!(
+        "writable by its group or others; run chmod go-w {}",
+        place.registry.display()
+    );
+    assert!(line.contains(&why), "{line}");
+    drop(daemon);
+    let mut command = Process::command();
+    command
+        .args(["run", "--trust=strict", "--plugins-dir"])
+        .arg(&place.registry);
+    let output = command
+        .arg("--run-dir")
+        .arg(place.home.path().join("run"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains(&why) && output.status.code() == Some(1),
+        "{said}"
+    );
+    let daemon = place.start(&["--trust=warn"]);
+    let warned = daemon.seen_with("other users can change a directory");
+    assert!(warned.len() == 1 && warned[0].contains(&why), "{warned:?}");
+}
+
+#[test]
+fn a_program_that_others_can_change_is_not_run() {
+    if !programs_can_be_trusted_or_skip() {
+        return;
+    }
+    for (mode, logged) in [
+        ("--trust=warn", "registered Y a"),
+        ("--trust=strict", "hook is writable by its group or others"),
+    ] {
+        let place = Place::new();
+        let hook = place.home.path().join("hook");
+        fs::write(&hook, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&hook, Permissions::from_mode(0o755)).unwrap();
+        let exec = format!("--exec=Y={}", hook.display());
+        let mut daemon = place.start(&[mode, &exec]);
+        fs::set_permissions(&hook, Permissions::from_mode(0o777)).unwrap();
+        let _plugin = Simulated::start(&place.registry, "Y", "a", &[]);
+        daemon.until_logged(logged);
+    }
 }

@@ -9,6 +9,7 @@ mod programs;
 mod registrations;
 mod serving;
 mod settings;
+mod trust;
 mod watching;
 
 use std::io;
@@ -63,8 +64,12 @@ pub struct PluginManager {
     dirs: Vec<PathBuf>,
     /// The targets of the path map.
     mapped: Vec<PathBuf>,
+    /// The directories of locks and state.
+    own_dirs: Vec<PathBuf>,
     /// The users and the places that are trusted.
     trust: Trust,
+    /// The time at which the directories were checked last.
+    directories_checked: Time,
     poll: Poll,
     /// The events of the last wait.
     events: Events,
@@ -117,6 +122,7 @@ impl PluginManager {
     ) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
+        Self::require_trusted(config)?;
         let dirs = roots::resolve(&config.plugins_dirs)?;
         let device_plugins_dir = registrations::dir(config, &dirs)?;
         let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
@@ -147,7 +153,9 @@ impl PluginManager {
         let mut plugins = Self {
             dirs,
             mapped: path_map.targets().map(Path::to_owned).collect(),
+            own_dirs: trust::own_dirs(config),
             trust: Trust::default(),
+            directories_checked: Time::ZERO,
             poll,
             events: Events::with_capacity(EVENTS),
             clock,
@@ -184,13 +192,15 @@ impl PluginManager {
 
     /// Restores the plugins from before a restart, and finds those that there are.
     fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
+        if let Some(file) = &mut self.state_file {
+            file.check()?;
+        }
         self.manager.set_mode(config.mode);
         self.manager.set_on_down(config.on_down);
         self.manager.set_memory_budget(config.memory_budget);
         self.manager.set_path_map(path_map.clone());
         self.set_trust(&config.trust);
         if let Some(file) = &mut self.state_file {
-            file.check()?;
             file.restore(&mut self.manager);
             self.watch.expect(self.manager.restored());
         }
@@ -259,6 +269,7 @@ impl PluginManager {
                 device_plugins.doubt();
             }
         }
+        self.check_directories_again(now);
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_TIME, now) {
             self.emit(report, now);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, Uid, access};
 
+use crate::daemon::SetupError;
 use crate::escape;
 
 /// The reason why a program or a file is not trusted.
@@ -33,8 +34,9 @@ pub enum ProgramProblem {
 }
 
 /// Returns the path of a program, free of symbolic links, if only root and this user can put
-/// another program in its place.
-pub(crate) fn trusted_program(path: &Path) -> Result<PathBuf, ProgramProblem> {
+/// another program in its place. `may_be_shared`: whether that is so, too, if other users may add
+/// names to a directory above it.
+pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
     if !file.is_file() || access(&program, AccessFlags::X_OK).is_err() {
@@ -42,7 +44,7 @@ pub(crate) fn trusted_program(path: &Path) -> Result<PathBuf, ProgramProblem> {
     }
     let owners = [ROOT, Uid::effective().as_raw()];
     check(&program, &file, &owners, false)?;
-    check_directories(&program, &owners)?;
+    check_directories(&program, &owners, may_be_shared)?;
     Ok(program)
 }
 
@@ -55,11 +57,36 @@ pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
     };
+    Ok(trusted_directory(dir, true)?.join(name))
+}
+
+/// Returns the path of a directory, free of symbolic links, if only root and this user can change
+/// it and those above it, as [`trusted_file`] does. `may_be_shared`: whether other users may add
+/// names to those above it.
+pub(crate) fn trusted_directory(
+    dir: &Path,
+    may_be_shared: bool,
+) -> Result<PathBuf, ProgramProblem> {
     let dir = fs::canonicalize(dir).map_err(ProgramProblem::NotFound)?;
-    let place = dir.join(name);
     let top = fs::metadata("/").map_err(ProgramProblem::NotFound)?.uid();
-    check_directories(&place, &[ROOT, Uid::effective().as_raw(), top])?;
-    Ok(place)
+    let owners = [ROOT, Uid::effective().as_raw(), top];
+    check_directories(&dir.join("any"), &owners, may_be_shared)?;
+    Ok(dir)
+}
+
+/// Fails if other users can change one of these directories, or what exists above it.
+pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
+    for dir in dirs {
+        let existing = dir.ancestors().find(|dir| dir.exists());
+        let checked = trusted_directory(existing.unwrap_or(dir), false);
+        checked.map_err(|problem| {
+            let (dir, remedy) = (escape::path(dir), problem.remedy());
+            SetupError::Unusable(format!(
+                "cannot trust the directory {dir}: {problem}; {remedy}, or use --trust warn"
+            ))
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the first `limit` octets of a file that other users cannot change: they could make the
@@ -107,10 +134,14 @@ pub(crate) fn id_in(file: &str, name: &str) -> Option<u32> {
 }
 
 /// Checks every directory above a path that is free of symbolic links.
-fn check_directories(path: &Path, owners: &[u32]) -> Result<(), ProgramProblem> {
+fn check_directories(
+    path: &Path,
+    owners: &[u32],
+    may_be_shared: bool,
+) -> Result<(), ProgramProblem> {
     for (level, dir) in path.ancestors().skip(1).enumerate() {
         let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
-        check(dir, &found, owners, level > 0)?;
+        check(dir, &found, owners, may_be_shared && level > 0)?;
     }
     Ok(())
 }
@@ -204,20 +235,20 @@ mod tests {
             return;
         }
         let (dir, program) = program();
-        assert_eq!(trusted_program(&program).unwrap(), program);
+        assert_eq!(trusted_program(&program, true).unwrap(), program);
         let link = dir.path().join("link");
         symlink("hook", &link).unwrap();
-        assert_eq!(trusted_program(&link).unwrap(), program);
+        assert_eq!(trusted_program(&link, true).unwrap(), program);
     }
 
     #[test]
     fn what_is_no_program_is_named() {
         let (dir, program) = program();
-        let missing = trusted_program(&dir.path().join("none"));
+        let missing = trusted_program(&dir.path().join("none"), true);
         assert!(matches!(missing, Err(ProgramProblem::NotFound(_))));
         chmod(&program, 0o644);
         for bad in [&*program, dir.path()] {
-            let found = trusted_program(bad);
+            let found = trusted_program(bad, true);
             assert!(matches!(found, Err(ProgramProblem::NotExecutable)));
         }
     }
@@ -227,7 +258,7 @@ mod tests {
         for mode in [0o775, 0o757] {
             let (dir, program) = program();
             chmod(&program, mode);
-            let problem = trusted_program(&program).unwrap_err();
+            let problem = trusted_program(&program, true).unwrap_err();
             let said = format!("{problem}; {}", problem.remedy());
             let shown = program.display();
             assert_eq!(
@@ -237,7 +268,7 @@ mod tests {
 
             chmod(&program, 0o755);
             chmod(dir.path(), mode | STICKY);
-            let problem = trusted_program(&program).unwrap_err();
+            let problem = trusted_program(&program, true).unwrap_err();
             let dir = program.parent().unwrap();
             assert!(matches!(problem, ProgramProblem::Writable(path) if path == dir));
         }
@@ -278,6 +309,24 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_others_may_add_to_is_not_always_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("own");
+        fs::create_dir(&own).unwrap();
+        chmod(&own, 0o755);
+        chmod(dir.path(), 0o777 | STICKY);
+        assert!(trusted_directory(&own, true).is_ok());
+        let found = trusted_directory(&own, false);
+        assert!(
+            matches!(found, Err(ProgramProblem::Writable(_))),
+            "{found:?}"
+        );
+        let missing = own.join("missing/one");
+        let refused = require_trusted(&[missing]).unwrap_err().to_string();
+        assert!(refused.contains("; run chmod go-w ") && refused.ends_with("--trust warn"));
+    }
+
+    #[test]
     fn a_program_of_somebody_else_is_refused() {
         let (_dir, program) = program();
         let nobody = 65_534;
@@ -291,11 +340,11 @@ mod tests {
                 if fs::metadata(&shell).unwrap().uid() == ROOT {
                     return skip("root cannot give files away in this user namespace");
                 }
-                let problem = trusted_program(&shell).unwrap_err();
+                let problem = trusted_program(&shell, true).unwrap_err();
                 assert!(matches!(problem, ProgramProblem::Foreign { path, .. } if path == shell));
             });
         }
-        let problem = trusted_program(&program).unwrap_err();
+        let problem = trusted_program(&program, true).unwrap_err();
         assert!(matches!(problem, ProgramProblem::Foreign { uid, .. } if uid == nobody));
     }
 }

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::Child;
 
 use mio::unix::SourceFd;
@@ -70,8 +71,9 @@ impl Programs {
     }
 
     /// Returns the program that is started next.
-    pub(crate) fn next(&self) -> Option<EffectId> {
-        self.waiting.front().map(|(id, _)| *id)
+    pub(crate) fn next(&self) -> Option<(EffectId, &Path)> {
+        let next = self.waiting.front();
+        next.map(|(id, program)| (*id, &*program.path))
     }
 
     /// Removes the program that would be started next.

@@ -195,6 +195,12 @@ impl Doctor {
             let what = if is_well { what } else { last };
             alike.entry((probed.outcome, what)).or_default().push(path);
         }
+        for (path, probed) in &report.sockets {
+            let steps = probed.steps.iter();
+            for step in steps.filter(|step| step.reason == "Untrusted") {
+                self.add(Level::Note, "trust", &[path], &*step.message, "");
+            }
+        }
         for ((outcome, what), paths) in alike {
             let (_, _, _, advice) = outcome.describe();
             let level = match outcome {

@@ -205,7 +205,10 @@ impl Probe<'_> {
 
     /// Records an event of a socket that has no outcome yet.
     fn record_event(&mut self, event: &PluginEvent) {
-        let Some(path) = event.socket.as_ref().filter(|path| !self.is_over(path)) else {
+        // An endpoint is examined after it is known that the plugin would be registered.
+        let is_late = matches!(event.kind, EventKind::Untrusted(_));
+        let path = event.socket.as_ref();
+        let Some(path) = path.filter(|path| is_late || !self.is_over(path)) else {
             return;
         };
         self.take(event.reason(), event.message().to_string(), path);

@@ -14,6 +14,7 @@ use crate::api::{Response, Status};
 use crate::config::DaemonConfig;
 use crate::daemon::Daemon;
 use crate::daemon::Load;
+use crate::daemon::PluginManager;
 use crate::daemon::SetupError;
 use crate::manager::event::EventKind;
 
@@ -92,7 +93,9 @@ impl Daemon {
         new: &mut DaemonConfig,
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
-        run::resolve_programs(&mut new.handlers)?;
+        let is_strict = new.manager.trust.is_strict();
+        run::resolve_programs(&mut new.handlers, is_strict)?;
+        PluginManager::require_trusted(&new.manager)?;
         let mut keys = Vec::new();
         let (config, old) = (&new.manager, &mut self.config.manager);
         let plugins = &mut self.plugins;

@@ -57,7 +57,7 @@ impl Daemon {
         let signals = Signals::block(&handled).map_err(SetupError::Signals)?;
         let passed = passed::take()?;
         let mut config = config.clone();
-        resolve_programs(&mut config.handlers)?;
+        resolve_programs(&mut config.handlers, config.manager.trust.is_strict())?;
         let (handlers, inventory) = table(&config.handlers);
         let limit = descriptors::raise_limit();
         if limit < LEAST_DESCRIPTORS {
@@ -211,7 +211,7 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
 /// cannot watch programs (before Linux 5.3).
 pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
     let mut config = config.clone();
-    resolve_programs(&mut config)?;
+    resolve_programs(&mut config, false)?;
     Ok(table(&config))
 }
 
@@ -224,14 +224,17 @@ fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
 
 /// Replaces the path of each program by one without symbolic links. Fails if a program cannot be
 /// trusted.
-pub(crate) fn resolve_programs(config: &mut HandlerConfig) -> Result<(), SetupError> {
+pub(crate) fn resolve_programs(
+    config: &mut HandlerConfig,
+    is_strict: bool,
+) -> Result<(), SetupError> {
     for Exec { program, .. } in &mut config.exec {
         pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| {
             SetupError::Unusable(format!(
                 "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
             ))
         })?;
-        *program = permissions::trusted_program(program).map_err(|problem| {
+        *program = permissions::trusted_program(program, !is_strict).map_err(|problem| {
             let (program, remedy) = (escape::path(program), problem.remedy());
             SetupError::Unusable(format!(
                 "cannot use the program {program}: {problem}; {remedy}"

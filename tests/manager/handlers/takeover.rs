@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plugind::config::{Trust, TrustMode};
+use plugind::config::{Distrust, Trust, TrustMode};
 
 use crate::handlers::log;
 use crate::handlers::node::Node;
@@ -66,7 +66,7 @@ fn a_name_of_another_user_is_refused_until_it_is_free() {
     let mut node = node(TrustMode::Strict);
     node.world.appear(NEW, driver("nic", 1000));
     let refused = node.notified(NEW).unwrap_err();
-    let words = "user 0 has registered a plugin of its name; allowed once that plugin has gone";
+    let words = "its name is that of a plugin of user 0; allowed once that plugin has gone";
     assert!(refused.contains(words), "{refused}");
     node.world.vanish(OLD);
     assert_eq!(node.notified(NEW), Ok(()));
@@ -95,4 +95,28 @@ fn an_endpoint_of_another_user_is_refused_in_strict_mode_only() {
     let mut own = node(TrustMode::Strict);
     own.world.appear(NEW, thief(0));
     assert_eq!(own.notified(NEW), Ok(()));
+}
+
+#[test]
+fn a_directory_of_others_is_refused_in_strict_mode_only() {
+    for (mode, is_refused) in [(TrustMode::Warn, false), (TrustMode::Strict, true)] {
+        let mut node = node(mode);
+        let dirs = vec![("/r".into(), Distrust::Directory("open".into()))];
+        let now = node.world.now;
+        log::collect();
+        for _ in 0..2 {
+            node.world
+                .manager
+                .set_distrusted_directories(dirs.clone(), now);
+        }
+        assert_eq!(log::take(), ["other users can change a directory: open"]);
+        node.world.appear(NEW, driver("disk", 0));
+        assert_eq!(node.notified(NEW).is_err(), is_refused);
+        let now = node.world.now;
+        node.world
+            .manager
+            .set_distrusted_directories(Vec::new(), now);
+        node.world.appear(NEW, driver("disk", 0));
+        assert_eq!(node.notified(NEW), Ok(()));
+    }
 }

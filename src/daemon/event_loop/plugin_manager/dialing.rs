@@ -2,22 +2,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use nix::fcntl::OFlag;
-
 use super::PluginManager;
-use crate::config::{Distrust, PLUGINS_DIR};
+use crate::config::Distrust;
 use crate::daemon::connection;
-use crate::daemon::fs::dial::{dial_foreign, dial_within, outside};
-use crate::daemon::fs::open_path::open_path;
+use crate::daemon::fs::dial::{dial_foreign, dial_within};
 use crate::daemon::fs::stat::Stat;
 use crate::escape;
-use crate::handler::{DialError, Plugin};
+use crate::handler::DialError;
 use crate::manager::{self, ConnectionId, LivenessSource, Process};
-use crate::time::Time;
 use crate::watch::Identity;
 
 impl PluginManager {
@@ -65,48 +60,6 @@ impl PluginManager {
         Ok((process, found))
     }
 
-    /// Returns why a socket that was found is not trusted; `None` stands for an abstract one.
-    fn examine_socket(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
-        let trust = &self.trust;
-        let Some((file, found)) = socket else {
-            let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
-            return why.into_iter().collect();
-        };
-        let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
-        let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
-        let dirs = self.dirs.iter().chain(&self.mapped);
-        let dirs = dirs.chain(&trust.endpoint_dirs).map(PathBuf::as_path);
-        let dirs = dirs
-            .chain(device_plugins)
-            .chain(roots.filter_map(|dir| dir.parent()));
-        let elsewhere = outside(file, &dirs, &self.mounts);
-        let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
-        let owner = trust.check_owner(found.uid).err();
-        elsewhere.into_iter().chain(owner).collect()
-    }
-
-    /// Examines the endpoint of a plugin that would be registered, which a dry run does not connect
-    /// to, and has the manager report why it is not trusted.
-    pub(super) fn examine_endpoint(&mut self, plugin: &Plugin, now: Time) {
-        if plugin.endpoint == plugin.socket {
-            return;
-        }
-        let path = self.manager.endpoint_path(&plugin.endpoint);
-        let found = if path.as_os_str().as_bytes().starts_with(b"@") {
-            self.examine_socket(None)
-        } else {
-            // An endpoint that does not exist yet is examined when it is dialed.
-            let Ok(file) = open_path(&path, OFlag::empty(), &self.mounts) else {
-                return;
-            };
-            let found = Stat::of(&file).ok();
-            found.map_or_else(Vec::new, |found| self.examine_socket(Some((&file, &found))))
-        };
-        for why in found {
-            self.manager.distrust(&plugin.socket, why, now);
-        }
-    }
-
     /// Hands the socket at a path to the manager, as if a watched directory had it. Returns whether
     /// the file is a socket.
     pub(crate) fn find_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
@@ -125,12 +78,7 @@ impl PluginManager {
 
     /// Connects to an endpoint as the manager does, and closes the connection.
     pub(crate) fn try_endpoint(&self, path: &Path) -> Result<(), DialError> {
-        let examine = &mut |socket: Option<(&File, &Stat)>| {
-            let found = self.examine_socket(socket).into_iter().next();
-            let why = found.filter(|_| self.trust.is_strict());
-            why.map_or(Ok(()), |why| Err(DialError::Untrusted(why)))
-        };
-        dial_foreign(path, None, &self.mounts, examine).map(drop)
+        dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
     }
 
     /// Watches the peer process of a connection, or the connection itself if that is impossible.

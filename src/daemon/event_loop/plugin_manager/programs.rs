@@ -1,6 +1,8 @@
 //! The programs that handlers run, each after what it may set up was saved.
 
 use super::PluginManager;
+use crate::config::TrustMode;
+use crate::daemon::fs::permissions;
 use crate::handler::{EffectId, ProgramEnd, ProgramOutcome};
 use crate::manager;
 use crate::time::Time;
@@ -10,11 +12,18 @@ impl PluginManager {
     ///
     /// Only an `add` makes a plugin known to the program, so it is not started if it cannot be
     /// saved. What else is run is about a plugin that is saved already: it is run once more after
-    /// a restart.
+    /// a restart. In strict mode nothing is started that other users can change.
     pub(super) fn advance_programs(&mut self, now: Time) {
-        while let (Some(next), Some(file)) = (self.programs.next(), &mut self.state_file) {
-            let reason = match file.save(&self.manager, now) {
-                Err(reason) if self.manager.is_add(next) => reason,
+        while let Some((next, path)) = self.programs.next() {
+            let problem = match self.trust.mode {
+                TrustMode::Warn => None,
+                TrustMode::Strict => permissions::trusted_program(path, false).err(),
+            };
+            let file = self.state_file.as_mut();
+            let saved = file.map_or(Ok(()), |file| file.save(&self.manager, now));
+            let reason = match (problem, saved) {
+                (Some(problem), _) => problem.to_string(),
+                (None, Err(reason)) if self.manager.is_add(next) => reason,
                 _ => break,
             };
             self.programs.skip();

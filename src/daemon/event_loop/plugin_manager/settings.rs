@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use nix::unistd::Uid;
-
 use super::{PluginManager, registrations};
 use crate::api::Response;
-use crate::config::{HandlerConfig, OnDown, PathMap, Trust};
+use crate::config::{HandlerConfig, OnDown, PathMap};
 use crate::daemon::SetupError;
 use crate::daemon::fs::roots;
 use crate::handler::{self, Inventory};
@@ -36,6 +34,7 @@ impl PluginManager {
             }
         }
         self.remove_directories(&|dir| !is_in(dir, dirs));
+        self.check_directories();
         Ok(self.dirs != before)
     }
 
@@ -58,16 +57,6 @@ impl PluginManager {
         if let Some(links) = &mut self.links {
             links.set_path_map(path_map, now);
         }
-        self.handle_input(manager::Input::Reconsider);
-    }
-
-    /// Sets which plugins and endpoints are trusted. Plugins that are registered stay.
-    pub fn set_trust(&mut self, trust: &Trust) {
-        self.trust = Trust {
-            own_uid: Uid::effective().as_raw(),
-            ..trust.clone()
-        };
-        self.manager.set_trust(self.trust.clone());
         self.handle_input(manager::Input::Reconsider);
     }
 

@@ -1,0 +1,130 @@
+//! What other users could change or serve: sockets, before they are connected to, and directories.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::unistd::Uid;
+
+use super::PluginManager;
+use crate::config::{Config, Distrust, Mode, PLUGINS_DIR, RESYNC_INTERVAL, Trust};
+use crate::daemon::SetupError;
+use crate::daemon::fs::dial::outside;
+use crate::daemon::fs::open_path::open_path;
+use crate::daemon::fs::permissions::{self, ProgramProblem};
+use crate::daemon::fs::run_dir;
+use crate::daemon::fs::stat::Stat;
+use crate::handler::Plugin;
+use crate::manager;
+use crate::time::Time;
+
+impl PluginManager {
+    /// Sets which plugins and endpoints are trusted. Plugins that are registered stay.
+    pub fn set_trust(&mut self, trust: &Trust) {
+        self.trust = Trust {
+            own_uid: Uid::effective().as_raw(),
+            ..trust.clone()
+        };
+        self.manager.set_trust(self.trust.clone());
+        self.check_directories();
+        self.handle_input(manager::Input::Reconsider);
+    }
+
+    /// Fails in strict mode if other users can change a directory that this configuration relies
+    /// on.
+    pub(crate) fn require_trusted(config: &Config) -> Result<(), SetupError> {
+        if !config.trust.is_strict() {
+            return Ok(());
+        }
+        let mut dirs = config.plugins_dirs.clone();
+        dirs.extend(config.device_plugins_dir.clone());
+        dirs.extend(own_dirs(config));
+        permissions::require_trusted(&dirs)
+    }
+
+    /// Checks the directories again if that is due.
+    pub(super) fn check_directories_again(&mut self, now: Time) {
+        if self.directories_checked + RESYNC_INTERVAL <= now {
+            self.check_directories();
+        }
+    }
+
+    /// Finds the directories that other users can change: of plugins, which are not trusted then,
+    /// and of locks and state, on which all plugins depend.
+    pub(super) fn check_directories(&mut self) {
+        let (now, is_strict) = (self.clock.now(), self.trust.is_strict());
+        self.directories_checked = now;
+        let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
+        let dirs = self.dirs.iter().map(PathBuf::as_path).chain(device_plugins);
+        let own = self.own_dirs.iter().map(|dir| (&**dir, Path::new("/")));
+        let found = dirs.map(|dir| (dir, dir)).chain(own);
+        let found = found.filter_map(|(dir, above)| {
+            // A file system that may not answer is not entered.
+            open_path(dir, OFlag::empty(), &self.mounts).ok()?;
+            let problem = permissions::trusted_directory(dir, !is_strict).err();
+            let problem = problem.filter(|it| !matches!(it, ProgramProblem::NotFound(_)))?;
+            let text = format!("{problem}; {}", problem.remedy());
+            Some((above.to_owned(), Distrust::Directory(text.into())))
+        });
+        let found = found.collect();
+        self.manager.set_distrusted_directories(found, now);
+    }
+
+    /// Returns why a socket that was found is not trusted; `None` stands for an abstract one.
+    pub(super) fn examine_socket(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
+        let trust = &self.trust;
+        let Some((file, found)) = socket else {
+            let why = (!trust.allows_abstract).then_some(Distrust::Abstract);
+            return why.into_iter().collect();
+        };
+        let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
+        let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
+        let dirs = self.dirs.iter().chain(&self.mapped);
+        let dirs = dirs.chain(&trust.endpoint_dirs).map(PathBuf::as_path);
+        let dirs = dirs
+            .chain(device_plugins)
+            .chain(roots.filter_map(|dir| dir.parent()));
+        let elsewhere = outside(file, &dirs, &self.mounts);
+        let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
+        let owner = trust.check_user(found.uid).err();
+        let owner = owner.map(|_| Distrust::Owner(found.uid));
+        elsewhere.into_iter().chain(owner).collect()
+    }
+
+    /// Examines the endpoint of a plugin that would be registered, which a dry run does not connect
+    /// to, and has the manager report why it is not trusted.
+    pub(super) fn examine_endpoint(&mut self, plugin: &Plugin, now: Time) {
+        if plugin.endpoint == plugin.socket {
+            return;
+        }
+        let path = self.manager.endpoint_path(&plugin.endpoint);
+        let found = if path.as_os_str().as_bytes().starts_with(b"@") {
+            self.examine_socket(None)
+        } else {
+            // An endpoint that does not exist yet is examined when it is dialed.
+            let Ok(file) = open_path(&path, OFlag::empty(), &self.mounts) else {
+                return;
+            };
+            let found = Stat::of(&file).ok();
+            found.map_or_else(Vec::new, |found| self.examine_socket(Some((&file, &found))))
+        };
+        for why in found {
+            self.manager.distrust(&plugin.socket, why, now);
+        }
+    }
+}
+
+/// Returns the directories of locks and state.
+pub(super) fn own_dirs(config: &Config) -> Vec<PathBuf> {
+    if config.mode == Mode::Observe {
+        return Vec::new();
+    }
+    let state = config.state_file.as_ref().and_then(|file| file.parent());
+    let run_dir = run_dir::open(config.run_dir.as_deref()).ok();
+    state
+        .map(Path::to_owned)
+        .into_iter()
+        .chain(run_dir)
+        .collect()
+}
