@@ -7,8 +7,8 @@ cd "$(dirname "$0")/../.."
 readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 readonly static=$PWD/target/static/plugind
 readonly peers=$PWD/target/peers
-readonly all=(msrv timed older-kernels soak sim crashes neighbours parity mistakes cost coverage h2spec
-	fuzz static "static aarch64" "static armv7" reproducible dist)
+readonly all=(msrv timed older-kernels soak sim crashes neighbours parity containers mistakes cost
+	coverage h2spec fuzz static "static aarch64" "static armv7" reproducible dist)
 
 main() {
 	local part
@@ -57,6 +57,17 @@ parity() {
 	build_peers parity || return 0
 	TEST_KUBELET=$peers/kubelet test_with --test parity -- --nocapture
 	TEST_KUBELET=$peers/kubelet test_with --test daemon device_plugins:: -- --nocapture
+}
+
+## containers ## devices for containers, by the CDI project's library and by podman (needs root, Go)
+containers() {
+	build_peers containers || return 0
+	go build -C tests/peers/cdi -trimpath -o "$peers/" .
+	go build -C tests/peers/kubelet -trimpath -o "$peers/" \
+		k8s.io/kubernetes/test/images/sample-device-plugin
+	run_cargo build --locked --bin plugind
+	mkdir -p /var/lib/kubelet
+	unshare -m tests/tools/containers.sh target/debug/plugind "$peers"
 }
 
 ## h2spec ## both ends of HTTP/2 held to its specification (needs Go)
