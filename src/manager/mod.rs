@@ -284,7 +284,11 @@ impl Manager {
     pub fn awaiting(&self) -> impl Iterator<Item = &Arc<Plugin>> {
         self.sockets().filter_map(|socket| {
             let registered = socket.registered().filter(|it| it.is_restored());
-            let found = socket.desired().and_then(|it| it.restored.as_ref());
+            let desired = socket.desired().filter(|it| {
+                let failure = it.last_failure.as_deref();
+                !matches!(failure, Some(Failure::Refused(_)))
+            });
+            let found = desired.and_then(|it| it.restored.as_ref());
             registered.map(|it| &it.plugin).or(found)
         })
     }

@@ -7,7 +7,7 @@ use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE}
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
-use plugind::manager::{Input, Manager};
+use plugind::manager::{Input, Manager, SavedState};
 
 use crate::script::Script;
 use crate::world::World;
@@ -210,4 +210,20 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
         let saved = world.manager.snapshot("boot").encode();
         assert!(!String::from_utf8(saved).unwrap().contains("disk-0"));
     }
+}
+
+#[test]
+fn a_plugin_that_is_refused_after_a_restart_is_awaited_no_longer() {
+    let mut world = World::with(manager());
+    appear(&mut world, 0);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    let saved = world.manager.snapshot("boot").encode();
+    let mut world = World::with(Manager::new(HandlerTable::new()));
+    let state = SavedState::decode(&saved, "boot").expect("it was just written");
+    world.manager.restore(state);
+    assert_eq!(world.manager.awaiting().count(), 1);
+    appear(&mut world, 0);
+    let notified = world.notification_of(socket(0).as_ref());
+    assert!(notified.is_some_and(|it| !it.0), "{notified:?}");
+    assert_eq!(world.manager.awaiting().count(), 0);
 }

@@ -33,8 +33,9 @@ use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
 use crate::daemon::api::server::Api;
 use crate::daemon::clock::Clock;
-use crate::daemon::fs::by_name::ByName;
+use crate::daemon::fs::by_name::{self, ByName};
 use crate::daemon::fs::cdi_dir::CdiDir;
+use crate::daemon::fs::dial::leads_to_socket;
 use crate::daemon::fs::inotify::Inotify;
 use crate::daemon::fs::lock::{self, Locks};
 use crate::daemon::fs::mounts::Mounts;
@@ -294,7 +295,11 @@ impl PluginManager {
             file.handle_timeout(&self.manager, now);
         }
         if let Some(links) = &mut self.links {
-            links.handle_timeout(&self.manager, self.watch.is_scanned(), now);
+            let world = by_name::World {
+                manager: &self.manager,
+                is_socket: &|path| leads_to_socket(path, &self.mounts),
+            };
+            links.handle_timeout(&world, self.watch.is_scanned(), now);
         }
         self.mounts.end_turn();
         let time = self.clock.now().saturating_since(now);
@@ -365,7 +370,11 @@ impl PluginManager {
     /// the links to endpoints that are to be changed.
     pub fn save(&mut self) {
         if let Some(links) = &mut self.links {
-            links.finish(&self.manager, self.clock.now());
+            let world = by_name::World {
+                manager: &self.manager,
+                is_socket: &|path| leads_to_socket(path, &self.mounts),
+            };
+            links.finish(&world, self.clock.now());
         }
         if let Some(file) = &mut self.state_file {
             let _is_logged = file.save(&self.manager, self.clock.now());

@@ -1,6 +1,6 @@
 //! Links to the endpoints of registered plugins, by type and name, as /dev/disk/by-id has them for
 //! disks: `by-name/TYPE/NAME.sock` in the run directory leads to the endpoint of the newest
-//! registered plugin of that name. [`link_path`] has the rule for names.
+//! registered plugin of that name, if that is a socket. [`link_path`] has the rule for names.
 //!
 //! A link is replaced by renaming another one over it, so that there is one at every moment. Links
 //! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
@@ -54,6 +54,13 @@ pub(crate) struct ByName {
     /// does, none will.
     has_restored: bool,
     is_failing: bool,
+}
+
+/// The parts of the plugin manager that links follow.
+pub(crate) struct World<'a> {
+    pub(crate) manager: &'a Manager,
+    /// Returns whether a path leads to a socket.
+    pub(crate) is_socket: &'a dyn Fn(&Path) -> bool,
 }
 
 impl ByName {
@@ -112,23 +119,23 @@ impl ByName {
 
     /// Sets the links of changed names if that is due, up to [`LINKS_AT_ONCE`]. `is_scanned`:
     /// whether the first scan is over.
-    pub(crate) fn handle_timeout(&mut self, manager: &Manager, is_scanned: bool, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, world: &World<'_>, is_scanned: bool, now: Time) {
         if is_scanned && mem::take(&mut self.awaits_scan) {
             self.compare_at = Some(now + READY_TIME);
         }
         if self.poll_timeout().is_some_and(|at| at <= now) {
-            self.set_links(manager, LINKS_AT_ONCE, now);
+            self.set_links(world, LINKS_AT_ONCE, now);
         }
     }
 
     /// Sets the links of all changed names, due or not: the process is about to end.
-    pub(crate) fn finish(&mut self, manager: &Manager, now: Time) {
-        self.set_links(manager, usize::MAX, now);
+    pub(crate) fn finish(&mut self, world: &World<'_>, now: Time) {
+        self.set_links(world, usize::MAX, now);
     }
 
     /// Sets links. If that fails, everything is compared later; only the first failure is logged.
-    fn set_links(&mut self, manager: &Manager, most: usize, now: Time) {
-        let result = self.try_set_links(manager, most, now);
+    fn set_links(&mut self, world: &World<'_>, most: usize, now: Time) {
+        let result = self.try_set_links(world, most, now);
         let was_failing = mem::replace(&mut self.is_failing, result.is_err());
         let dir = escape::path(&self.dir);
         if let Err(error) = result {
@@ -144,7 +151,8 @@ impl ByName {
         self.set_at = if is_done { now + LINK_INTERVAL } else { now };
     }
 
-    fn try_set_links(&mut self, manager: &Manager, most: usize, now: Time) -> io::Result<()> {
+    fn try_set_links(&mut self, world: &World<'_>, most: usize, now: Time) -> io::Result<()> {
+        let manager = world.manager;
         let is_lost = !self.dir.is_dir();
         if is_lost || self.compare_at.is_some_and(|at| at <= now) {
             self.compare_at = None;
@@ -155,7 +163,7 @@ impl ByName {
             let Some((kind, name)) = self.changed.pop_first() else {
                 break;
             };
-            self.set_link(&kind, &name, manager)?;
+            self.set_link(&kind, &name, world)?;
         }
         Ok(())
     }
@@ -187,14 +195,15 @@ impl ByName {
 
     /// Makes, replaces or removes the link of a name, unless it is right. A file that is not a link
     /// stays.
-    fn set_link(&mut self, kind: &str, name: &str, manager: &Manager) -> io::Result<()> {
+    fn set_link(&mut self, kind: &str, name: &str, world: &World<'_>) -> io::Result<()> {
         let Some(link) = link_path(kind, name) else {
             return Ok(()); // The name is too long for a file name.
         };
         let path = self.dir.join(link);
-        let current = self.current(manager, kind, name);
+        let current = self.current(world.manager, kind, name);
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
-        let target = target.filter(|target| target.is_absolute());
+        // A plugin reports any path, and not every handler connects to it.
+        let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
         let changed = self.change(&path, target.as_deref());
         changed.or_else(
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {

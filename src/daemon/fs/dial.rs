@@ -61,6 +61,12 @@ pub(crate) fn dial_foreign(
 /// `None` for an abstract socket.
 pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<(&File, &Stat)>) -> Result<(), DialError>;
 
+/// Returns whether a path that a plugin has chosen leads to a socket.
+pub(crate) fn leads_to_socket(path: &Path, mounts: &Mounts) -> bool {
+    let file = open_path(path, OFlag::empty(), mounts);
+    file.is_ok_and(|file| Stat::of(&file).is_ok_and(|found| found.is_socket()))
+}
+
 /// Connects to a socket in `dir`. A symbolic link must not lead out of the directory.
 pub(crate) fn dial_within(
     dir: &Path,

@@ -42,6 +42,14 @@ fn make(of_type: &Path, count: usize) {
     }
 }
 
+/// Returns a world in which every path leads to a socket but `/r/file`.
+fn world(manager: &Manager) -> World<'_> {
+    World {
+        manager,
+        is_socket: &|path| path != Path::new("/r/file"),
+    }
+}
+
 fn count(of_type: &Path) -> usize {
     of_type.read_dir().map_or(0, Iterator::count)
 }
@@ -56,7 +64,7 @@ fn some_links_are_changed_in_each_turn_and_the_rest_is_compared() {
     }
     let mut left = count(&of_type);
     while let Some(at) = links.poll_timeout() {
-        links.handle_timeout(&manager, true, at);
+        links.handle_timeout(&world(&manager), true, at);
         let before = mem::replace(&mut left, count(&of_type));
         assert!(before - left <= LINKS_AT_ONCE, "{before} {left}");
     }
@@ -66,7 +74,7 @@ fn some_links_are_changed_in_each_turn_and_the_rest_is_compared() {
     }
     assert_eq!(links.changed.len(), MAX_CHANGED_LINKS);
     while let Some(at) = links.poll_timeout() {
-        links.handle_timeout(&manager, true, at);
+        links.handle_timeout(&world(&manager), true, at);
     }
     assert_eq!(count(&of_type), 0);
 }
@@ -82,11 +90,11 @@ fn a_name_that_changes_all_the_time_is_changed_at_intervals() {
         }
         let now = Time::from_millis(ms);
         links.handle_event(&deregistered(0));
-        links.handle_timeout(&manager, true, now);
+        links.handle_timeout(&world(&manager), true, now);
         changes += usize::from(count(&of_type) == 0);
     }
     assert_eq!(changes, 10);
-    links.finish(&manager, Time::from_millis(10_000));
+    links.finish(&world(&manager), Time::from_millis(10_000));
     assert_eq!(count(&of_type), 0);
 }
 
@@ -108,7 +116,7 @@ fn what_cannot_be_done_is_tried_again_after_pauses() {
             pauses.push(at.saturating_since(now).as_secs());
             now = at;
         }
-        links.handle_timeout(&manager, true, now);
+        links.handle_timeout(&world(&manager), true, now);
     }
     assert_eq!(pauses, [5, 5, 5, 5]);
     links.handle_event(&deregistered(1));
@@ -116,7 +124,7 @@ fn what_cannot_be_done_is_tried_again_after_pauses() {
     fs::rename(run_dir.with_extension("away"), &run_dir).unwrap();
     while let Some(at) = links.poll_timeout() {
         now = now.max(at);
-        links.handle_timeout(&manager, true, now);
+        links.handle_timeout(&world(&manager), true, now);
     }
     assert_eq!((count(&of_type), links.is_failing), (0, false));
 }
@@ -143,9 +151,9 @@ fn the_link_of_a_restored_plugin_stays() {
         identity,
     };
     manager.handle_input(found, Time::ZERO);
-    links.handle_timeout(&manager, true, Time::ZERO);
+    links.handle_timeout(&world(&manager), true, Time::ZERO);
     while let Some(at) = links.poll_timeout() {
-        links.handle_timeout(&manager, true, at);
+        links.handle_timeout(&world(&manager), true, at);
     }
     assert!(of_type.join("0.sock").is_symlink() && count(&of_type) == 1);
     // Another plugin of the name was registered, and has gone.
@@ -153,12 +161,32 @@ fn the_link_of_a_restored_plugin_stays() {
     symlink("/r/b", of_type.join("0.sock")).unwrap();
     links.handle_event(&deregistered(0));
     let due = links.poll_timeout().unwrap();
-    links.handle_timeout(&manager, true, due);
+    links.handle_timeout(&world(&manager), true, due);
     let target = fs::read_link(of_type.join("0.sock")).unwrap();
     assert_eq!(target, Path::new("/r/a"));
     let later = due + LINK_INTERVAL;
     manager.handle_input(Input::Lost { path }, later);
     links.handle_event(&deregistered(0));
-    links.handle_timeout(&manager, true, later);
+    links.handle_timeout(&world(&manager), true, later);
     assert_eq!(count(&of_type), 0);
+}
+
+#[test]
+fn a_path_that_leads_to_no_socket_has_no_link() {
+    let saved = |endpoint: &str| {
+        format!(
+            r#"{{"format":"plugind registered plugins 2","boot":"","plugins":[{{
+            "socket":"/r/a","device":1,"inode":2,"born":[3,4],"type":"T","name":"0",
+            "endpoint":"{endpoint}","versions":[]}}]}}"#
+        )
+    };
+    for (endpoint, has_link) in [("/r/a", true), ("/r/file", false)] {
+        let mut manager = Manager::new(HandlerTable::new());
+        let saved = saved(endpoint);
+        manager.restore(SavedState::decode(saved.as_bytes(), "").unwrap());
+        let (_dir, mut links, of_type) = links();
+        links.handle_event(&deregistered(0));
+        links.handle_timeout(&world(&manager), true, Time::ZERO);
+        assert_eq!(of_type.join("0.sock").is_symlink(), has_link, "{endpoint}");
+    }
 }
