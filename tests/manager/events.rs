@@ -93,24 +93,20 @@ fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
 
 #[test]
 fn each_refusal_has_a_reason_of_its_own() {
+    let unheard = plugin("a").with_notify(Answer::Status(2, "no"));
+    for (script, answers, reason) in [
+        (Script::good("Toaster", "a"), vec![], "ValidationFailed"),
+        (plugin("a"), vec![no("not this one")], "ValidationFailed"),
+        (plugin("a"), vec![YES, no("not now")], "RegistrationFailed"),
+        (unheard, vec![], "NotifyFailed"),
+    ] {
+        let mut world = World::new();
+        world.handler.will_answer(answers);
+        world.appear(A, script);
+        assert_eq!(reasons(&mut world), format!("SocketFound {reason}"));
+    }
     let mut world = World::new();
-    world.appear(A, Script::good("Toaster", "a"));
-    assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
-    let mut world = World::new();
-    world.handler.will_answer([no("not this one")]);
-    world.appear(A, plugin("a"));
-    assert_eq!(reasons(&mut world), "SocketFound ValidationFailed");
-    let mut world = World::new();
-    world.handler.will_answer([YES, no("not now")]);
-    world.appear(A, plugin("a"));
-    assert_eq!(reasons(&mut world), "SocketFound RegistrationFailed");
-    let mut world = World::new();
-    world.appear(A, plugin("a").with_notify(Answer::Status(2, "no")));
-    assert_eq!(reasons(&mut world), "SocketFound NotifyFailed");
-    let mut world = World::new();
-    world.create(A, None);
-    world.notice(A);
-    world.run();
+    world.appear(A, None);
     world.advance(Duration::from_secs(60));
     let seen = reasons(&mut world);
     let seen: BTreeSet<_> = seen.split(' ').collect();

@@ -30,19 +30,11 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts a daemon with these options, which watches a directory of its own when this returns.
     pub(crate) fn start(options: &[OsString]) -> Self {
-        Self::start_after("true", options)
-    }
-
-    /// Starts a daemon with these options from a shell that has run `before`.
-    pub(crate) fn start_after(before: &str, options: &[OsString]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let mut command = Command::new("sh");
+        let mut command = Command::new(binary());
         command
             .env_remove("RUST_LOG")
             .env("PLUGIND_API_SOCKET", "none")
-            .arg("-c")
-            .arg(format!("{before} && exec \"$0\" \"$@\""))
-            .arg(binary())
             .arg("run")
             .arg("--plugins-dir")
             .arg(root.path())

@@ -9,21 +9,19 @@
 //! The rows run one at a time, and the daemon has a processor of its own if there is more than one.
 
 mod churn;
-mod clocks;
 mod daemon;
 mod honest;
 mod hung;
 mod log;
 mod memory;
-mod mounts;
 mod programs;
 mod readers;
 mod row;
 mod state_file;
 #[path = "../support/mod.rs"]
 mod support;
+mod terminal;
 mod until;
-mod versions;
 
 use self::row::Row;
 

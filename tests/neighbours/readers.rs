@@ -74,9 +74,6 @@ fn read_to_the_end(mut stream: &UnixStream) -> usize {
     octets
 }
 
-/// The number of connections of the flood: more than there may be clients.
-const CONNECTIONS: usize = 2 * API_CLIENTS;
-
 /// The least number of octets that are read, several times what the daemon renders for a client at
 /// once: otherwise it was not an attack.
 const LEAST_READ: usize = 64 * 1024;

@@ -22,8 +22,6 @@ pub(crate) struct Row {
     /// The effect on the daemon before it withstood the attack.
     before: &'static str,
     options: Vec<OsString>,
-    /// The command that the daemon's shell runs first.
-    after: &'static str,
     /// Prepares the attacker's directory before anything is measured.
     prepare: fn(&Path),
     /// The number of plugins in that directory, which are registered before anything is measured.
@@ -70,7 +68,6 @@ impl Row {
             name,
             before,
             options: Vec::new(),
-            after: "true",
             prepare: |_| (),
             registered: 0,
             rounds: if is_measured() { ROUNDS } else { ROUNDS / 2 },
@@ -80,7 +77,6 @@ impl Row {
     }
 
     /// Adds options for the daemon.
-    #[allow(dead_code, reason = "not every row needs it")]
     pub(crate) fn options<S: Into<OsString>>(
         mut self,
         options: impl IntoIterator<Item = S>,
@@ -89,14 +85,7 @@ impl Row {
         self
     }
 
-    /// Starts the daemon from a shell that has run this command.
-    pub(crate) fn after(mut self, command: &'static str) -> Self {
-        self.after = command;
-        self
-    }
-
     /// Prepares the attacker's directory before anything is measured.
-    #[allow(dead_code, reason = "not every row needs it")]
     pub(crate) fn prepared(mut self, prepare: fn(&Path)) -> Self {
         self.prepare = prepare;
         self
@@ -164,7 +153,7 @@ impl Row {
 
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
-        let mut daemon = Daemon::start_after(self.after, &self.options);
+        let mut daemon = Daemon::start(&self.options);
         if is_measured() && !self.is_greedy && !self.is_restless {
             daemon.run_before_all_others();
         }

@@ -258,14 +258,10 @@ fn a_service_manager_that_cannot_be_reached_is_one_warning() {
     let stream = dir.path().join("stream");
     let _stream = UnixListener::bind(&stream).unwrap();
     let stream = stream.to_str().unwrap();
-    let long = "/n".repeat(60);
     for (socket, why) in [
         ("/no/such/socket", "No such file or directory"),
         (stale, "Connection refused"),
         (stream, "Protocol wrong type for socket"),
-        ("@no-such-socket", "Connection refused"),
-        (&long, "File name too long"),
-        ("run/notify", "Invalid argument"),
         ("vsock:2:1234", "Invalid argument"),
     ] {
         let mut command = command(dir.path());

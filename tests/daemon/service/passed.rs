@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -205,47 +205,23 @@ fn a_descriptor_that_cannot_be_used_is_one_line_and_status_1() {
     let unix = || -> OwnedFd { listener.try_clone().unwrap().into() };
     let file = || -> OwnedFd { fs::File::create(at("file")).unwrap().into() };
     let stream = || -> OwnedFd { UnixStream::pair().unwrap().0.into() };
-    let datagram = || -> OwnedFd { UnixDatagram::unbound().unwrap().into() };
     let not_listening = "it is not a listening stream socket";
     for (names, descriptors, options, expected) in [
         ("api", vec![file()], &[][..], not_listening),
-        ("api", vec![stream()], &[], not_listening),
-        ("metrics", vec![datagram()], &[], not_listening),
-        (
-            "api",
-            vec![tcp()],
-            &[],
-            "the API is served on unix sockets only",
-        ),
-        (
-            "other",
-            vec![unix()],
-            &[],
-            "its name is neither api nor metrics",
-        ),
+        ("metrics", vec![stream()], &[], not_listening),
+        ("api", vec![tcp()], &[], "on unix sockets only"),
+        ("other", vec![unix()], &[], "is neither api nor metrics"),
         (
             "api:api",
             vec![unix(), unix()],
             &[],
-            "there is another one of this name",
-        ),
-        (
-            "",
-            vec![unix(), unix()],
-            &[],
-            "there is another one of this name",
+            "another one of this name",
         ),
         (
             "api",
             vec![unix()],
             &["--socket=none"],
-            "it cannot be used with --socket none or --socket-group",
-        ),
-        (
-            "api",
-            vec![unix()],
-            &["--socket-group=0"],
-            "it cannot be used with --socket none or --socket-group",
+            "none or --socket-group",
         ),
     ] {
         let output = command(dir.path(), names, descriptors, options)
