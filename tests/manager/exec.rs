@@ -213,7 +213,7 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
 }
 
 #[test]
-fn a_plugin_that_is_refused_after_a_restart_is_awaited_no_longer() {
+fn a_plugin_refused_after_a_restart_is_awaited_no_longer() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
     end_first(&mut world, ProgramEnd::Exited(0));
