@@ -38,6 +38,8 @@ pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
     help: Help,
+    /// The help text of a command whose options are accepted, too.
+    pub(super) others: &'static str,
     /// The last option, as typed.
     option: String,
 }
@@ -58,6 +60,7 @@ impl Arguments {
             parser,
             command: "",
             help,
+            others: "",
             option: String::new(),
         }
     }
@@ -80,7 +83,7 @@ impl Arguments {
             }
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
         };
-        let mut known = options(self.help);
+        let mut known = self.known();
         match known.find(|(short, long)| *short == option || *long == option) {
             Some((_, long)) => {
                 self.option = option;
@@ -137,9 +140,14 @@ impl Arguments {
     }
 
     fn unknown_option(&self, option: &str) -> UsageError {
-        let known = options(self.help).map(|(_, long)| long);
+        let known = self.known().map(|(_, long)| long);
         let hint = did_you_mean(option, known);
         self.error(format!("unknown option {}{hint}", escape::text(option)))
+    }
+
+    /// Returns the options of the command, with their short names.
+    fn known(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        options(self.help).chain(options([self.others, ""]))
     }
 
     /// Returns the error about any other problem.
@@ -167,15 +175,20 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
 
 /// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an
 /// empty text if none is close.
-pub(super) fn did_you_mean(typed: &str, known: impl Iterator<Item = &'static str>) -> String {
+pub(super) fn did_you_mean<T: AsRef<str>>(typed: &str, known: impl Iterator<Item = T>) -> String {
     let by_distance = known.map(|name| {
-        let is_begun = typed.len() >= BEGUN && name.starts_with(typed);
-        (if is_begun { 0 } else { distance(typed, name) }, name)
+        let is_begun = typed.len() >= BEGUN && name.as_ref().starts_with(typed);
+        let distance = if is_begun {
+            0
+        } else {
+            distance(typed, name.as_ref())
+        };
+        (distance, name)
     });
     let closest = by_distance.min_by_key(|(distance, _)| *distance);
     match closest {
         Some((distance, name)) if distance <= (typed.len() / 3).max(1) && typed.len() > 2 => {
-            format!(" (did you mean {name}?)")
+            format!(" (did you mean {}?)", name.as_ref())
         }
         _ => String::new(),
     }

@@ -1,23 +1,30 @@
 //! `plugind check-config`: the configuration that `run` would have.
 
 use super::arguments::{Argument, Arguments, UsageError};
-use super::command_line::{Given, Options, Origin};
+use super::command_line::{Given, Options, Origin, parse_options};
 use super::config_file;
-use super::settings::keys;
+use super::settings::{Setting, keys};
 use super::{Command, CommandLine};
+use crate::config::{ApiSocket, DEFAULT_TYPES, DaemonConfig, Mode};
+use crate::daemon::client;
 use crate::escape;
 
 /// Parses the arguments after `check-config`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let mut line = CommandLine::default();
-    while let Some(argument) = arguments.next()? {
-        match argument {
-            Argument::Value(file) if line.file.is_none() && !file.is_empty() => {
-                line.file = Some(file.into());
+    arguments.others = super::run::help();
+    let (mut line, mut file) = (CommandLine::default(), None);
+    loop {
+        let (options, other) = parse_options(arguments)?;
+        line.extend(options);
+        match other {
+            None => break,
+            Some(Argument::Value(value)) if file.is_none() && !value.is_empty() => {
+                file = Some(value.into());
             }
-            other => return arguments.standard(&other),
+            Some(other) => return arguments.standard(&other),
         }
     }
+    line.file = file.or(line.file);
     Ok(Command::CheckConfig(line))
 }
 
@@ -40,9 +47,14 @@ pub fn show(options: &Options) -> String {
         }
         let origin = match (given.origin, &options.config.file) {
             (Origin::Line(number), Some(file)) => format!("{}:{number}", escape::path(file)),
+            (Origin::CommandLine, _) => "command line".to_owned(),
             _ => "environment".to_owned(),
         };
-        text += &config_file::show(key, value, &origin);
+        let note = match key {
+            "type" => in_place_of(&options.config.handlers.types),
+            _ => String::new(),
+        };
+        text += &config_file::show(key, value, &(origin + &note));
     }
     for setting in keys() {
         let mut given = options.given.iter();
@@ -53,20 +65,53 @@ pub fn show(options: &Options) -> String {
             text += &config_file::show(setting.long, value.as_ref(), "default");
         }
         if setting.default.is_empty() {
-            text += &["#", setting.long, "  # default\n"].concat();
+            let value = default(setting, &options.config);
+            text += &["#", setting.long, " ", &value, "  # default\n"].concat();
         }
     }
     text
+}
+
+/// Returns the value that is in force for an option without one, as far as it can be written.
+fn default(setting: &Setting, config: &DaemonConfig) -> String {
+    let socket = client::default_socket();
+    let run_dir = config
+        .manager
+        .run_dir
+        .as_deref()
+        .or_else(|| socket.parent());
+    let run_dir = run_dir.unwrap_or(&socket);
+    match (setting.long, &config.manager.api_socket) {
+        _ if setting.is_flag() => "no".to_owned(),
+        ("run-dir", _) => escape::path(run_dir).to_string(),
+        ("socket", ApiSocket::Default) if config.manager.mode == Mode::Register => {
+            escape::path(&run_dir.join("plugind.sock")).to_string()
+        }
+        ("log-format", _) => "text or journald, as standard error is".to_owned(),
+        ("socket-group", _) => "that of the process".to_owned(),
+        _ => "none".to_owned(),
+    }
+}
+
+/// Returns a note if types were named and built-in ones are not among them.
+fn in_place_of(types: &[String]) -> String {
+    let missing = DEFAULT_TYPES
+        .into_iter()
+        .filter(|built_in| types.iter().all(|it| it != built_in));
+    match missing.collect::<Vec<_>>()[..] {
+        [] => String::new(),
+        ref missing => format!("; not accepted: {}", missing.join(", ")),
+    }
 }
 
 pub(super) const HELP: &str = "\
 Check the configuration of plugind run, and print what is in force: each option
 as a line of a configuration file, with the source of its value.
 
-Usage: plugind check-config [FILE]
+Usage: plugind check-config [OPTIONS of run] [FILE]
 
-FILE is the configuration file (default: PLUGIND_CONFIG in the environment, else
-/etc/plugind/plugind.conf if it exists).
+FILE is the configuration file (default: that of run). The programs, the group
+and the directory of the state file that it names have to exist.
 
 Options:
   -h, --help     print this help
@@ -79,15 +124,13 @@ Exit status: 0 the configuration is valid, 2 wrong usage, 78 it is not valid.
 mod tests {
     use std::path::Path;
 
+    use super::super::command_line::tests::variables;
     use super::*;
 
     /// Returns what is printed for a file with this content.
     fn checked(content: &str, environment: &[(&str, &str)]) -> String {
         let file = (Path::new("/etc/a.conf"), content.as_bytes());
-        let options = CommandLine::default().combine(Some(file), &|name| {
-            let value = environment.iter().find(|it| it.0 == name);
-            value.map(|it| it.1.into())
-        });
+        let options = CommandLine::default().combine(Some(file), &variables(environment));
         show(&options.unwrap())
     }
 
@@ -104,24 +147,40 @@ on-down deregister  # /etc/a.conf:4
 exec Y=/lib/hook  # /etc/a.conf:6
 verbose  # /etc/a.conf:8
 observe  # /etc/a.conf:9
-type Z  # environment
+type Z  # environment; not accepted: CSIPlugin, DevicePlugin, DRAPlugin
 state-file /s  # environment
-#map-path  # default
+#map-path none  # default
 unknown-types reject  # default
-#csi-node-info  # default
+#csi-node-info none  # default
 trust warn  # default
-#endpoint-dir  # default
-#allow-uid  # default
-#allow-name  # default
+#endpoint-dir none  # default
+#allow-uid none  # default
+#allow-name none  # default
 memory-budget 16Mi  # default
-#run-dir  # default
-#cdi-dir  # default
-#socket  # default
-#socket-group  # default
-#allocate-group  # default
-#log-format  # default
+#run-dir /r  # default
+#cdi-dir none  # default
+#socket none  # default
+#socket-group that of the process  # default
+#allocate-group none  # default
+#log-format text or journald, as standard error is  # default
 ";
+        let run_dir = client::default_socket()
+            .parent()
+            .unwrap()
+            .display()
+            .to_string();
+        let expected = expected.replace("/r  #", &(run_dir + "  #"));
         assert_eq!(checked(content, &environment), expected);
+        let shown = checked("run-dir /r\ntype CSIPlugin", &[]);
+        assert!(
+            shown.contains("\n#socket /r/plugind.sock  # default\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("a.conf:2; not accepted: DevicePlugin, DRAPlugin\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("\n#observe no  # default\n"), "{shown}");
     }
 
     #[test]
@@ -136,11 +195,7 @@ memory-budget 16Mi  # default
         for (content, environment) in [("", &[][..]), (content, &[]), (content, &environment)] {
             let options = |content: &str, environment: &[(&str, &str)]| {
                 let file = Some((file, content.as_bytes()));
-                let options = line.combine(file, &|name| {
-                    let value = environment.iter().find(|it| it.0 == name);
-                    value.map(|it| it.1.into())
-                });
-                options.unwrap()
+                line.combine(file, &variables(environment)).unwrap()
             };
             let first = options(content, environment);
             let again = options(&checked(content, environment), &[]);

@@ -4,15 +4,16 @@
 //! An option of a higher source replaces that of a lower one; an option that can be given several
 //! times, the whole list.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::Command;
-use super::arguments::{Arguments, UsageError, did_you_mean};
+use super::arguments::{Argument, Arguments, UsageError, did_you_mean};
 use super::config_file::{self, Line};
 use super::settings::{Chosen, Setting, find, keys};
-use super::values::{NONE, absolute};
+use super::values::{NONE, absolute, invalid};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
 use crate::escape;
@@ -73,16 +74,28 @@ impl Given {
 /// A configuration file that was read, and its content.
 pub(super) type File<'a> = (&'a Path, &'a [u8]);
 
-/// Returns the value of a variable of the environment.
-pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+/// The variables of the environment.
+pub(super) type Environment = BTreeMap<String, OsString>;
 
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    Ok(match parse_options(arguments)? {
+        (line, None) => Command::Run(line),
+        (_, Some(other)) => return arguments.standard(&other),
+    })
+}
+
+/// Parses options of `run`, up to an argument that is none.
+pub(super) fn parse_options(
+    arguments: &mut Arguments,
+) -> Result<(CommandLine, Option<Argument>), UsageError> {
     let mut chosen = Chosen::default();
     let mut given = Vec::new();
+    let mut other = None;
     while let Some(argument) = arguments.next()? {
         let Some(setting) = find(&argument) else {
-            return arguments.standard(&argument);
+            other = Some(argument);
+            break;
         };
         let mut value = OsString::new();
         if setting.is_flag() {
@@ -96,16 +109,34 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
         given.push(Given::new(setting, value, Origin::CommandLine));
     }
     let file = chosen.file;
-    Ok(Command::Run(CommandLine { given, file }))
+    Ok((CommandLine { given, file }, other))
 }
 
 impl CommandLine {
+    /// Adds the options of another part of the command line.
+    pub(super) fn extend(&mut self, more: Self) {
+        self.given.extend(more.given);
+        self.file = more.file.or_else(|| self.file.take());
+    }
+
     /// Reads the configuration file, and returns what is in force with it: the command line has
-    /// priority over the environment, and that over the file. An error is a line for each problem.
+    /// priority over the environment, and that over the file. What the configuration names has to
+    /// exist. An error is a line for each problem.
     pub fn load(&self) -> Result<Options, Vec<String>> {
-        let environment: Environment<'_> = &|name| env::var_os(name);
+        let options = self.read()?;
+        match daemon::missing(&options.config) {
+            problems if problems.is_empty() => Ok(options),
+            problems => Err(problems),
+        }
+    }
+
+    fn read(&self) -> Result<Options, Vec<String>> {
+        let variables = env::vars_os();
+        let environment =
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let environment = &environment.collect();
         let named = self.file.clone();
-        let named = named.or_else(|| set(environment, "PLUGIND_CONFIG").map(PathBuf::from));
+        let named = named.or_else(|| set(environment, CONFIG).map(PathBuf::from));
         if named
             .as_ref()
             .is_some_and(|named| named.as_os_str() == NONE)
@@ -125,7 +156,7 @@ impl CommandLine {
     pub fn combine(
         &self,
         file: Option<File<'_>>,
-        environment: Environment<'_>,
+        environment: &Environment,
     ) -> Result<Options, Vec<String>> {
         let mut problems = Vec::new();
         let mut given = Vec::new();
@@ -142,11 +173,16 @@ impl CommandLine {
         for setting in keys() {
             let name = setting.variable();
             if let Some(value) = set(environment, &name) {
-                let read = setting.apply(&mut Chosen::default(), Some(&value));
+                let read = apply_absolute(setting, &mut Chosen::default(), Some(&value));
                 problems.extend(read.err().map(|problem| format!("{name}: {problem}")));
                 given.push(Given::new(setting, value, Origin::Environment));
             }
         }
+        problems.extend(
+            environment
+                .keys()
+                .filter_map(|name| unknown(environment, name)),
+        );
         let count = problems.len();
         // planted: all problems of a configuration are listed
         if count > MAX_CONFIG_PROBLEMS {
@@ -207,7 +243,7 @@ fn read_line(
     let value = line.value.map(OsStr::new);
     let new = value.unwrap_or_default().to_owned();
     given.push(Given::new(setting, new, Origin::Line(number)));
-    setting.apply(chosen, value)?;
+    apply_absolute(setting, chosen, value)?;
     match first {
         Some(Origin::Line(line)) if !setting.is_list => Err(format!(
             "{} is given a second time, first in line {line}",
@@ -217,13 +253,71 @@ fn read_line(
     }
 }
 
-/// Returns the value of a variable that is set and not empty.
-fn set(environment: Environment<'_>, name: &str) -> Option<OsString> {
-    environment(name).filter(|value| !value.is_empty())
+/// Applies a setting of a file or of the environment, where a path has to be absolute: the
+/// working directory of a service is not that of the user.
+fn apply_absolute(
+    setting: &Setting,
+    chosen: &mut Chosen,
+    value: Option<&OsStr>,
+) -> Result<(), String> {
+    setting.apply(chosen, value)?;
+    let path = value.map(|value| (setting.value, value.to_str().unwrap_or("/")));
+    let path = path.and_then(|(kind, text)| match kind {
+        "DIR" | "FILE" => Some(text),
+        "DIR|@" => Some(text).filter(|it| *it != "@"),
+        "PATH|none" => Some(text).filter(|it| *it != NONE),
+        "FROM=TO" | "TYPE=PROGRAM" => text.split_once('=').map(|(_, path)| path),
+        _ => None,
+    });
+    match (path, value) {
+        (Some(path), Some(value)) if !path.starts_with('/') => {
+            Err(invalid(value, setting.long, "an absolute path"))
+        }
+        _ => Ok(()),
+    }
 }
 
+/// Returns the value of a variable that is set and not empty.
+fn set(environment: &Environment, name: &str) -> Option<OsString> {
+    let value = environment.get(name).filter(|value| !value.is_empty());
+    value.cloned()
+}
+
+/// Returns the problem with a variable that is set and begins as those of plugind, and that has no
+/// meaning. In a pod, Kubernetes sets two kinds of them for a service that is called `plugind`.
+fn unknown(environment: &Environment, name: &str) -> Option<String> {
+    let own = name.strip_prefix("PLUGIND_")?;
+    set(environment, name)?;
+    let is_kubernetes = own.starts_with("SERVICE_") || own.split('_').next() == Some("PORT");
+    let others = PROGRAM_VARIABLES.iter().chain([&CONFIG]);
+    let known = || {
+        keys()
+            .map(Setting::variable)
+            .chain(others.clone().map(|&it| it.to_owned()))
+    };
+    if is_kubernetes || known().any(|it| it == name) {
+        return None;
+    }
+    let hint = did_you_mean(name, known());
+    Some(format!("unknown variable {}{hint}", escape::text(name)))
+}
+
+/// The variables of the environment that programs of `--exec` and commands of `with` get.
+const PROGRAM_VARIABLES: &[&str] = &[
+    "PLUGIND_ACTION",
+    "PLUGIND_NAME",
+    "PLUGIND_ENDPOINT",
+    "PLUGIND_SOCKET",
+    "PLUGIND_VERSIONS",
+    "PLUGIND_CDI_DEVICES",
+    "PLUGIND_ALLOCATION",
+];
+
+/// The variable of the environment that names the configuration file.
+const CONFIG: &str = "PLUGIND_CONFIG";
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
 
     use lexopt::Parser;
@@ -245,10 +339,15 @@ mod tests {
             panic!("it is not a command line of run");
         };
         let file = (Path::new(FILE), file);
-        line.combine(Some(file), &|name| {
-            let value = environment.iter().find(|it| it.0 == name);
-            value.map(|it| it.1.into())
-        })
+        line.combine(Some(file), &variables(environment))
+    }
+
+    /// Returns variables of the environment.
+    pub(in crate::cli) fn variables(pairs: &[(&str, &str)]) -> Environment {
+        let owned = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.into()));
+        owned.collect()
     }
 
     fn paths(paths: &[&str]) -> Vec<PathBuf> {
@@ -259,7 +358,7 @@ mod tests {
     fn a_file_has_the_options_of_the_command_line() {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
             map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\ncsi-node-info=*=10s\non-down=deregister=1s\n\
-            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group i\nallocate-group l\nverbose\n\
+            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group 7\nallocate-group 8\nverbose\n\
             verbose\nlog-format=json\n";
         let line = [
             "--plugins-dir=/a",
@@ -283,8 +382,8 @@ mod tests {
             "--run-dir=/h",
             "--cdi-dir=/k",
             "--socket=none",
-            "--socket-group=i",
-            "--allocate-group=l",
+            "--socket-group=7",
+            "--allocate-group=8",
             "-vv",
             "--log-format=json",
         ];
@@ -403,6 +502,58 @@ mod tests {
             "/etc/a.conf:18: invalid value \"\" for root-dir, expected a path",
             "PLUGIND_ON_DOWN: invalid value \"x\" for on-down, \
              expected keep, deregister or deregister=DURATION such as deregister=30s",
+        ];
+        assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn an_unknown_variable_is_named_with_the_nearest_one() {
+        let problems = |name| combine(b"", &[(name, "1")], &[]).err();
+        for (name, expected) in [
+            (
+                "PLUGIND_OBSERV",
+                "unknown variable PLUGIND_OBSERV (did you mean PLUGIND_OBSERVE?)",
+            ),
+            (
+                "PLUGIND_NAMES",
+                "unknown variable PLUGIND_NAMES (did you mean PLUGIND_NAME?)",
+            ),
+            ("PLUGIND_PORTAL", "unknown variable PLUGIND_PORTAL"),
+            ("PLUGIND_\n", "unknown variable PLUGIND_\\n"),
+        ] {
+            assert_eq!(problems(name), Some(vec![expected.to_owned()]), "{name}");
+        }
+        // Those of programs, of a service of Kubernetes, of other programs, and an empty one.
+        for name in [
+            "PLUGIND_NAME",
+            "PLUGIND_SERVICE_HOST",
+            "PLUGIND_PORT_80_TCP",
+            "PLUGIND",
+        ] {
+            assert_eq!(problems(name), None, "{name}");
+        }
+        assert!(combine(b"", &[("PLUGIND_OBSERV", "")], &[]).is_ok());
+    }
+
+    #[test]
+    fn a_file_and_the_environment_name_absolute_paths_only() {
+        let file = b"plugins-dir a\nroot-dir ./b\nstate-file \"/c\"\nsocket none\nexec X=hook\n\
+            map-path /d=e\nrun-dir '/f'\ntype A B\ntype a,b\ntype \"X\"\nexec A B=/g\n";
+        let problems = combine(file, &[("PLUGIND_CDI_DIR", "c")], &[]).unwrap_err();
+        let of_type = "expected the name of one plugin type, without blanks, commas and quotes";
+        let of_path = "expected an absolute path";
+        let expected = [
+            format!("/etc/a.conf:1: invalid value \"a\" for plugins-dir, {of_path}"),
+            format!("/etc/a.conf:2: invalid value \"./b\" for root-dir, {of_path}"),
+            format!("/etc/a.conf:3: invalid value \"\\\"/c\\\"\" for state-file, {of_path}"),
+            format!("/etc/a.conf:5: invalid value \"X=hook\" for exec, {of_path}"),
+            format!("/etc/a.conf:6: invalid value \"/d=e\" for map-path, {of_path}"),
+            format!("/etc/a.conf:7: invalid value \"'/f'\" for run-dir, {of_path}"),
+            format!("/etc/a.conf:8: invalid value \"A B\" for type, {of_type}"),
+            format!("/etc/a.conf:9: invalid value \"a,b\" for type, {of_type}"),
+            format!("/etc/a.conf:10: invalid value \"\\\"X\\\"\" for type, {of_type}"),
+            "/etc/a.conf:11: invalid value \"A B=/g\" for exec, expected TYPE=PROGRAM".to_owned(),
+            format!("PLUGIND_CDI_DIR: invalid value \"c\" for cdi-dir, {of_path}"),
         ];
         assert_eq!(problems, expected);
     }

@@ -4,9 +4,7 @@ use serde::Serialize;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{
-    Event, Record, composed, document, event_keys, keys, known, mapped, number, plain,
-};
+use super::json::{Event, Record, composed, document, known, mapped, number, plain};
 use super::options::{Context, Format, now};
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
@@ -33,12 +31,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Returns whether an event is about the socket of a record, or about its plugin on a socket that
-/// was removed.
+/// Returns whether an event is about the socket of a record.
 fn belongs(event: &Event, record: &Record) -> bool {
-    let [kind, name, socket] = event_keys(event);
-    let is_socket = !socket.is_empty() && socket == record.socket;
-    is_socket || !kind.is_empty() && [kind, name] == keys(record)[..2]
+    !event.socket.is_empty() && event.socket == record.socket
 }
 
 /// Returns the description of a record, with those of the events that belong to it.
@@ -188,16 +183,12 @@ Events:  <none>
     }
 
     #[test]
-    fn an_event_belongs_to_its_socket_and_to_its_plugin() {
+    fn an_event_belongs_to_its_socket_and_to_no_other_of_the_name() {
         let record = read(json!({"type": "A", "name": "a", "socket": "/r/a"}));
         for (event, expected) in [
             (json!({"socket": "/r/a"}), true),
             (
                 json!({"socket": "/r/b", "plugin": {"type": "A", "name": "a"}}),
-                true,
-            ),
-            (
-                json!({"socket": "/r/b", "plugin": {"type": "A", "name": "b"}}),
                 false,
             ),
             (json!({"socket": "/r/b"}), false),
@@ -205,7 +196,5 @@ Events:  <none>
         ] {
             assert_eq!(belongs(&read(event), &record), expected);
         }
-        let unknown = read(json!({"socket": "/r/a"}));
-        assert!(!belongs(&read(json!({"plugin": {}})), &unknown));
     }
 }

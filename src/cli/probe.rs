@@ -281,7 +281,8 @@ mod tests {
             ),
             (
                 &["a", "--type", ""],
-                "invalid value \"\" for --type, expected the name of a plugin type",
+                "invalid value \"\" for --type, \
+                 expected the name of one plugin type, without blanks, commas and quotes",
             ),
             (&["a", "--observe"], "unknown option --observe"),
             (

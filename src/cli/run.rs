@@ -44,7 +44,7 @@ mod tests {
     fn parse(arguments: &[&str]) -> Result<Options, String> {
         let line = [&["run"], arguments].concat();
         match Command::parse(Parser::from_args(line)) {
-            Ok(Command::Run(line)) => Ok(line.combine(None, &|_| None).unwrap()),
+            Ok(Command::Run(line)) => Ok(line.combine(None, &<_>::default()).unwrap()),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }
@@ -223,8 +223,9 @@ mod tests {
             socket(&["--socket="]).unwrap_err(),
             "invalid value \"\" for --socket, expected a path, or none; see plugind run --help"
         );
-        let group = options(&["--socket-group", "adm"]).unwrap().socket_group;
-        assert_eq!(group.as_deref(), Some("adm"));
+        let group = options(&["--socket-group", "root"]).unwrap().socket_group;
+        assert_eq!(group.as_deref(), Some("root"));
+        assert!(options(&["--socket-group=no-such-group"]).is_err());
         assert!(options(&["--socket-group="]).is_err());
     }
 
@@ -265,7 +266,8 @@ mod tests {
             (&["--type"], "missing value for --type"),
             (
                 &["--type="],
-                "invalid value \"\" for --type, expected the name of a plugin type",
+                "invalid value \"\" for --type, \
+                 expected the name of one plugin type, without blanks, commas and quotes",
             ),
             (
                 &["--plugins-dir", ""],

@@ -9,15 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::arguments::Argument;
-use super::values::{
-    NONE, Read, absolute, choice, duration, invalid, name, parsed, path, path_or_none,
-};
+use super::values::{NONE, Read, absolute, choice, duration, invalid, parsed, path, path_or_none};
 use crate::config::{
     ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
     DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET,
     LogFormat, Mode, OnDown, PLUGINS_DIR, PinnedName, TrustMode, UnknownTypes,
 };
-use crate::daemon::user_id;
+use crate::daemon::{group_id, user_id};
 
 /// An option of `run`.
 #[derive(Debug)]
@@ -26,7 +24,7 @@ pub(super) struct Setting {
     pub(super) long: &'static str,
     short: &'static str,
     /// The name of the value; empty for a flag.
-    value: &'static str,
+    pub(super) value: &'static str,
     help: &'static str,
     /// Reads the value and applies it.
     pub(super) read: fn(&mut Chosen, &OsStr) -> Read<()>,
@@ -132,7 +130,7 @@ const SETTINGS: &[Setting] = &[
         value: "NAME",
         help: "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        read: |it, value| push(&mut it.types, name(value, TYPE)),
+        read: |it, value| push(&mut it.types, parsed(value, TYPE, kind)),
         default: &DEFAULT_TYPES,
         is_list: true,
         ..SETTING
@@ -291,7 +289,12 @@ const SETTINGS: &[Setting] = &[
         long: "socket-group",
         value: "GROUP",
         help: "let this group connect to that socket (default: the group of the process)",
-        read: |it, value| set(&mut it.manager.socket_group, name(value, GROUP).map(Some)),
+        read: |it, value| {
+            set(
+                &mut it.manager.socket_group,
+                parsed(value, GROUP, group).map(Some),
+            )
+        },
         restart: |one, other| one.manager.socket_group != other.manager.socket_group,
         ..SETTING
     },
@@ -300,7 +303,12 @@ const SETTINGS: &[Setting] = &[
         value: "GROUP",
         help: "let the members of this group use devices by plugind with, if they can connect to \
                that socket (default: only root and the user)",
-        read: |it, value| set(&mut it.manager.allocate_group, name(value, GROUP).map(Some)),
+        read: |it, value| {
+            set(
+                &mut it.manager.allocate_group,
+                parsed(value, GROUP, group).map(Some),
+            )
+        },
         restart: |one, other| one.manager.allocate_group != other.manager.allocate_group,
         ..SETTING
     },
@@ -383,7 +391,7 @@ impl Chosen {
 }
 
 impl Setting {
-    /// Applies a setting of a file or of the environment. Returns the problem with its value, which
+    /// Applies a setting. Returns the problem with its value, which
     /// a flag need not have.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
         let (option, is_flag) = (self.long, self.is_flag());
@@ -494,11 +502,17 @@ fn size(words: &str) -> Option<usize> {
     (size >= LEAST_MEMORY_BUDGET).then_some(size)
 }
 
+/// Parses a plugin type. A list in one value, or a value in quotes, is a mistake.
+fn kind(words: &str) -> Option<String> {
+    let is_odd = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'');
+    (!words.is_empty() && !words.contains(is_odd)).then(|| words.to_owned())
+}
+
 /// Parses a plugin type and its program.
 fn exec(words: &str) -> Option<Exec> {
     let (kind, program) = words.split_once('=')?;
-    (!kind.is_empty()).then_some(Exec {
-        kind: kind.to_owned(),
+    Some(Exec {
+        kind: self::kind(kind)?,
         program: absolute(program.as_ref())?,
     })
 }
@@ -521,6 +535,11 @@ fn pinned(words: &str) -> Option<PinnedName> {
     })
 }
 
+/// Parses a group, which has to exist.
+fn group(words: &str) -> Option<String> {
+    group_id(words).map(|_| words.to_owned())
+}
+
 fn api_socket(path: PathBuf) -> ApiSocket {
     if path.as_os_str() == NONE {
         return ApiSocket::None;
@@ -540,7 +559,7 @@ fn push<T>(list: &mut Vec<T>, value: Read<T>) -> Read<()> {
     Ok(())
 }
 
-const TYPE: &str = "the name of a plugin type";
+const TYPE: &str = "the name of one plugin type, without blanks, commas and quotes";
 
 const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
 
@@ -548,7 +567,7 @@ const USER: &str = "a user of /etc/passwd, or a user's id";
 
 const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
 
-const GROUP: &str = "a group";
+const GROUP: &str = "a group of /etc/group, or a group's id";
 
 const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
 

@@ -42,12 +42,6 @@ pub(super) fn text(value: &OsStr) -> Read<String> {
     parsed(value, "text in UTF-8", |text| Some(text.to_owned()))
 }
 
-/// Reads a text that is not empty.
-pub(super) fn name(value: &OsStr, expected: &str) -> Read<String> {
-    let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    parsed(value, expected, not_empty)
-}
-
 /// Reads a path, which becomes absolute.
 pub(super) fn path(value: &OsStr) -> Read<PathBuf> {
     absolute(value).ok_or_else(|| "a path".to_owned())

@@ -41,13 +41,13 @@ pub use crate::watch::{Problem, Report};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::api::client;
 pub use self::event_loop::{Event, PluginManager};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::fs::user_id;
 pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use self::fs::{group_id, user_id};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::log::{FilterError, Logger, TimeOfDay};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::service::{Daemon, Load, config_file, doctor, handlers, probe, simulate};
+pub use self::service::{Daemon, Load, config_file, doctor, handlers, missing, probe, simulate};
 
 /// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]

@@ -53,8 +53,13 @@
 //!   has `warnings`.
 //! - `plugind with` runs a command that uses devices exclusively, `POST /v1/allocate` is the same
 //!   for programs, and `devices` shows who holds them (`--allocate-group`).
-//! - Flags and `type` can be set in the environment, too, and a flag can have a value there and in
-//!   the configuration file.
+//! - Every option of `run` has a variable of the environment, flags and `--type`, too, and a flag
+//!   can have a value there and in the configuration file. An unknown variable `PLUGIND_*` is an
+//!   error.
+//! - `run` ends with status 78, as `check-config` does, if a program, a group or the directory of a
+//!   state file does not exist. Paths in the file and the environment are absolute. The name of a
+//!   type has no blanks, commas and quotes. `check-config` takes the options of `run`.
+//! - `describe` shows the events of its sockets only, and `events TYPE/NAME` the first ones, too.
 //! - A device plugin that ends ListAndWatch at `kubelet.sock` is `Down`. One process may announce
 //!   64 plugins, and `kubelet.sock` has mode 0600.
 //! - At most 8 programs of one type run at a time, and 4 of the 16 clients of the API are root or

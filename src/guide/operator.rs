@@ -313,7 +313,7 @@
 //! # /etc/plugind/plugind.conf
 //! root-dir       /data/kubelet
 //! device-plugins
-//! exec           Toaster=/usr/lib/toasters/hook
+//! exec           Toaster=/usr/lib/toasters/hook   # has to exist
 //! on-down        deregister=5m
 //! ```
 //!
@@ -321,16 +321,18 @@
 //! option is `PLUGIND_` and its name, such as `PLUGIND_STATE_FILE`; `--socket` has
 //! `PLUGIND_API_SOCKET`, because `PLUGIND_SOCKET` is about one plugin in programs of `--exec`. An
 //! option without a value, such as `observe`, may have `1`, `true` or `yes`, and `0`, `false` or
-//! `no`. An empty variable counts as unset, and one of an option that can be given several times
-//! has one value. What can be given several times replaces the whole list of a lower source;
-//! `plugins-dir` and `root-dir` are one list.
+//! `no`. An empty variable counts as unset, an unknown one that begins with `PLUGIND_` is a
+//! problem, and one of an option that can be given several times has one value. What can be given
+//! several times replaces the whole list of a lower source; `plugins-dir` and `root-dir` are one
+//! list.
 //!
 //! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
-//! the daemon's user, and no other may write it, because it names programs. All problems are
+//! the daemon's user, and no other may write it, because it names programs. Paths are absolute.
+//! The programs, the group and the directory of the state file have to exist. All problems are
 //! reported at once, up to 20, each with its line; the daemon then ends with status 78.
-//! `plugind check-config [FILE]` reports the same, or prints what is in force, with the source of
-//! each value; its output is a configuration, in which values that no line can have are comments.
-//! It examines neither the directories nor the programs that the file names.
+//! `plugind check-config [OPTIONS] [FILE]` reports the same, or prints what is in force, with the
+//! source of each value; its output is a configuration, in which values that no line can have are
+//! comments.
 //!
 //! SIGHUP, `plugind reload` and `POST /v1/reload` read the file again. Options of the command line
 //! and the environment keep their priority.

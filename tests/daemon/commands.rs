@@ -210,7 +210,7 @@ fn an_empty_list_is_not_a_failure() {
         (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
         (&["events", "-ojson"], "", "No events.\n"),
     ] {
-        let output = ask(&Canned::start([answer(200, body)]), line);
+        let output = ask(&Canned::start([answer(200, body), answer(200, body)]), line);
         assert_eq!(output.status.code(), Some(0));
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!((&*output.stdout, &*errors), (&b""[..], remark), "{line:?}");

@@ -30,7 +30,7 @@ use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::file_lock::{self, FileLock};
-use crate::daemon::fs::permissions::{self, id_in};
+use crate::daemon::fs::permissions::{self, group_id};
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{self, Passed};
 use crate::escape;
@@ -84,7 +84,7 @@ pub(crate) fn open_all(
 
 /// Returns the id of the group whose members may be granted devices.
 pub(crate) fn allocate_group(config: &Config) -> std::result::Result<Option<u32>, SetupError> {
-    let group = config.allocate_group.as_deref().map(group_id).transpose();
+    let group = config.allocate_group.as_deref().map(id_of).transpose();
     group.map_err(|problem| {
         let remedy = "name a group of /etc/group, or its id, with --allocate-group";
         SetupError::Unusable(format!(
@@ -93,9 +93,9 @@ pub(crate) fn allocate_group(config: &Config) -> std::result::Result<Option<u32>
     })
 }
 
-/// Returns the id of a group that is given by its name in /etc/group or by its id.
-fn group_id(group: &str) -> Result<u32> {
-    let id = id_in(GROUPS, group);
+/// Returns the id of a group, which has to exist.
+fn id_of(group: &str) -> Result<u32> {
+    let id = group_id(group);
     id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
 }
 
@@ -141,7 +141,7 @@ impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
     /// `timeout` for another daemon to end that uses it.
     fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
-        let group = group.map(group_id).transpose()?;
+        let group = group.map(id_of).transpose()?;
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),
@@ -219,9 +219,6 @@ fn remedy(problem: &SocketProblem) -> &'static str {
 
 /// The word for a socket without a path.
 const WITHOUT_PATH: &str = "passed";
-
-/// The groups of the machine.
-const GROUPS: &str = "/etc/group";
 
 /// The mode of the socket: its user and its group may connect.
 const MODE: u32 = 0o660;

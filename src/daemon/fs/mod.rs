@@ -29,5 +29,5 @@ pub(super) mod stat;
 pub(super) mod state_file;
 
 pub use self::acceptor::SocketProblem;
-pub use self::permissions::{ProgramProblem, user_id};
+pub use self::permissions::{ProgramProblem, group_id, user_id};
 pub use self::run_dir::RunDirProblem;

@@ -118,10 +118,15 @@ pub fn user_id(user: &str) -> Option<u32> {
     id_in("/etc/passwd", user)
 }
 
+/// Returns the id of a group that is given by name or by id.
+pub fn group_id(group: &str) -> Option<u32> {
+    id_in("/etc/group", group)
+}
+
 /// Returns the id of a user or group that is given by its name in this file, or by its id.
 ///
 /// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
-pub(crate) fn id_in(file: &str, name: &str) -> Option<u32> {
+fn id_in(file: &str, name: &str) -> Option<u32> {
     let accounts = fs::read(file).unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let by_name = accounts.lines().find_map(|line| {
@@ -167,12 +172,13 @@ fn check(
 
 impl ProgramProblem {
     /// Returns what can be done about the problem.
-    pub fn remedy(&self) -> String {
+    pub fn remedy(&self) -> &'static str {
         match self {
-            Self::NotFound(_) => "name a program that exists".to_owned(),
-            Self::NotExecutable => "name an executable file".to_owned(),
-            Self::Foreign { path, .. } => format!("run chown root {}", escape::path(path)),
-            Self::Writable(path) => format!("run chmod go-w {}", escape::path(path)),
+            Self::NotFound(_) => "name a program that exists",
+            Self::NotExecutable => "name an executable file",
+            Self::Foreign { .. } | Self::Writable(_) => {
+                "use a path on which only root and the daemon's user can change anything"
+            }
         }
     }
 }
@@ -263,7 +269,10 @@ mod tests {
             let shown = program.display();
             assert_eq!(
                 said,
-                format!("{shown} is writable by its group or others; run chmod go-w {shown}")
+                format!(
+                    "{shown} is writable by its group or others; use a path on which only root and \
+                     the daemon's user can change anything"
+                )
             );
 
             chmod(&program, 0o755);

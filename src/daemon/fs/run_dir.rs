@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::Uid;
 
+use crate::config::Config;
 use crate::escape;
 
 /// The reason why a run directory cannot be used.
@@ -67,6 +68,18 @@ pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
 /// Returns the path of the API socket in a run directory.
 pub(crate) fn api_socket(run_dir: &Path) -> PathBuf {
     run_dir.join(API_SOCKET)
+}
+
+/// Returns whether a path is the run directory, which is created at the start.
+pub(crate) fn is(dir: &Path, config: &Config) -> bool {
+    let named = config.run_dir.as_deref();
+    let uid = Uid::effective();
+    let usual = if uid.is_root() {
+        ROOT_DIR.into()
+    } else {
+        own_dir(uid)
+    };
+    dir == named.unwrap_or(&usual)
 }
 
 /// Returns the API socket that clients use if none was named: that of the user's own daemon if it
@@ -139,7 +152,7 @@ fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
 
 /// Creates the directory of the lock files, which other users cannot search. Returns its path.
 pub(crate) fn locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
-    prepare(&run_dir.join("locks"), PRIVATE)
+    prepare(&run_dir.join(LOCKS), PRIVATE)
 }
 
 /// Returns what can be done about a run directory that cannot be used.
@@ -152,7 +165,13 @@ pub(crate) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
         RunDirProblem::NotADirectory | RunDirProblem::Foreign(_) => {
             format!("remove {dir}, or name another directory with --run-dir")
         }
-        RunDirProblem::Open(_) => format!("run chmod go-rwx {dir}"),
+        RunDirProblem::Open(mode) if mode & STICKY != 0 => {
+            "name a directory of the daemon's own with --run-dir".to_owned()
+        }
+        RunDirProblem::Open(_) if dir.to_string().ends_with(LOCKS) => {
+            format!("run chmod go-rwx {dir}")
+        }
+        RunDirProblem::Open(_) => format!("run chmod go-w {dir}"),
     }
 }
 
@@ -161,6 +180,12 @@ const ROOT_DIR: &str = "/run/plugind";
 
 /// The name of the API socket in the run directory.
 const API_SOCKET: &str = "plugind.sock";
+
+/// The name of the directory of the lock files in the run directory.
+const LOCKS: &str = "locks";
+
+/// The mode bit of a directory that all users share, such as /tmp.
+const STICKY: u32 = 0o1000;
 
 /// The name of the run directory in a directory of the user's own.
 const NAME: &str = "plugind";

@@ -12,4 +12,4 @@ pub(super) mod run;
 pub(super) mod sd_notify;
 pub mod simulate;
 
-pub use self::run::{Daemon, Load, handlers};
+pub use self::run::{Daemon, Load, handlers, missing};

@@ -3,6 +3,7 @@
 use std::ffi::c_ulong;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process;
 
 use log::LevelFilter;
@@ -15,7 +16,7 @@ use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS};
 use crate::daemon::Logger;
 use crate::daemon::PluginManager;
 use crate::daemon::SetupError;
-use crate::daemon::fs::permissions;
+use crate::daemon::fs::{permissions, run_dir};
 use crate::daemon::process::descriptors;
 use crate::daemon::process::passed;
 use crate::daemon::process::signals;
@@ -242,6 +243,31 @@ pub(crate) fn resolve_programs(
         })?;
     }
     Ok(())
+}
+
+/// Returns what a configuration names and does not exist, or cannot be used for a reason that does
+/// not pass: a line for each problem.
+pub fn missing(config: &DaemonConfig) -> Vec<String> {
+    let mut problems = Vec::new();
+    for exec in &config.handlers.exec {
+        let mut alone = HandlerConfig::default();
+        alone.exec.push(exec.clone());
+        problems.extend(
+            resolve_programs(&mut alone, config.manager.trust.is_strict())
+                .err()
+                .map(|it| it.to_string()),
+        );
+    }
+    let exists = |dir: &Path| dir.is_dir() || run_dir::is(dir, &config.manager);
+    let file = config.manager.state_file.as_deref();
+    if let Some(file) = file.filter(|it| !it.parent().is_some_and(exists)) {
+        let file = escape::path(file);
+        problems.push(format!(
+            "cannot write the state file {file}: its directory does not exist; name a file in a \
+             directory that exists"
+        ));
+    }
+    problems
 }
 
 /// The smallest slack (nanoseconds): zero would select the default.

@@ -75,10 +75,6 @@ fn a_socket_that_was_named_and_cannot_be_used_is_one_line() {
             vec![option("shared/sock")],
             "is writable by its group or others",
         ),
-        (
-            vec!["--socket-group=no-such-group".to_owned()],
-            "does not exist",
-        ),
     ] {
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let said = fail(dir, &options);

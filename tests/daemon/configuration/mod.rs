@@ -128,3 +128,91 @@ fn the_environment_is_over_the_file() {
     let begin = "plugind: PLUGIND_MEMORY_BUDGET: invalid value \"1\" for memory-budget";
     assert!(text(&output.stderr).starts_with(begin), "{output:?}");
 }
+
+#[test]
+fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
+    let place = Place::with(
+        "plugins-dir DIR/a\nrun-dir DIR/run\nexec X=/missing/hook\n\
+         state-file DIR/missing/state.json\n",
+    );
+    for command in [&["run"][..], &["check-config"]] {
+        let output = place.run(command);
+        assert_eq!(output.status.code(), Some(78), "{output:?}");
+        let said: Vec<&str> = text(&output.stderr).lines().collect();
+        let [program, dir] = said[..] else {
+            panic!("{said:?}");
+        };
+        assert!(program.contains("/missing/hook: No such file"), "{said:?}");
+        assert!(
+            dir.contains("missing/state.json: its directory does not exist; "),
+            "{said:?}"
+        );
+    }
+    assert!(!place.path("a").exists());
+    place.write("socket-group \"root\"\n");
+    let output = place.run(&["run"]);
+    assert_eq!(output.status.code(), Some(78));
+    assert!(
+        text(&output.stderr).contains("expected a group of /etc/group"),
+        "{output:?}"
+    );
+    // The run directory is made at the start.
+    place.write("run-dir DIR/run\nstate-file DIR/run/state.json\n");
+    assert!(place.run(&["check-config"]).status.success());
+}
+
+#[test]
+fn an_unknown_variable_ends_with_78_and_the_nearest_name() {
+    for command in ["run", "check-config"] {
+        let mut process = Process::command();
+        process
+            .args([command, "--config=none"])
+            .env("PLUGIND_OBSERV", "1");
+        let output = process.output().unwrap();
+        assert_eq!(output.status.code(), Some(78));
+        let expected = "plugind: unknown variable PLUGIND_OBSERV (did you mean PLUGIND_OBSERVE?)\n";
+        assert_eq!(text(&output.stderr), expected);
+    }
+}
+
+#[test]
+fn a_check_accepts_the_options_of_a_run() {
+    let place = Place::with("unknown-types accept\n");
+    let output = place.run(&["check-config", "--observe", "DIR/a.conf", "--type=X"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("observe  # command line\n"), "{said}");
+    assert!(
+        said.contains("type X  # command line; not accepted: CSIPlugin, "),
+        "{said}"
+    );
+    let output = place.run(&["check-config", "--observ"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("(did you mean --observe?)"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn the_example_of_the_manual_starts() {
+    let page = include_str!("../../../src/dist/man/plugind.conf.5");
+    let example = page.split(".Sh EXAMPLES").nth(1).unwrap();
+    let example = example.split_once(".Bd -literal").unwrap().1;
+    let example = example
+        .split_once('\n')
+        .unwrap()
+        .1
+        .split(".Ed")
+        .next()
+        .unwrap();
+    let example = example.replace("\\-", "-").replace("\\(aq", "'");
+    let example = example
+        .replace("/data", "DIR")
+        .replace("/run/plugind", "DIR");
+    assert!(example.contains("root-dir DIR/kubelet\n"), "{example}");
+    let place = Place::with(&example);
+    fs::create_dir(place.path("kubelet")).unwrap();
+    let daemon = place.start(&["--run-dir", &place.text("run"), "--socket=none"]);
+    assert_eq!(daemon.seen_with("watching plugins directory").len(), 1);
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
+}

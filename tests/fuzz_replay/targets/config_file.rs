@@ -9,7 +9,7 @@ use plugind::cli::{CommandLine, check_config};
 pub fn check(bytes: &[u8]) {
     let read = |content: &[u8]| {
         let file = (Path::new(FILE), content);
-        CommandLine::default().combine(Some(file), &|_| None)
+        CommandLine::default().combine(Some(file), &<_>::default())
     };
     let options = match read(bytes) {
         Ok(options) => options,

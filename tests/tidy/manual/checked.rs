@@ -81,9 +81,10 @@ map-path /var/lib/kubelet=/data/kubelet
 
 type CSIPlugin
 type DevicePlugin
-exec Toaster=/usr/local/lib/plugind/toaster
+# A program that accepts every plugin
+exec Toaster=/bin/true
 on-down = deregister=5m  # an equals sign instead of a blank is accepted
-state-file /var/lib/plugind/state.json
+state-file /run/plugind/state.json
 ";
 
 /// A configuration with five mistakes.
