@@ -70,7 +70,8 @@ impl Owner {
             Self::Operation(_) => OPERATIONS,
             Self::Call(_) => CALLS,
             Self::Stream(_) => STREAMS,
-            Self::Liveness(..) => LIVENESS,
+            Self::Liveness(_, Server::Registration) => LIVENESS,
+            Self::Liveness(_, Server::Endpoint) => DRIVERS,
         }
     }
 }
@@ -79,6 +80,7 @@ const OPERATIONS: usize = 0;
 const CALLS: usize = 1;
 const STREAMS: usize = 2;
 const LIVENESS: usize = 3;
+const DRIVERS: usize = 4;
 
 /// The owner of every connection.
 #[derive(Debug)]
@@ -87,7 +89,7 @@ pub(super) struct Connections {
     /// The number of the last connection that was added.
     last: ConnectionId,
     /// The number of connections for each use.
-    used: [usize; 4],
+    used: [usize; 5],
     /// The number of connections that are dialled or open: a source of liveness need not be.
     open: usize,
     /// The number of programs that run.
@@ -109,7 +111,7 @@ impl Default for Connections {
         Self {
             owners: BTreeMap::new(),
             last: ConnectionId(0),
-            used: [0; 4],
+            used: [0; 5],
             open: 0,
             programs: 0,
             limit: usize::MAX,
@@ -199,12 +201,17 @@ impl Connections {
     /// connection counts twice.
     pub(super) fn in_use(&self) -> usize {
         let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
-        self.open + self.used[LIVENESS] + programs
+        self.open + self.sources() + programs
     }
 
-    /// Returns the number of sources of liveness.
-    pub(super) fn liveness(&self) -> usize {
+    /// Returns the number of plugins that are watched.
+    pub(super) fn watched(&self) -> usize {
         self.used[LIVENESS]
+    }
+
+    /// Returns the number of sources of liveness, of which a plugin may have two.
+    fn sources(&self) -> usize {
+        self.used[LIVENESS] + self.used[DRIVERS]
     }
 
     /// Returns the number of operations that may begin now, each with a call that a handler makes
@@ -213,7 +220,7 @@ impl Connections {
     pub(super) fn room_for_operations(&self) -> usize {
         let operations = self.used[OPERATIONS];
         let by_operations = (self.limit / 2).saturating_sub(operations);
-        let kept = self.in_use() - self.used[LIVENESS];
+        let kept = self.in_use() - self.sources();
         let calls_to_come = operations.saturating_sub(self.used[CALLS]);
         let free = self.limit.saturating_sub(kept + calls_to_come);
         by_operations.min(free / 2)

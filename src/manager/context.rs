@@ -124,7 +124,7 @@ impl Context {
     /// Returns the time of the next check of a plugin that is not watched: the more of them there
     /// are, the later.
     pub(super) fn slow_check(&self) -> Time {
-        let unwatched = self.plugins.saturating_sub(self.connections.liveness());
+        let unwatched = self.plugins.saturating_sub(self.connections.watched());
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
     }
@@ -187,7 +187,23 @@ const GIVEN_UP_AT_ONCE: usize = 4;
 mod tests {
     use super::*;
     use crate::config::DESCRIPTOR_RESERVE;
-    use crate::manager::connections::{Owner, Server};
+    use crate::manager::connections::{Owner, SERVERS, Server};
+
+    #[test]
+    fn a_plugin_with_two_sources_of_liveness_counts_once() {
+        let mut context = Context {
+            plugins: 3,
+            ..Context::default()
+        };
+        for server in SERVERS {
+            let owner = Owner::Liveness(SocketId(1), server);
+            context.connections.add(owner);
+        }
+        assert_eq!(
+            context.slow_check(),
+            context.now + SLOW_CHECK + 2 * SLOW_CHECK_SHARE
+        );
+    }
 
     #[test]
     fn the_oldest_source_of_liveness_is_given_up_for_an_operation() {
@@ -213,6 +229,6 @@ mod tests {
             [Output::Hangup { .. }, Output::UnwatchPeer { .. }]
         ));
         let connections = &context.connections;
-        assert_eq!((connections.liveness(), connections.in_use()), (1, 2));
+        assert_eq!((connections.watched(), connections.in_use()), (1, 2));
     }
 }
