@@ -92,7 +92,7 @@
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | the process of a plugin ends | `manager/turn.rs` (`liveness_lost`), `manager/outcomes.rs` |
+//! | the process of a plugin ends | `manager/visit.rs` (`liveness_lost`), `manager/outcomes.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
 //! | lost inotify events, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
 //! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |

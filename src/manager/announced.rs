@@ -39,7 +39,7 @@ use super::messages::{AnnouncementError, AnnouncementId, Output};
 use super::registered::By;
 use super::socket::Socket;
 use super::sockets::Sockets;
-use super::turn::Turn;
+use super::visit::Visit;
 use crate::config::{MAX_ANNOUNCED, MAX_ANNOUNCED_OF_PROCESS, MAX_REGISTRATIONS};
 use crate::handler::Plugin;
 use crate::watch::Identity;
@@ -58,7 +58,7 @@ impl Desired {
     }
 }
 
-impl Turn<'_> {
+impl Visit<'_> {
     /// Deregisters the announced plugins of that name which this registered one replaces: plugins
     /// that are down, had its endpoint, or are from before a restart. The others stay as its
     /// fallbacks.

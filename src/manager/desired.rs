@@ -31,15 +31,15 @@ pub struct Desired {
     pub backoff: RetryDelay,
     /// The failure of the last attempt; `None` before the first attempt and after a success.
     pub last_failure: Option<Box<Failure>>,
-    /// The last refusal of which its plugin was notified.
-    pub(super) notified: Option<Box<Notified>>,
     /// The result of a dry run, once its plugin has been observed: it would be registered, or the
     /// reason why not.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
     /// The reasons why its plugin would be refused in strict mode, which were reported.
     pub distrust: Vec<Distrust>,
-    /// The plugin that the last dry run would refuse, if it has described itself.
+    /// The plugin that was refused last, if it has described itself.
     pub(super) refused: Option<Arc<Plugin>>,
+    /// The refusal of which that plugin was notified.
+    pub(super) notified: Option<Box<Refusal>>,
     /// The number of attempts to register its plugin.
     pub attempts: u32,
     /// The plugin that was registered through this socket before a restart, until it is again.
@@ -54,13 +54,6 @@ pub struct Desired {
     pub(super) is_blocked: bool,
 }
 
-/// A refusal, and the plugin that was refused, as it described itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Notified {
-    pub(super) plugin: Arc<Plugin>,
-    pub(super) refusal: Refusal,
-}
-
 impl Desired {
     /// Creates the entry of a socket that was found just now.
     pub(super) fn new(identity: Identity, found: Time) -> Self {
@@ -71,10 +64,10 @@ impl Desired {
             wanted_since: found,
             backoff: RetryDelay::default(),
             last_failure: None,
-            notified: None,
             observed: None,
             distrust: Vec::new(),
             refused: None,
+            notified: None,
             attempts: 0,
             restored: None,
             predecessor: None,
@@ -98,11 +91,9 @@ impl Desired {
     /// Returns whether this plugin was refused for the same reason before, and so is not notified
     /// again.
     pub(super) fn was_notified(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
-        let notified = self.notified.as_deref();
         refusal.is_notified_once()
-            && notified.is_some_and(|notified| {
-                notified.refusal == *refusal && Some(&notified.plugin) == plugin
-            })
+            && self.notified.as_deref() == Some(refusal)
+            && self.refused.as_ref() == plugin
     }
 
     /// Retries the socket at once, because the cause of its last failure may be removed.
@@ -123,6 +114,7 @@ impl Desired {
     pub(super) fn registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
         self.backoff.succeed();
         self.last_failure = None;
+        self.refused = None;
         self.notified = None;
         self.restored = None;
         self.is_blocked = false;
@@ -131,13 +123,7 @@ impl Desired {
 
     /// Records the failure of an attempt. `is_past`: its cause was removed.
     /// Returns whether the last attempt had another result.
-    pub(super) fn failed(
-        &mut self,
-        plugin: Option<&Arc<Plugin>>,
-        failure: &Failure,
-        is_past: bool,
-        now: Time,
-    ) -> bool {
+    pub(super) fn failed(&mut self, failure: &Failure, is_past: bool, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if is_past || std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
@@ -148,10 +134,6 @@ impl Desired {
         } else {
             // planted: a failed registration is tried again at once
             self.backoff.fail(now);
-        }
-        if let (Failure::Refused(refusal), Some(plugin)) = (failure, plugin) {
-            let (plugin, refusal) = (plugin.clone(), refusal.clone());
-            self.notified = Some(Box::new(Notified { plugin, refusal }));
         }
         let is_news = self.last_failure.as_deref() != Some(failure);
         self.last_failure = Some(Box::new(failure.clone()));
@@ -167,6 +149,7 @@ impl Desired {
         now: Time,
     ) -> bool {
         self.refused = plugin.filter(|_| found.is_err()).cloned();
+        self.notified = None;
         if found.is_ok() {
             self.backoff.succeed();
         } else {

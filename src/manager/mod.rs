@@ -8,7 +8,7 @@
 //!  Found, Lost                                     Name: lock, instances
 //!       |                                            ^
 //!       v              events, actions               |
-//!    Sockets --> Turn <------------------> Manager --+-> Limiter: permits, queue
+//!    Sockets --> Visit <-----------------> Manager --+-> Limiter: permits, queue
 //!                 |  operation, liveness   (router)  |
 //!                 v                                  v
 //!         Dial, Transmit, Hangup          HandlerHost: handlers, effects, programs
@@ -20,11 +20,11 @@
 //!
 //! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
 //! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
-//! registration. `turn` is what an event means for a socket, `actions` what its operation does, and
-//! `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
+//! registration. `visit` is what an event means for a socket, `actions` what its operation does,
+//! and `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
 //! `context`, `connections` and `timers` are their environment. `trust` is which plugins are
-//! refused or reported, whatever they are. `router` gives each socket its turn and passes on what
-//! is left to do. `sockets` finds a socket by its path; `announced` has the plugins that announce
+//! refused or reported, whatever they are. `router` visits each socket and passes on what is left
+//! to do. `sockets` finds a socket by its path; `announced` has the plugins that announce
 //! themselves; `saved_state` saves and restores the registered plugins. `records` is what operators
 //! see of a socket, `changes` what has changed since they looked. `messages` has the inputs and
 //! outputs.
@@ -55,7 +55,7 @@ mod socket;
 mod sockets;
 mod timers;
 mod trust;
-mod turn;
+mod visit;
 
 use std::fmt;
 use std::path::Path;
@@ -211,9 +211,9 @@ impl Manager {
         }
         while let Some(timer) = self.context.timers.pop_due(now) {
             match timer {
-                Timer::Socket(id) => self.turn(id, |turn| {
-                    turn.socket.applied.deadline = Scheduled::default();
-                    turn.handle_timeout();
+                Timer::Socket(id) => self.visit(id, |visit| {
+                    visit.socket.applied.deadline = Scheduled::default();
+                    visit.handle_timeout();
                 }),
                 Timer::Effect(id) => self.host.handle_timeout(id, &mut self.context),
                 Timer::Limiter => self.limiter.handle_timeout(now, &mut self.context.timers),
@@ -404,12 +404,17 @@ impl Manager {
             }
         }
         for (id, state) in &selected {
-            match state {
-                State::Down => self.turn(*id, |turn| {
-                    turn.check();
-                }),
-                _ => self.sockets.retry_now(*id, &mut self.context),
+            if *state == State::Down {
+                self.visit(*id, |visit| {
+                    visit.check();
+                });
+                continue;
             }
+            let socket = self.sockets.get_mut(*id);
+            if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
+                desired.redial_at = Some(now); // It waits for no other redials.
+            }
+            self.sockets.retry_now(*id, &mut self.context);
         }
         self.run_until_idle();
         is_any_selected.then_some(selected.len())

@@ -12,12 +12,12 @@ use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
 use super::socket::{Active, Socket};
-use super::turn::Turn;
+use super::visit::Visit;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin, Reason};
 
-impl Turn<'_> {
+impl Visit<'_> {
     /// Records the outcome of an operation, and has its socket examined, unless the plugin was
     /// registered and the socket still exists.
     pub(super) fn ended(&mut self, mut active: Active, outcome: Outcome) {
@@ -36,7 +36,8 @@ impl Turn<'_> {
                 self.check_failed(&failure);
             }
             Outcome::Cancelled => log::debug!("{}: cancelled", self.socket.label(active.number)),
-            Outcome::Failed(failure) => self.failed(&active, &failure),
+            Outcome::Failed(failure) => self.failed(&active, &failure, false),
+            Outcome::Refused(refusal) => self.failed(&active, &Failure::Refused(refusal), true),
         }
         if let Some(promoted) = promoted {
             self.announce_promoted(&promoted);
@@ -169,7 +170,7 @@ impl Turn<'_> {
         }
     }
 
-    fn failed(&mut self, active: &Active, failure: &Failure) {
+    fn failed(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
         self.examine_replaced(failure);
         let is_past = self.is_past(failure);
         let context = &mut self.manager.context;
@@ -181,7 +182,11 @@ impl Turn<'_> {
             let error = AnnouncementError::Failed(failure.clone());
             desired.answer_announcement(Err(error), context);
         }
-        let is_news = desired.failed(active.plugin.as_ref(), failure, is_past, context.now);
+        let is_news = desired.failed(failure, is_past, context.now);
+        if let Failure::Refused(refusal) = failure {
+            desired.refused.clone_from(&active.plugin);
+            desired.notified = is_notified.then(|| Box::new(refusal.clone()));
+        }
         let pause = desired.backoff.delay().unwrap_or_default();
         let kind = EventKind::AttemptFailed {
             failure: Box::new(failure.clone()),
@@ -196,7 +201,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the path examined again if another socket exists there than the watch has found: for a
+    /// Examines the path again if another socket exists there than the watch has found: for a
     /// link, or on a file system without birth times, the kernel does not report such a change.
     fn examine_replaced(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {

@@ -136,9 +136,7 @@ impl Desired {
         if let Some(Ok(plugin)) = self.observed.as_deref() {
             return Some(plugin);
         }
-        let notified = self.notified.as_ref().map(|notified| &notified.plugin);
-        let refused = notified.or(self.refused.as_ref());
-        refused.or(self.restored.as_ref())
+        self.refused.as_ref().or(self.restored.as_ref())
     }
 
     fn last_error(&self) -> Option<LastError<'_>> {

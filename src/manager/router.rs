@@ -1,5 +1,5 @@
-//! The router: gives each socket its turn, passes on what is left to do for others, and applies
-//! what sockets claim, until nothing is left to do.
+//! The router: visits the sockets, passes on what is left to do for others, and applies what
+//! sockets claim, until nothing is left to do.
 //!
 //! Dirty sockets are examined in two phases: first what must be cancelled or deregistered, then
 //! what may be registered.
@@ -14,7 +14,7 @@ use super::operation::Event;
 use super::reconcile::{Action, Target};
 use super::socket::{Permit, Socket};
 use super::timers::{Scheduled, Timer};
-use super::turn::Turn;
+use super::visit::Visit;
 use super::{DialError, Manager};
 use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
 
@@ -49,28 +49,28 @@ impl Manager {
         match work {
             Work::Examine(id) => self.sockets.mark_dirty(id, context),
             Work::Operation(id, attempt, event) => {
-                self.turn(id, |turn| turn.handle_of(attempt, event));
+                self.visit(id, |visit| visit.handle_of(attempt, event));
             }
             Work::Answer(ticket, result) => {
                 if let Some(asker) = self.host.take_asker(ticket) {
-                    self.turn(asker.socket, |turn| turn.answered(asker, ticket, result));
+                    self.visit(asker.socket, |visit| visit.answered(asker, ticket, result));
                 }
             }
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
             Work::Resume(handler, plugin) => self.host.resume_debt(handler, &plugin, context),
             Work::SetDown(plugin, reason) => {
                 if let Some(id) = self.sockets.at(&plugin.socket).map(|it| it.id) {
-                    self.turn(id, |turn| turn.set_down(&plugin, reason));
+                    self.visit(id, |visit| visit.set_down(&plugin, reason));
                 }
             }
-            Work::Endpoint(id, endpoint, connection) => self.turn(id, |turn| {
-                turn.endpoint_connected(&endpoint, connection);
+            Work::Endpoint(id, endpoint, connection) => self.visit(id, |visit| {
+                visit.endpoint_connected(&endpoint, connection);
             }),
-            Work::CheckEndpoint(id) => self.turn(id, |turn| {
-                turn.endpoint_lost();
+            Work::CheckEndpoint(id) => self.visit(id, |visit| {
+                visit.endpoint_lost();
             }),
-            Work::GivenUp(id, conn) => self.turn(id, |turn| {
-                turn.socket.liveness_given_up(conn, &turn.manager.context);
+            Work::GivenUp(id, conn) => self.visit(id, |visit| {
+                visit.socket.liveness_given_up(conn, &visit.manager.context);
             }),
             Work::Touch(path) => {
                 if let Some(socket) = self.sockets.at_mut(&path) {
@@ -96,8 +96,8 @@ impl Manager {
         let is_any = !ids.is_empty();
         ids.retain(|id| self.is_to_register(*id));
         for id in ids {
-            self.turn(id, |turn| {
-                turn.register();
+            self.visit(id, |visit| {
+                visit.register();
             });
         }
         if is_any_ready {
@@ -119,27 +119,27 @@ impl Manager {
         if action == Some(Action::Register) {
             return true;
         }
-        self.turn(id, |turn| match action {
-            Some(Action::Cancel) => turn.socket.cancel(&mut turn.manager.context),
-            Some(Action::Deregister) => turn.deregister(),
+        self.visit(id, |visit| match action {
+            Some(Action::Cancel) => visit.socket.cancel(&mut visit.manager.context),
+            Some(Action::Deregister) => visit.deregister(),
             Some(Action::Register) | None => {}
         });
         false
     }
 
-    /// Gives a socket a turn, unless it has one.
-    pub(super) fn turn(&mut self, id: SocketId, turn: impl FnOnce(&mut Turn<'_>)) {
+    /// Visits a socket, unless it is being visited.
+    pub(super) fn visit(&mut self, id: SocketId, visit: impl FnOnce(&mut Visit<'_>)) {
         let Some(mut socket) = self.sockets.take_out(id) else {
             return;
         };
-        turn(&mut Turn {
+        visit(&mut Visit {
             manager: self,
             socket: &mut socket,
         });
         self.settle(socket);
     }
 
-    /// Applies what a socket claims after its turn, and puts it back.
+    /// Applies what a socket claims after a visit, and puts it back.
     fn settle(&mut self, mut socket: Box<Socket>) {
         self.apply_claims(&mut socket);
         let context = &mut self.context;
@@ -214,9 +214,9 @@ impl Manager {
             _ => {}
         }
         match owner {
-            Owner::Operation(id) => self.turn(id, |turn| turn.connection_event(event)),
+            Owner::Operation(id) => self.visit(id, |visit| visit.connection_event(event)),
             Owner::Liveness(id, server) => {
-                self.turn(id, |turn| turn.liveness_event(server, &event));
+                self.visit(id, |visit| visit.liveness_event(server, &event));
             }
             Owner::Call(id) | Owner::Stream(id) => self.host.connection_event(id, event, context),
         }
@@ -246,8 +246,8 @@ impl Manager {
         self.stop = Scheduled::default();
         let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
         for id in ids {
-            self.turn(id, |turn| {
-                turn.drop_operation();
+            self.visit(id, |visit| {
+                visit.drop_operation();
             });
         }
         self.host.hang_up_all(&mut self.context);
@@ -320,7 +320,7 @@ impl Manager {
 }
 
 impl Socket {
-    /// Has the operation cancelled.
+    /// Cancels the operation.
     pub(super) fn cancel(&mut self, context: &mut Context) {
         if let Some(active) = &mut self.active {
             active.target = Target::Gone;

@@ -1,7 +1,7 @@
 //! All that is known about one path.
 //!
 //! A socket takes an event and the [`Context`], and derives its next deadline from its state. What
-//! concerns others is done in its [turn](super::turn), after which the manager compares what the
+//! concerns others is done in its [visit](super::visit), after which the manager compares what the
 //! socket claims (a permit of an operation, a plugin name, a handler, a deadline) with the claims
 //! that are in force, and applies the difference. So no state releases anything by hand.
 
@@ -254,8 +254,9 @@ impl Socket {
 
     // --- Events ---
 
-    /// Processes a connection of the operation that was established.
-    pub(super) fn connected(
+    /// Attaches a client to the operation's connection, which is established, unless nothing is
+    /// called on it.
+    pub(super) fn attach_client(
         &mut self,
         process: Option<Process>,
         context: &mut Context,
@@ -308,7 +309,7 @@ impl Socket {
         Some(Event::Replied(reply))
     }
 
-    /// Has the plugin checked slowly, because its source of liveness was given up.
+    /// Checks the plugin slowly from now on: its source of liveness was given up.
     pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
             let is_it = |it: Option<&mut Liveness>| it.is_some_and(|it| it.conn == conn);
@@ -375,8 +376,8 @@ impl Socket {
         Some(registered)
     }
 
-    /// Has a plugin deregistered that was registered before a restart and not since, because its
-    /// socket was removed or replaced.
+    /// Deregisters, when the socket is examined, a plugin that was registered before a restart and
+    /// not since: its socket was removed or replaced.
     pub(super) fn deregister_restored(
         &mut self,
         restored: Arc<Plugin>,

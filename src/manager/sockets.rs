@@ -120,14 +120,14 @@ impl Sockets {
         self.by_id.values_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// Has a socket examined in the next pass.
+    /// Examines a socket in the next pass.
     pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             socket.mark_dirty(context);
         }
     }
 
-    /// Has every socket examined in the next pass.
+    /// Examines every socket in the next pass.
     pub(super) fn mark_all_dirty(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
             socket.mark_dirty(context);
@@ -154,7 +154,7 @@ impl Sockets {
         }
     }
 
-    /// Has a socket retried at once, because the cause of its last failure may have gone.
+    /// Retries a socket at once: the cause of its last failure may have gone.
     pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
         let socket = self.get_mut(id);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
@@ -164,7 +164,7 @@ impl Sockets {
         }
     }
 
-    /// Has everything retried that failed, because handlers or the configuration have changed.
+    /// Retries everything that failed, because handlers or the configuration have changed.
     pub(super) fn retry_failed(&mut self, context: &mut Context) {
         let failed = self.iter().filter(|socket| {
             let desired = socket.desired.as_ref();
@@ -176,7 +176,7 @@ impl Sockets {
         }
     }
 
-    /// Has every plugin deregistered that another handler than that of its type has registered. Its
+    /// Deregisters every plugin that another handler than that of its type has registered. Its
     /// socket exists, so it is registered with the handler of its type after that.
     pub(super) fn replace_handlers(
         &mut self,
@@ -200,7 +200,7 @@ impl Sockets {
         }
     }
 
-    /// Has the policy for plugins that are down applied to those that are down already.
+    /// Applies the policy for plugins that are down to those that are down already.
     pub(super) fn set_graces(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
             let Some(registered) = &mut socket.registered else {
@@ -312,7 +312,7 @@ impl Sockets {
 }
 
 impl Socket {
-    /// Has the socket examined in the next pass.
+    /// Examines the socket in the next pass.
     pub(super) fn mark_dirty(&mut self, context: &mut Context) {
         self.is_dirty = true;
         context.work.push_back(Work::Examine(self.id));

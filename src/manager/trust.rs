@@ -61,8 +61,8 @@ impl Manager {
     /// is judged with its plugin.
     pub(super) fn distrust_connection(&mut self, conn: ConnectionId, why: Distrust) {
         match self.context.connections.owner(conn) {
-            Some(Owner::Operation(id)) => self.turn(id, |turn| {
-                if let Some(active) = &mut turn.socket.active {
+            Some(Owner::Operation(id)) => self.visit(id, |visit| {
+                if let Some(active) = &mut visit.socket.active {
                     active.distrust.push(why);
                 }
             }),
@@ -76,10 +76,10 @@ impl Manager {
     }
 
     fn distrust_plugin(&mut self, id: SocketId, why: Distrust) {
-        self.turn(id, |turn| {
-            let plugin = turn.socket.known_plugin().cloned();
-            let context = &mut turn.manager.context;
-            turn.socket.record_distrust(why, plugin, context);
+        self.visit(id, |visit| {
+            let plugin = visit.socket.known_plugin().cloned();
+            let context = &mut visit.manager.context;
+            visit.socket.record_distrust(why, plugin, context);
         });
     }
 }

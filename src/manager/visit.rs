@@ -1,15 +1,14 @@
-//! The turn of one socket: what an event means for it, and how its operations begin.
+//! The visit of one socket: what an event means for it, and how its operations begin.
 //!
-//! A socket is taken out of the table during its turn. What the turn means for the operations of
-//! other sockets is queued; the sockets are only marked, to be examined after it. After the turn,
-//! the router compares what the socket claims with what was in force before.
+//! A socket is taken out of the table while it is visited. What the visit means for the operations
+//! of other sockets is queued; the sockets are only marked, to be examined after it. After the
+//! visit, the router compares what the socket claims with what was in force before.
 
 use std::path::Path;
 
 use super::Manager;
 use super::actions::Execution;
 use super::connections::{Connection, ConnectionEvent, SERVERS, Server};
-use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::host::Asker;
 use super::ids::AttemptId;
@@ -24,21 +23,14 @@ use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// The turn of one socket.
-pub(super) struct Turn<'a> {
+/// The visit of one socket: it may change the socket, and what sockets share.
+pub(super) struct Visit<'a> {
     pub(super) manager: &'a mut Manager,
     pub(super) socket: &'a mut Socket,
 }
 
-impl Turn<'_> {
-    /// Has the socket process an event, and its operation what follows from that.
-    fn process(&mut self, process: impl FnOnce(&mut Socket, &mut Context) -> Option<Event>) {
-        if let Some(event) = process(self.socket, &mut self.manager.context) {
-            self.handle(event);
-        }
-    }
-
-    /// Has the operation take the step that follows `event`, if one runs.
+impl Visit<'_> {
+    /// Takes the step of the operation that follows `event`, if one runs.
     pub(super) fn handle(&mut self, event: Event) {
         let Some(mut active) = self.socket.active.take() else {
             return;
@@ -94,13 +86,17 @@ impl Turn<'_> {
 
     /// Processes an event of the operation's connection.
     pub(super) fn connection_event(&mut self, event: ConnectionEvent) {
-        self.process(|socket, context| match event {
-            ConnectionEvent::Connected(process) => socket.connected(process, context),
+        let (socket, context) = (&mut *self.socket, &mut self.manager.context);
+        let event = match event {
+            ConnectionEvent::Connected(process) => socket.attach_client(process, context),
             ConnectionEvent::DialFailed(error) => socket.dial_failed(error),
             ConnectionEvent::Exchanged => socket.poll_connection(context),
             ConnectionEvent::Closed => socket.closed(context),
             ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => None,
-        });
+        };
+        if let Some(event) = event {
+            self.handle(event);
+        }
     }
 
     /// Processes an event of the plugin's source of liveness.
@@ -129,7 +125,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Has the plugin checked whose process or connection was watched and has ended.
+    /// Checks the plugin whose process or connection was watched and has ended.
     fn liveness_lost(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
@@ -163,7 +159,7 @@ impl Turn<'_> {
         hang_up(connection, context);
     }
 
-    /// Has the plugin checked with its endpoint, because a connection to that has ended.
+    /// Checks the plugin with its endpoint, because a connection to that has ended.
     pub(super) fn endpoint_lost(&mut self) {
         let has_driver = self.has_driver();
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
@@ -282,11 +278,15 @@ impl Turn<'_> {
         self.execute(Box::new(active), step);
     }
 
-    /// Starts to deregister the registered plugin.
+    /// Starts to deregister the registered plugin. When the daemon stops, that is left to the next
+    /// one, for which the plugin stays in the saved state.
     pub(super) fn deregister(&mut self) {
         let Some(registered) = &self.socket.registered else {
             return;
         };
+        if self.manager.context.policy.is_stopping {
+            return;
+        }
         let (plugin, by) = (registered.plugin.clone(), registered.by);
         self.begin((Target::Gone, registered.identity, 0), |execution| {
             if let By::Handler(handler) = by {
@@ -326,7 +326,7 @@ impl Turn<'_> {
     /// redial or a permit.
     pub(super) fn register(&mut self) {
         let is_free = self.socket.active.is_none() && self.socket.registered.is_none();
-        if !is_free || self.manager.context.policy.is_stopping || !self.is_ready() {
+        if !is_free || self.manager.context.policy.is_stopping || !self.reserve_start() {
             return;
         }
         let Some(desired) = &mut self.socket.desired else {
@@ -349,9 +349,9 @@ impl Turn<'_> {
         });
     }
 
-    /// Returns whether an attempt may begin now. If not, what it waits for is in force: a time, or
-    /// a place in the queue for a permit.
-    fn is_ready(&mut self) -> bool {
+    /// Reserves what an attempt needs to begin: the time of a redial, or a place in the queue for a
+    /// permit. Returns whether it may begin now.
+    fn reserve_start(&mut self) -> bool {
         let Manager {
             limiter, context, ..
         } = &mut *self.manager;

@@ -197,6 +197,20 @@ fn a_plugin_is_told_again_when_its_answer_is_another_one() {
 }
 
 #[test]
+fn a_refusal_that_has_not_reached_its_plugin_is_sent_again() {
+    let mut world = World::new();
+    world.handler.will_answer([WAIT, no("bad version")]);
+    world.appear(A, csi("a"));
+    world.kill(A);
+    let ticket = world.handler.open()[0];
+    world.answer(ticket, Err(Reason::new("bad version")));
+    world.listen(A, csi("a"));
+    world.advance(BACKOFF.first);
+    let told = "RegisterPlugin error -- plugin validation failed with err: bad version";
+    assert_eq!(world.plugin(A).last_notified(), Some((false, told)));
+}
+
+#[test]
 fn what_could_not_be_registered_is_tried_with_backoff() {
     let mut world = World::new();
     world
@@ -387,14 +401,18 @@ fn a_handler_that_never_answers_costs_only_its_plugin() {
 #[test]
 fn a_manager_that_is_to_end_begins_nothing() {
     let mut world = World::new();
+    world.appear(C, csi("c"));
+    world.handler_calls();
     world.handler.will_answer([YES, WAIT]);
     world.appear(A, csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
     world.appear(B, csi("b"));
+    world.vanish(C);
     world.advance(Duration::from_millis(1999));
     assert!(!world.manager.is_stopped());
     world.advance(Duration::from_millis(1));
     assert_eq!(world.handler_calls(), "validate a, register a");
+    assert_eq!(world.saved().len(), 2, "the next daemon deregisters them");
     assert!(world.manager.is_stopped());
     assert!(world.open_connections().is_empty());
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, MAX_REMOVED_RECORDS, Mode};
+use plugind::config::{BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, Mode};
 use plugind::manager::{Change, ChangeCursor, Expired, ForgetError, OnDown, Record, State};
 
 use crate::script::{Answer, Script};
@@ -36,6 +36,23 @@ fn retry(world: &mut World, is_selected: &dyn Fn(&Record<'_>) -> bool) -> Option
     let count = world.manager.retry(is_selected, world.now);
     world.run();
     count
+}
+
+#[test]
+fn a_socket_that_refuses_is_retried_before_all_others() {
+    let mut world = World::new();
+    for n in 0..300 {
+        world.appear(&format!("/r/dead-{n}.sock"), None);
+    }
+    world.appear(A, None);
+    world.advance(2 * DIAL_TIMEOUT);
+    world.listen(A, plugin("a"));
+    assert_eq!(state(&world, A), State::Backoff);
+    assert_eq!(
+        retry(&mut world, &|it| **it.socket == *Path::new(A)),
+        Some(1)
+    );
+    assert_eq!(state(&world, A), State::Registered);
 }
 
 #[test]

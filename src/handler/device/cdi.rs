@@ -40,7 +40,7 @@ struct Changes {
 }
 
 impl CdiFiles {
-    /// Has the files made from now on: there is a directory for them.
+    /// Makes the files from now on: there is a directory for them.
     pub(crate) fn enable(&self) {
         self.lock().is_on = true;
     }

@@ -189,7 +189,7 @@ impl EndpointCall {
     }
 
     /// Makes the call on its connection, which is established.
-    pub(super) fn connected(&mut self, context: &Context) {
+    pub(super) fn start(&mut self, context: &Context) {
         let now = context.now;
         if self.connection.is_none() {
             return;

@@ -213,7 +213,7 @@ impl HandlerHost {
         };
         let mut progress = None;
         match event {
-            ConnectionEvent::Connected(_) => call.connected(context),
+            ConnectionEvent::Connected(_) => call.start(context),
             ConnectionEvent::DialFailed(error) => progress = call.dial_failed(error, context.now),
             ConnectionEvent::Closed => match call.client() {
                 Some(client) => client.eof(context.now),

@@ -103,6 +103,8 @@ pub(in crate::manager) enum Outcome {
     /// The plugin is not registered, or a registered plugin does not answer. Retried after the
     /// backoff.
     Failed(Failure),
+    /// The plugin was refused, and was notified of that.
+    Refused(Refusal),
     /// The operation was cancelled before a handler registered the plugin.
     Cancelled,
 }

@@ -23,7 +23,7 @@
 //!  Validating ------ no -----+
 //!         | Answered         |
 //!         v                  v
-//!  Registering ----- no -> Notifying(Refused) -- Replied -----> ended: Failed
+//!  Registering ----- no -> Notifying(Refused) -- Replied -----> ended: Refused
 //!         | Answered
 //!         v
 //!  Notifying(Registered) -------------- Replied --------------> ended: Registered

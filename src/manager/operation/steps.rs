@@ -262,7 +262,10 @@ impl Steps<'_> {
 
     fn reply_received(self, notification: Notification, reply: &[u8]) -> Step {
         match (notification, RegistrationStatusResponse::decode(reply)) {
-            (Notification::Refused(refusal), _) => self.fail(Failure::Refused(refusal)),
+            (Notification::Refused(refusal), _) => {
+                self.0.hang_up();
+                Step::Ends(Outcome::Refused(refusal))
+            }
             (Notification::Registered(plugin), Ok(RegistrationStatusResponse {})) => {
                 self.0.monitor_liveness(Server::Registration);
                 Step::Ends(Outcome::Registered(plugin))

@@ -253,6 +253,7 @@ fn show_step(step: &Step, calls: &[String]) -> String {
                 .to_owned();
             format!("ended: Failed({kind})")
         }
+        Step::Ends(Outcome::Refused(_)) => "ended: Refused".into(),
         Step::Ends(Outcome::Cancelled) => "ended: Cancelled".into(),
     };
     format!("{next} [{}]", calls.join(", "))
@@ -353,9 +354,9 @@ Notifying(Registered)
     Replied(unsent) -> Redialing(Registered) [Hangup, Dial]
     Cancelled -> Deregistering [Hangup, LeaveActual, Ask(Deregister)]
 Notifying(Refused)
-    Replied(info) -> ended: Failed(Refused) [Hangup]
-    Replied(empty) -> ended: Failed(Refused) [Hangup]
-    Replied(garbage) -> ended: Failed(Refused) [Hangup]
+    Replied(info) -> ended: Refused [Hangup]
+    Replied(empty) -> ended: Refused [Hangup]
+    Replied(garbage) -> ended: Refused [Hangup]
     Replied(error) -> ended: Failed(Refused) [Hangup]
     Replied(unsent) -> Redialing(Refused) [Hangup, Dial]
     Cancelled -> ended: Cancelled [Hangup]
