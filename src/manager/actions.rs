@@ -17,7 +17,7 @@ use super::names::Names;
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
 use super::registered::{By, Driver, Health, Liveness, Registered};
-use super::socket::{Active, Label, Pending, Socket, hang_up};
+use super::socket::{Active, Label, Pending, Socket};
 use crate::config::{
     GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
 };
@@ -93,7 +93,7 @@ impl Actions for Execution<'_> {
 
     fn hang_up(&mut self) {
         if let Some(connection) = self.active.connection.take() {
-            hang_up(connection, &mut self.manager.context);
+            self.manager.context.hang_up(connection);
         }
     }
 
@@ -103,7 +103,7 @@ impl Actions for Execution<'_> {
         let connection = self.active.connection.take();
         let Some(registered) = &mut self.socket.registered else {
             if let Some(connection) = connection {
-                hang_up(connection, context);
+                context.hang_up(connection);
             }
             return;
         };
@@ -180,9 +180,11 @@ impl Actions for Execution<'_> {
         };
         let Manager { host, context, .. } = &mut *self.manager;
         let handler = self.active.handler;
-        match handler.or_else(|| host.handlers().find(&plugin.kind)) {
+        match handler.or_else(|| host.handlers.find(&plugin.kind)) {
             Some(handler) => host.abandon(handler, ticket, (self.socket.id, plugin), context),
-            None => host.forget(ticket),
+            None => {
+                host.tickets.remove(&ticket);
+            }
         }
     }
 
@@ -364,7 +366,7 @@ impl Health {
             .client
             .get_or_insert_with(|| Box::new(Client::new(context.now).within(&context.budget)));
         if !context.connections.may_watch_peer() {
-            hang_up(connection, context);
+            context.hang_up(connection);
             if server == Server::Endpoint {
                 self.driver = Driver::Lost;
             }

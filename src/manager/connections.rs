@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use super::ids::{ConnectionId, Process, SocketId};
-use super::messages::{LivenessSource, Output};
+use super::messages::LivenessSource;
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{DialError, EffectId};
@@ -64,23 +64,28 @@ pub(super) enum ConnectionEvent {
     ProcessEnded,
 }
 
-impl Owner {
-    fn usage(self) -> usize {
-        match self {
-            Self::Operation(_) => OPERATIONS,
-            Self::Call(_) => CALLS,
-            Self::Stream(_) => STREAMS,
-            Self::Liveness(_, Server::Registration) => LIVENESS,
-            Self::Liveness(_, Server::Endpoint) => DRIVERS,
+/// The number of connections for each use.
+#[derive(Debug, Default)]
+struct Used {
+    operations: usize,
+    calls: usize,
+    streams: usize,
+    /// The sources of liveness of plugins, and those of drivers beside them.
+    plugins: usize,
+    drivers: usize,
+}
+
+impl Used {
+    fn by(&mut self, owner: Owner) -> &mut usize {
+        match owner {
+            Owner::Operation(_) => &mut self.operations,
+            Owner::Call(_) => &mut self.calls,
+            Owner::Stream(_) => &mut self.streams,
+            Owner::Liveness(_, Server::Registration) => &mut self.plugins,
+            Owner::Liveness(_, Server::Endpoint) => &mut self.drivers,
         }
     }
 }
-
-const OPERATIONS: usize = 0;
-const CALLS: usize = 1;
-const STREAMS: usize = 2;
-const LIVENESS: usize = 3;
-const DRIVERS: usize = 4;
 
 /// The owner of every connection.
 #[derive(Debug)]
@@ -88,14 +93,13 @@ pub(super) struct Connections {
     owners: BTreeMap<ConnectionId, Owned>,
     /// The number of the last connection that was added.
     last: ConnectionId,
-    /// The number of connections for each use.
-    used: [usize; 5],
+    used: Used,
     /// The number of connections that are dialled or open: a source of liveness need not be.
-    open: usize,
+    pub(super) open: usize,
     /// The number of programs that run.
-    programs: usize,
+    pub(super) programs: usize,
     /// The number of descriptors that may be used for plugins.
-    limit: usize,
+    pub(super) limit: usize,
     /// The time of the last warning about a shortage of descriptors.
     warned_at: Option<Time>,
 }
@@ -111,7 +115,7 @@ impl Default for Connections {
         Self {
             owners: BTreeMap::new(),
             last: ConnectionId(0),
-            used: [0; 5],
+            used: Used::default(),
             open: 0,
             programs: 0,
             limit: usize::MAX,
@@ -123,7 +127,7 @@ impl Default for Connections {
 impl Connections {
     /// Adds a connection that is about to be dialled.
     pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
-        self.used[owner.usage()] += 1;
+        *self.used.by(owner) += 1;
         self.open += 1;
         self.last = self.last.next();
         while self.owners.contains_key(&self.last) {
@@ -151,8 +155,8 @@ impl Connections {
             return false;
         };
         let before = std::mem::replace(&mut owned.owner, owner);
-        self.used[before.usage()] -= 1;
-        self.used[owner.usage()] += 1;
+        *self.used.by(before) -= 1;
+        *self.used.by(owner) += 1;
         true
     }
 
@@ -167,14 +171,9 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, conn: ConnectionId) {
         if let Some(Owned { owner, is_open }) = self.owners.remove(&conn) {
-            self.used[owner.usage()] -= 1;
+            *self.used.by(owner) -= 1;
             self.open -= usize::from(is_open);
         }
-    }
-
-    /// Returns the number of connections that are dialled or open.
-    pub(super) fn open(&self) -> usize {
-        self.open
     }
 
     /// Returns the number of connections, those that are being closed included.
@@ -182,19 +181,9 @@ impl Connections {
         self.owners.len()
     }
 
-    /// Sets the number of programs that run.
-    pub(super) fn set_programs(&mut self, programs: usize) {
-        self.programs = programs;
-    }
-
     /// Sets the number of descriptors that the process may have.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
-    }
-
-    /// Returns the maximum number of connections.
-    pub(super) fn limit(&self) -> usize {
-        self.limit
     }
 
     /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is a
@@ -206,29 +195,29 @@ impl Connections {
 
     /// Returns the number of plugins that are watched.
     pub(super) fn watched(&self) -> usize {
-        self.used[LIVENESS]
+        self.used.plugins
     }
 
     /// Returns the number of sources of liveness, of which a plugin may have two.
     fn sources(&self) -> usize {
-        self.used[LIVENESS] + self.used[DRIVERS]
+        self.used.plugins + self.used.drivers
     }
 
     /// Returns the number of operations that may begin now, each with a call that a handler makes
     /// for it. At most half of all descriptors are for operations: the others are for handlers'
     /// connections and for liveness.
     pub(super) fn room_for_operations(&self) -> usize {
-        let operations = self.used[OPERATIONS];
+        let operations = self.used.operations;
         let by_operations = (self.limit / 2).saturating_sub(operations);
         let kept = self.in_use() - self.sources();
-        let calls_to_come = operations.saturating_sub(self.used[CALLS]);
+        let calls_to_come = operations.saturating_sub(self.used.calls);
         let free = self.limit.saturating_sub(kept + calls_to_come);
         by_operations.min(free / 2)
     }
 
     /// Returns whether a connection that is open may become that of a stream.
     pub(super) fn has_room_for_stream(&self) -> bool {
-        self.used[STREAMS] < self.limit.saturating_sub(1) / 2
+        self.used.streams < self.limit.saturating_sub(1) / 2
     }
 
     /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open:
@@ -280,17 +269,6 @@ impl Connection {
             id,
             process: None,
             client: None,
-        }
-    }
-
-    /// Closes the connection, whatever its state. Returns the request to the daemon.
-    pub(super) fn hang_up(mut self, now: Time) -> Output {
-        Output::Hangup {
-            conn: self.id,
-            final_bytes: self
-                .client
-                .as_mut()
-                .map_or_else(Vec::new, |it| close(it, now)),
         }
     }
 

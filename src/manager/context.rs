@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::changes::Changes;
-use super::connections::{Connection, Connections};
+use super::connections::{Connection, Connections, close};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::ids::{AttemptId, ConnectionId, SocketId};
 use super::messages::Output;
@@ -106,6 +106,16 @@ impl Context {
         self.measure(Measurement::LimitHit(limit));
     }
 
+    /// Closes a connection, whatever its state.
+    pub(super) fn hang_up(&mut self, connection: Connection) {
+        self.connections.remove(connection.id);
+        let client = connection.client;
+        self.outputs.push_back(Output::Hangup {
+            conn: connection.id,
+            final_bytes: client.map_or_else(Vec::new, |mut it| close(&mut it, self.now)),
+        });
+    }
+
     /// Warns that something waits for a descriptor, unless a recent warning exists.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
         self.limit_hit(Limit::Descriptors);
@@ -145,7 +155,7 @@ impl Context {
 
     /// Makes a descriptor available. Returns false if that fails.
     pub(super) fn make_room(&mut self) -> bool {
-        while self.connections.in_use() >= self.connections.limit() {
+        while self.connections.in_use() >= self.connections.limit {
             if !self.give_up_liveness() {
                 return false;
             }

@@ -103,12 +103,6 @@ impl Desired {
         self.observed = None;
     }
 
-    /// Makes no further attempt, because the result of a dry run is final.
-    pub(super) fn stop_retrying(&mut self) {
-        self.backoff.succeed();
-        self.redial_at = None;
-    }
-
     /// Records that its plugin was registered. Returns the plugin that was at its path before, with
     /// the user ID of that plugin's process.
     pub(super) fn registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
@@ -128,7 +122,7 @@ impl Desired {
         if is_past || std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
-            self.backoff.fail_for_good(now);
+            self.backoff.pause(now, BACKOFF.cap); // Time does not mend it.
         } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_by(REDIAL, now);
         } else {
@@ -223,12 +217,6 @@ impl RetryDelay {
     /// Records that an attempt failed at `now`; the next one follows by this rule.
     pub fn fail_by(&mut self, rule: Backoff, now: Time) {
         self.pause(now, rule.after(self.delay()));
-    }
-
-    /// Records that an attempt failed at `now` in a way that time does not mend: the delay is the
-    /// cap.
-    pub fn fail_for_good(&mut self, now: Time) {
-        self.pause(now, BACKOFF.cap);
     }
 
     /// Sets the delay of the next attempt, whatever it was before.

@@ -26,10 +26,10 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     /// The sockets whose operations hold a permit, and the time at which each got it.
-    held: BTreeMap<SocketId, Time>,
-    queue: VecDeque<SocketId>,
+    pub(super) held: BTreeMap<SocketId, Time>,
+    pub(super) queue: VecDeque<SocketId>,
     /// The time at which a permit should be released.
-    deadline: Scheduled,
+    pub(super) deadline: Scheduled,
     /// The time at which the next socket that has refused a connection may be dialled.
     next_redial: Time,
 }
@@ -43,11 +43,6 @@ impl Limiter {
         self.held.len() < SOFT_OPERATION_LIMIT
     }
 
-    /// Adds a socket to the end of the queue.
-    pub(super) fn enqueue(&mut self, socket: SocketId) {
-        self.queue.push_back(socket);
-    }
-
     /// Removes and returns the sockets at the head of the queue: as many as there are free permits,
     /// but at most `room`.
     ///
@@ -56,21 +51,6 @@ impl Limiter {
         let free = SOFT_OPERATION_LIMIT.saturating_sub(self.held.len());
         let ready = free.min(room).min(self.queue.len());
         self.queue.drain(..ready).collect()
-    }
-
-    /// Removes a socket from the queue.
-    pub(super) fn forget(&mut self, socket: SocketId) {
-        self.queue.retain(|queued| *queued != socket);
-    }
-
-    /// Records that the operation of a socket takes a permit.
-    pub(super) fn take(&mut self, socket: SocketId, now: Time) {
-        self.held.insert(socket, now);
-    }
-
-    /// Takes back the permit of a socket's operation.
-    pub(super) fn release(&mut self, socket: SocketId) {
-        self.held.remove(&socket);
     }
 
     /// Returns when the next operation has had its permit for long enough; `None` if the queue is
@@ -114,26 +94,6 @@ impl Limiter {
         self.next_redial = at + REDIAL_INTERVAL;
         at
     }
-
-    /// Returns whether the operation of a socket holds a permit.
-    pub(super) fn is_held(&self, socket: SocketId) -> bool {
-        self.held.contains_key(&socket)
-    }
-
-    /// Returns the number of permits that are held.
-    pub(super) fn held(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Returns the number of sockets in the queue.
-    pub(super) fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Returns the time at which a permit should be released for a socket in the queue.
-    pub(super) fn deadline(&self) -> Scheduled {
-        self.deadline
-    }
 }
 
 #[cfg(test)]
@@ -145,14 +105,15 @@ mod tests {
         let mut limiter = Limiter::default();
         for n in 0..count {
             assert!(limiter.is_any_free(Time::ZERO));
-            limiter.take(SocketId(n.try_into().unwrap()), Time::ZERO);
+            let socket = SocketId(n.try_into().unwrap());
+            limiter.held.insert(socket, Time::ZERO);
         }
         limiter
     }
 
     /// Adds the socket whose number is this character to the queue.
     fn enqueue(limiter: &mut Limiter, name: char) {
-        limiter.enqueue(SocketId(name.into()));
+        limiter.queue.push_back(SocketId(name.into()));
     }
 
     /// Removes what is ready, and returns the characters.
@@ -170,11 +131,11 @@ mod tests {
         for name in ['c', 'a', 'b'] {
             enqueue(&mut limiter, name);
         }
-        limiter.forget(SocketId('a'.into()));
+        limiter.queue.retain(|it| *it != SocketId('a'.into()));
         assert_eq!(ready(&mut limiter, usize::MAX), "");
-        limiter.release(SocketId(0));
+        limiter.held.remove(&SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "c");
-        limiter.release(SocketId(1));
+        limiter.held.remove(&SocketId(1));
         assert_eq!(ready(&mut limiter, usize::MAX), "b");
     }
 
@@ -186,8 +147,8 @@ mod tests {
         let at = Time::ZERO + PERMIT_TIME;
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
-        assert_eq!((limiter.held(), limiter.next_release()), (0, None));
-        limiter.release(SocketId(0));
+        assert_eq!((limiter.held.len(), limiter.next_release()), (0, None));
+        limiter.held.remove(&SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "a");
     }
 

@@ -321,7 +321,7 @@ impl Manager {
         change: impl FnOnce(&mut HandlerTable) -> T,
         now: Time,
     ) -> T {
-        let changed = change(self.host.handlers_mut());
+        let changed = change(&mut self.host.handlers);
         let Self {
             sockets,
             names,
@@ -330,7 +330,7 @@ impl Manager {
             ..
         } = self;
         host.find_replaced();
-        sockets.replace_handlers(host.handlers(), names, context);
+        sockets.replace_handlers(&host.handlers, names, context);
         self.handle_input(Input::Reconsider, now);
         changed
     }
@@ -338,7 +338,7 @@ impl Manager {
     /// Has the handler of a type do what is due after something that it shows outside was changed.
     pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) {
         self.context.now = now;
-        if let Some(id) = self.host.handlers().find(kind) {
+        if let Some(id) = self.host.handlers.find(kind) {
             self.host.wake(id, &mut self.context);
         }
         self.run_until_idle();
@@ -347,12 +347,12 @@ impl Manager {
     /// Returns a number that changes whenever the state that a restart needs has changed.
     pub fn revision(&self) -> u64 {
         // Both numbers only grow.
-        self.context.revision + self.host.owed_revision()
+        self.context.revision + self.host.owed_revision
     }
 
     /// Returns which handlers plugins are assigned to.
     pub fn handlers(&self) -> &HandlerTable {
-        self.host.handlers()
+        &self.host.handlers
     }
 
     /// Returns whether no operation runs.

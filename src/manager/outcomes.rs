@@ -88,7 +88,7 @@ impl Visit<'_> {
             // planted: an older endpoint of a name that is announced again stays
             self.supersede(plugin);
         }
-        let handler = self.manager.host.handlers().find(&plugin.kind);
+        let handler = self.manager.host.handlers.find(&plugin.kind);
         if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
             // The handler was replaced meanwhile: the new one is to register the plugin.
             registered.health.must_deregister = true;
@@ -140,7 +140,8 @@ impl Visit<'_> {
         }
         match found {
             Ok(plugin) => {
-                let kind = EventKind::WouldRegister(self.manager.host.not_checked(&plugin));
+                let kind =
+                    EventKind::WouldRegister(self.manager.host.handlers.not_checked(&plugin.kind));
                 self.emit_of(active, Some(&plugin), kind);
             }
             Err(refusal) => {

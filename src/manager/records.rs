@@ -367,15 +367,15 @@ impl<'a> Records<'a> {
         let (connections, budget) = (&context.connections, &context.budget);
         [
             usage("sockets", sockets.len(), MAX_SOCKETS),
-            usage("connections", connections.in_use(), connections.limit()),
-            usage("operations", limiter.held(), SOFT_OPERATION_LIMIT),
+            usage("connections", connections.in_use(), connections.limit),
+            usage("operations", limiter.held.len(), SOFT_OPERATION_LIMIT),
             usage("memory", budget.held(), budget.limit()),
         ]
     }
 
     /// Returns the number of connections to plugins that are dialled or open.
     pub fn connections(self) -> usize {
-        self.0.context.connections.open()
+        self.0.context.connections.open
     }
 
     /// Returns the current counts.

@@ -10,7 +10,7 @@ use super::connections::{ConnectionEvent, Owner};
 use super::context::{Context, Work};
 use super::ids::{ConnectionId, SocketId};
 use super::messages::Limit;
-use super::operation::Event;
+use super::operation::{Event, Operation};
 use super::reconcile::{Action, Target};
 use super::socket::{Permit, Socket};
 use super::timers::{Scheduled, Timer};
@@ -52,7 +52,7 @@ impl Manager {
                 self.visit(id, |visit| visit.handle_of(attempt, event));
             }
             Work::Answer(ticket, result) => {
-                if let Some(asker) = self.host.take_asker(ticket) {
+                if let Some(asker) = self.host.tickets.remove(&ticket) {
                     self.visit(asker.socket, |visit| visit.answered(asker, ticket, result));
                 }
             }
@@ -89,7 +89,8 @@ impl Manager {
         let is_any_ready = !ids.is_empty();
         for id in &ids {
             if let Some(socket) = self.sockets.get_mut(*id) {
-                socket.dequeued();
+                socket.applied.permit = Permit::None;
+                socket.is_dirty = true;
             }
         }
         ids.append(&mut dirty);
@@ -161,18 +162,18 @@ impl Manager {
     fn apply_claims(&mut self, socket: &mut Socket) {
         let id = socket.id;
         if socket.applied.permit == Permit::Queued && socket.desired.is_none() {
-            self.limiter.forget(id);
+            self.limiter.queue.retain(|queued| *queued != id);
             self.limiter
                 .schedule(self.context.now, &mut self.context.timers);
             socket.applied.permit = Permit::None;
         }
         match (&socket.applied.permit, socket.claims_permit()) {
             (Permit::None, true) => {
-                self.limiter.take(id, self.context.now);
+                self.limiter.held.insert(id, self.context.now);
                 socket.applied.permit = Permit::Held;
             }
             (Permit::Held, false) => {
-                self.limiter.release(id);
+                self.limiter.held.remove(&id);
                 // planted: the release of a permit is applied twice
                 socket.applied.permit = Permit::None;
             }
@@ -269,7 +270,7 @@ impl Manager {
         } = &self.context;
         assert!(self.context.work.is_empty(), "something is left to do");
         let mut deadlines = self.host.deadlines();
-        let singles = [self.limiter.deadline(), self.resync, self.stop];
+        let singles = [self.limiter.deadline, self.resync, self.stop];
         deadlines += singles.iter().filter(|it| it.at().is_some()).count();
         let (mut held, mut queued, mut names, mut registered) = (0, 0, 0, 0);
         let mut handlers = BTreeMap::new();
@@ -277,14 +278,14 @@ impl Manager {
             let (id, applied) = (socket.id, &socket.applied);
             assert!(!socket.is_empty(), "{:?}", socket.path);
             assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
-            held += usize::from(self.limiter.is_held(id));
-            assert!(!self.limiter.is_held(id) || applied.permit == Permit::Held);
+            held += usize::from(self.limiter.held.contains_key(&id));
+            assert!(!self.limiter.held.contains_key(&id) || applied.permit == Permit::Held);
             let is_queued = applied.permit == Permit::Queued;
             assert!(!is_queued || socket.desired.is_some());
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claims_name());
             names += usize::from(applied.name.is_some());
-            if let Some(plugin) = socket.plugin_in_question() {
+            if let Some(plugin) = socket.running().and_then(Operation::plugin_in_question) {
                 assert!(self.names.is_held(plugin, id), "{plugin}");
             }
             assert_eq!(applied.handler, socket.claims_handler());
@@ -306,8 +307,8 @@ impl Manager {
                 deadlines += 1;
             }
         }
-        assert_eq!(held, self.limiter.held());
-        assert_eq!(queued, self.limiter.queued());
+        assert_eq!(held, self.limiter.held.len());
+        assert_eq!(queued, self.limiter.queue.len());
         assert_eq!(names, self.names.queued());
         assert_eq!(registered, *plugins);
         assert!(self.names.registered() <= registered, "a plugin has gone");

@@ -216,7 +216,7 @@ impl Manager {
     pub fn restore(&mut self, state: SavedState) {
         for owed in state.owed {
             let (plugin, ..) = owed.into_plugin();
-            let handler = self.host.handlers().find(&plugin.kind);
+            let handler = self.host.handlers.find(&plugin.kind);
             // planted: a program that is owed is forgotten in a restart
             self.context.work.push_back(Work::Resume(handler, plugin));
         }

@@ -23,7 +23,7 @@ use super::timers::Scheduled;
 use crate::config::Distrust;
 use crate::escape;
 use crate::grpc::{self, Client};
-use crate::handler::{DialError, HandlerId, Plugin, Ticket};
+use crate::handler::{HandlerId, Plugin, Ticket};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
@@ -128,7 +128,8 @@ impl Socket {
         self.desired.is_none() && self.registered.is_none() && self.active.is_none()
     }
 
-    fn running(&self) -> Option<&Operation> {
+    /// Returns the operation that runs, unless it takes a step.
+    pub(super) fn running(&self) -> Option<&Operation> {
         self.active.as_ref()?.operation.as_ref()
     }
 
@@ -195,11 +196,6 @@ impl Socket {
         self.running()?.plugin()
     }
 
-    /// Returns the plugin about whose name the operation may ask a handler.
-    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
-        self.running()?.plugin_in_question()
-    }
-
     /// Returns the handler that knows the plugin, or was asked about it and may be asked more.
     pub(super) fn claims_handler(&self) -> Option<HandlerId> {
         match self.registered.as_ref().map(|registered| registered.by) {
@@ -221,7 +217,7 @@ impl Socket {
             deadlines[0] = active.operation.as_ref().and_then(Operation::deadline);
             deadlines[1] = active.question.as_ref().and_then(|it| it.stalls_at);
             // planted: the deadline of a call is left out of the deadline of its socket
-            deadlines[2] = active.connection_deadline();
+            deadlines[2] = active.connection.as_ref().and_then(Connection::deadline);
         } else if !is_stopping {
             deadlines[0] = self.retry_at();
         }
@@ -284,12 +280,6 @@ impl Socket {
         Some(Event::Connected)
     }
 
-    /// Processes a connection of the operation that could not be established.
-    pub(super) fn dial_failed(&mut self, error: DialError) -> Option<Event> {
-        self.active.as_mut()?.connection = None;
-        Some(Event::DialFailed(error))
-    }
-
     /// Processes the end of the operation's connection.
     pub(super) fn closed(&mut self, context: &mut Context) -> Option<Event> {
         let active = self.active.as_mut()?;
@@ -299,7 +289,7 @@ impl Socket {
         }
         // The plugin has announced itself, and is checked later.
         let connection = active.connection.take()?;
-        hang_up(connection, context);
+        context.hang_up(connection);
         None
     }
 
@@ -342,12 +332,6 @@ impl Socket {
             liveness.hang_up(context);
             context.connections.close(liveness.conn);
         }
-    }
-
-    /// Records that the socket has left the queue for a permit, and has it examined.
-    pub(super) fn dequeued(&mut self) {
-        self.applied.permit = Permit::None;
-        self.is_dirty = true;
     }
 
     // --- What belongs to the socket ---
@@ -485,11 +469,6 @@ impl Active {
         }
     }
 
-    /// Returns the deadline of the connection.
-    pub(super) fn connection_deadline(&self) -> Option<Time> {
-        self.connection.as_ref()?.deadline()
-    }
-
     /// Returns the client of the connection, once that is established.
     pub(super) fn client(&mut self) -> Option<&mut Client> {
         self.connection.as_mut()?.client.as_deref_mut()
@@ -533,10 +512,4 @@ impl Liveness {
         let conn = self.conn;
         context.outputs.push_back(Output::UnwatchPeer { conn });
     }
-}
-
-/// Closes a connection, whatever its state.
-pub(super) fn hang_up(connection: Connection, context: &mut Context) {
-    context.connections.remove(connection.id);
-    context.outputs.push_back(connection.hang_up(context.now));
 }

@@ -32,21 +32,18 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Returns the number of the path, which is added if it is new.
-    fn id_of(&mut self, path: &Arc<Path>) -> SocketId {
-        let entry = match self.by_path.entry(PathKey(path.clone())) {
-            Entry::Occupied(known) => return *known.get(),
-            Entry::Vacant(entry) => entry,
-        };
-        self.last += 1;
-        let id = *entry.insert(SocketId(self.last));
-        let socket = Box::new(Socket::new(id, path.clone()));
-        self.by_id.insert(id, Some(socket));
-        id
-    }
-
+    /// Returns the socket with that path, which is added if it is new.
     pub(super) fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
-        let id = self.id_of(path);
+        let id = match self.by_path.entry(PathKey(path.clone())) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(entry) => {
+                self.last += 1;
+                let id = *entry.insert(SocketId(self.last));
+                let socket = Box::new(Socket::new(id, path.clone()));
+                self.by_id.insert(id, Some(socket));
+                id
+            }
+        };
         self.get_mut(id)
     }
 
@@ -282,8 +279,6 @@ impl Sockets {
         }
         context.work.push_back(Work::Examine(id));
     }
-
-    // --- Plugins that were registered before a restart ---
 
     /// Restores a plugin that was registered before a restart.
     pub(super) fn restore(&mut self, registered: Registered, context: &mut Context) {

@@ -16,7 +16,7 @@ use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
 use super::registered::{By, Driver, Registered};
-use super::socket::{Active, Permit, Socket, hang_up};
+use super::socket::{Active, Permit, Socket};
 use crate::config::Mode;
 use crate::handler::{Reason, Ticket};
 use crate::http2::Endpoint as _;
@@ -89,7 +89,12 @@ impl Visit<'_> {
         let (socket, context) = (&mut *self.socket, &mut self.manager.context);
         let event = match event {
             ConnectionEvent::Connected(process) => socket.attach_client(process, context),
-            ConnectionEvent::DialFailed(error) => socket.dial_failed(error),
+            ConnectionEvent::DialFailed(error) => {
+                if let Some(active) = &mut socket.active {
+                    active.connection = None;
+                }
+                Some(Event::DialFailed(error))
+            }
             ConnectionEvent::Exchanged => socket.poll_connection(context),
             ConnectionEvent::Closed => socket.closed(context),
             ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => None,
@@ -156,7 +161,7 @@ impl Visit<'_> {
                 return health.watch(Server::Endpoint, id, connection, context);
             }
         }
-        hang_up(connection, context);
+        context.hang_up(connection);
     }
 
     /// Checks the plugin with its endpoint, because a connection to that has ended.
@@ -208,7 +213,7 @@ impl Visit<'_> {
             return;
         };
         let mut event = None;
-        if is_due(active.connection_deadline()) {
+        if is_due(active.connection.as_ref().and_then(Connection::deadline)) {
             if let Some(client) = active.client() {
                 client.handle_timeout(now);
             }
@@ -360,7 +365,8 @@ impl Visit<'_> {
         };
         let now = context.now;
         if desired.is_observed(now) {
-            desired.stop_retrying();
+            desired.backoff.succeed();
+            desired.redial_at = None;
             return false;
         }
         if desired.backoff.until().is_some_and(|until| now < until) {
@@ -381,7 +387,7 @@ impl Visit<'_> {
             return true;
         }
         if !is_queued {
-            limiter.enqueue(self.socket.id);
+            limiter.queue.push_back(self.socket.id);
             self.socket.applied.permit = Permit::Queued;
         }
         limiter.schedule(now, &mut context.timers);
@@ -422,7 +428,7 @@ impl Visit<'_> {
             ..PluginEvent::of_socket(&self.socket.path, EventKind::OperationDropped(state))
         });
         if let Some(connection) = active.connection.take() {
-            hang_up(connection, context);
+            context.hang_up(connection);
         }
     }
 }

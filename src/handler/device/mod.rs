@@ -148,7 +148,7 @@ impl DeviceHandler {
         self.wake(&mut context.detached());
     }
 
-    /// Has the file of a plugin's devices made, if the plugin is the current one of its name.
+    /// Makes the file of a plugin's devices, if the plugin is the current one of its name.
     fn publish(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
             return;

@@ -22,12 +22,12 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct EndpointCall {
     id: EffectId,
-    endpoint: Arc<Path>,
+    pub(super) endpoint: Arc<Path>,
     /// `None` unless it is dialled or open.
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     request: EndpointRequest,
     /// The time at which the handler asked for it.
-    began: Time,
+    pub(super) began: Time,
     /// The time by which a call must have ended, or a stream or connection must be established.
     deadline: Time,
     wait: Option<WaitForReady>,
@@ -161,28 +161,6 @@ impl EndpointCall {
         None
     }
 
-    /// Removes and returns the connection of a unary call that has succeeded, which may be used
-    /// again, and its endpoint.
-    pub(super) fn take_idle(&mut self) -> Option<(Arc<Path>, Connection)> {
-        let connection = self.connection.take()?;
-        Some((self.endpoint.clone(), connection))
-    }
-
-    /// Returns the time since the handler asked for it.
-    pub(super) fn age(&self, now: Time) -> Duration {
-        now.saturating_since(self.began)
-    }
-
-    /// Returns whether the call has a connection.
-    pub(super) fn is_open(&self) -> bool {
-        self.connection.is_some()
-    }
-
-    /// Returns whether the connection leads to that endpoint.
-    pub(super) fn is_to(&self, endpoint: &Path) -> bool {
-        *self.endpoint == *endpoint
-    }
-
     /// Returns the client of the connection, once it is established.
     pub(super) fn client(&mut self) -> Option<&mut Client> {
         self.connection.as_mut()?.client.as_deref_mut()
@@ -303,13 +281,6 @@ impl EndpointCall {
         }
     }
 
-    /// Requests that the connection is polled again after others had their turn.
-    pub(super) fn resume(&self, context: &mut Context) {
-        if let Some(Connection { id: conn, .. }) = self.connection {
-            context.outputs.push_back(Output::Resume { conn });
-        }
-    }
-
     /// Returns the next deadline.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         match &self.connection {
@@ -322,8 +293,7 @@ impl EndpointCall {
     /// Closes the connection, whatever its state.
     pub(super) fn hang_up(&mut self, context: &mut Context) {
         if let Some(connection) = self.connection.take() {
-            context.connections.remove(connection.id);
-            context.outputs.push_back(connection.hang_up(context.now));
+            context.hang_up(connection);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::handler::{
     ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
-use crate::manager::connections::ConnectionEvent;
+use crate::manager::connections::{Connection, ConnectionEvent};
 use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::ids::SocketId;
@@ -172,7 +172,7 @@ impl HandlerHost {
         let Some(mut idle) = self.idle.take() else {
             return false;
         };
-        if idle.owner == id.owner && call.is_to(&idle.endpoint) {
+        if idle.owner == id.owner && call.endpoint == idle.endpoint {
             match call.reuse(idle.connection, context) {
                 None => return true,
                 Some(connection) => idle.connection = connection,
@@ -244,7 +244,7 @@ impl HandlerHost {
                 call.flush(context);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
-                return if call.is_open() {
+                return if call.connection.is_some() {
                     context.timers.set_or_earlier(timer, deadline, at);
                 } else {
                     context.timers.set(timer, deadline, at);
@@ -264,12 +264,13 @@ impl HandlerHost {
                         context.measure(Measurement::Called {
                             method,
                             code: code_of_reply(result),
-                            took: call.age(context.now),
+                            took: context.now.saturating_since(call.began),
                         });
                     }
-                    let idle = call.take_idle();
+                    let idle = call.connection.take();
+                    let endpoint = call.endpoint.clone();
                     self.hang_up_idle(context);
-                    self.idle = idle.map(|(endpoint, connection)| Idle {
+                    self.idle = idle.map(|connection| Idle {
                         owner: id.owner,
                         endpoint,
                         connection,
@@ -280,7 +281,9 @@ impl HandlerHost {
         }
         if let Some(call) = self.call(id) {
             call.flush(context);
-            call.resume(context);
+            if let Some(Connection { id: conn, .. }) = call.connection {
+                context.outputs.push_back(Output::Resume { conn });
+            }
         }
     }
 
@@ -317,7 +320,7 @@ impl HandlerHost {
                 context.outputs.push_back(Output::Spawn { id, program });
             }
         }
-        context.connections.set_programs(self.running.len());
+        context.connections.programs = self.running.len();
     }
 
     /// Processes the end of a program.

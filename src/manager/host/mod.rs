@@ -17,7 +17,7 @@ use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
 use super::ids::{AttemptId, SocketId};
 use super::operation::Question;
-use super::socket::{Socket, hang_up};
+use super::socket::Socket;
 use super::sockets::Sockets;
 use super::timers::Scheduled;
 use crate::handler::{
@@ -29,11 +29,11 @@ use crate::time::Time;
 /// The handlers, their open questions and their effects.
 #[derive(Debug)]
 pub(super) struct HandlerHost {
-    handlers: HandlerTable,
+    pub(super) handlers: HandlerTable,
     /// The handlers without assigned types that are still in use.
     replaced: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
-    tickets: BTreeMap<Ticket, Asker>,
+    pub(super) tickets: BTreeMap<Ticket, Asker>,
     last_ticket: u64,
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are neighbours.
@@ -45,7 +45,7 @@ pub(super) struct HandlerHost {
     /// The plugins that handlers have yet to deregister.
     owed: BTreeMap<EffectId, Debt>,
     /// The number of changes to `owed`.
-    owed_revision: u64,
+    pub(super) owed_revision: u64,
     /// The connection of the call that succeeded last, until its handler has received the reply: a
     /// stream that the handler opens then is opened on it, as with kubelet.
     idle: Option<Idle>,
@@ -104,7 +104,7 @@ impl Idle {
             Some(id) => context
                 .work
                 .push_back(Work::Endpoint(id, endpoint, connection)),
-            None => hang_up(connection, context),
+            None => context.hang_up(connection),
         }
     }
 }
@@ -132,16 +132,6 @@ impl HandlerHost {
             owed_revision: 0,
             idle: None,
         }
-    }
-
-    /// Returns the handlers.
-    pub(super) fn handlers(&self) -> &HandlerTable {
-        &self.handlers
-    }
-
-    /// Returns the handlers, to change them. [`HandlerHost::find_replaced`] has to follow.
-    pub(super) fn handlers_mut(&mut self) -> &mut HandlerTable {
-        &mut self.handlers
     }
 
     /// Finds the handlers without assigned types.
@@ -217,11 +207,6 @@ impl HandlerHost {
         self.handlers.get(handler)?.endpoint_taken(plugin)
     }
 
-    /// Returns what a dry run does not check of a plugin that its handler accepts.
-    pub(super) fn not_checked(&self, plugin: &Plugin) -> Option<&'static str> {
-        self.handlers.not_checked(&plugin.kind)
-    }
-
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
     /// The open effects of a plugin are cancelled before its deregistration is asked for.
     pub(super) fn ask(
@@ -272,11 +257,6 @@ impl HandlerHost {
         });
     }
 
-    /// Forgets a question that cannot be abandoned, because no handler has the plugin's type.
-    pub(super) fn forget(&mut self, ticket: Ticket) {
-        self.tickets.remove(&ticket);
-    }
-
     /// Reports something about the plugin behind a socket to its handler that is not a question.
     pub(super) fn notify(
         &mut self,
@@ -311,11 +291,6 @@ impl HandlerHost {
             handler.handle_event(event, context);
         });
         self.hang_up_idle(context);
-    }
-
-    /// Removes and returns the operation that has asked a question that was left open.
-    pub(super) fn take_asker(&mut self, ticket: Ticket) -> Option<Asker> {
-        self.tickets.remove(&ticket)
     }
 
     /// Asks a handler to resume a deregistration that the previous process owed.
@@ -377,16 +352,10 @@ impl HandlerHost {
         self.owed.values().map(|debt| &debt.plugin)
     }
 
-    /// Returns a number that changes whenever the plugins that are owed change.
-    pub(super) fn owed_revision(&self) -> u64 {
-        self.owed_revision
-    }
-
     /// Returns the number of connections.
     pub(super) fn connections(&self) -> usize {
         let effects = self.effects.values();
-        let has_connection =
-            |it: &&OpenEffect| matches!(&it.kind, EffectKind::Call(call) if call.is_open());
+        let has_connection = |it: &&OpenEffect| matches!(&it.kind, EffectKind::Call(call) if call.connection.is_some());
         effects.filter(has_connection).count()
     }
 

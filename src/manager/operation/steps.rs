@@ -150,19 +150,14 @@ impl Steps<'_> {
         match purpose {
             Purpose::Register => match self.0.ask(Question::Validate, &plugin) {
                 Some(answer) => self.validated(plugin, answer),
-                None => Step::Goes(Operation::Validating(self.asked(plugin))),
+                None => Step::Goes(Operation::Validating(Asked::new(plugin, self.0.now()))),
             },
             Purpose::Observe => match self.0.ask(Question::Validate, &plugin) {
                 Some(answer) => Self::observed(plugin, answer),
-                None => Step::Goes(Operation::Observing(self.asked(plugin))),
+                None => Step::Goes(Operation::Observing(Asked::new(plugin, self.0.now()))),
             },
             Purpose::Deregister => self.undo(plugin, Then::Report),
         }
-    }
-
-    /// Returns a question that was asked just now.
-    fn asked(self, plugin: Arc<Plugin>) -> Asked {
-        Asked::new(plugin, self.0.now())
     }
 
     pub(super) fn observed(plugin: Arc<Plugin>, answer: Answer) -> Step {
@@ -185,7 +180,7 @@ impl Steps<'_> {
         self.0.enter_actual(&plugin);
         match self.0.ask(Question::Register, &plugin) {
             Some(answer) => self.registered(plugin, answer),
-            None => Step::Goes(Operation::Registering(self.asked(plugin))),
+            None => Step::Goes(Operation::Registering(Asked::new(plugin, self.0.now()))),
         }
     }
 
@@ -301,7 +296,10 @@ impl Steps<'_> {
     fn undo(self, plugin: Arc<Plugin>, then: Then) -> Step {
         match self.0.ask(Question::Deregister, &plugin) {
             Some(answer) => self.deregistered(plugin, then, answer),
-            None => Step::Goes(Operation::Deregistering(self.asked(plugin), then)),
+            None => Step::Goes(Operation::Deregistering(
+                Asked::new(plugin, self.0.now()),
+                then,
+            )),
         }
     }
 
