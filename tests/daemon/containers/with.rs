@@ -290,6 +290,9 @@ fn a_device_that_is_lost_in_use_stays_held_and_is_an_event() {
         (list["items"][1]["health"] == "Healthy").then_some(())
     });
     held.plugin.kill();
+    until("nothing listens there", || {
+        UnixStream::connect(held.plugin.socket()).err()
+    });
     held.node.daemon.until_logged(&lost);
     held.plugin = Simulated::start(&held.node.registry(""), TYPE, RESOURCE, &[]);
     held.until_holders([None, Some(pid(&holder))]);
