@@ -491,3 +491,6 @@ const SHOWN_HOLDERS: usize = 8;
 
 /// The number of octets of a device ID that are shown: a UUID and some room.
 const SHOWN_ID: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Clients that want devices, and what they get, with the plugins' answers written out.
+
+use std::path::Path;
+
+use super::*;
+use crate::grpc::{CallError, Status};
+use crate::handler::device::devices::Devices;
+use crate::handler::{Effect, EffectIds};
+use crate::proto::pluginregistration::PluginInfo;
+use crate::proto::v1beta1;
+use crate::proto::v1beta1::{
+    AllocateRequest, AllocateResponse, ContainerAllocateResponse,
+    ContainerPreferredAllocationResponse, DevicePluginOptions, ListAndWatchResponse, NumaNode,
+    TopologyInfo,
+};
+use crate::time::Time;
+
+/// The leases of a node, and the plugins of its resources.
+#[derive(Default)]
+struct Node {
+    leases: Leases,
+    plugins: Store<DevicePlugin>,
+    files: CdiFiles,
+    ids: EffectIds,
+    /// The effects that were asked for.
+    effects: Vec<Effect>,
+}
+
+const PLAIN: DevicePluginOptions = DevicePluginOptions {
+    pre_start_required: false,
+    get_preferred_allocation_available: false,
+};
+
+impl Node {
+    /// Lists healthy devices of a resource, each with its NUMA node.
+    fn list(&mut self, resource: &str, options: DevicePluginOptions, devices: &[(&str, i64)]) {
+        let info = PluginInfo {
+            name: resource.into(),
+            ..PluginInfo::default()
+        };
+        let plugin = Plugin::from_info(info, Path::new("/r/a").into()).unwrap();
+        let mut plugin = DevicePlugin::new(&plugin.into(), options);
+        let devices = devices.iter().map(|(id, node)| v1beta1::Device {
+            id: (*id).to_owned(),
+            health: "Healthy".to_owned(),
+            topology: Some(TopologyInfo {
+                nodes: vec![NumaNode { id: *node }],
+            }),
+        });
+        let devices = devices.collect();
+        let message = ListAndWatchResponse { devices }.encode_to_vec();
+        plugin.replace(Devices::from_message(&message).unwrap());
+        self.plugins.set(plugin);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
+        self.leases.advance(&self.plugins, &mut context);
+    }
+
+    fn request(&mut self, id: u64, resources: &[(&str, usize)], devices: &[&str], waits: bool) {
+        let resources = resources
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count));
+        let wish = Wish {
+            resources: resources.collect(),
+            devices: devices.iter().map(|&id| id.to_owned()).collect(),
+            wait: waits.then_some(Duration::from_secs(1)),
+        };
+        let pid = i32::try_from(id).unwrap();
+        self.leases.request(id, Holder { pid, uid: 0 }, wish);
+        self.advance();
+    }
+
+    /// Removes and returns the next call: its number, its method and its request.
+    #[track_caller]
+    fn call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
+        let is_call = |effect: &Effect| matches!(effect, Effect::Call { .. });
+        let at = self.effects.iter().position(is_call).expect("a call");
+        match self.effects.remove(at) {
+            Effect::Call { id, call, .. } => (id, call.method, call.request),
+            _ => unreachable!(),
+        }
+    }
+
+    fn ended(&mut self, effect: EffectId, result: Option<Result<Vec<u8>, CallFailure>>) {
+        let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
+        self.leases
+            .ended(effect, result, &self.plugins, &self.files, &mut context);
+        self.advance();
+    }
+
+    /// Answers the next call, which has to be Allocate. Returns the devices that it is about.
+    #[track_caller]
+    fn allocate(&mut self) -> Vec<String> {
+        let (id, method, request) = self.call();
+        assert_eq!(method, device_plugin::ALLOCATE);
+        let container_responses = vec![ContainerAllocateResponse::default()];
+        let reply = AllocateResponse {
+            container_responses,
+        };
+        self.ended(id, Some(Ok(reply.encode_to_vec())));
+        let mut request = AllocateRequest::decode(&*request)
+            .unwrap()
+            .container_requests;
+        assert_eq!(request.len(), 1);
+        request.remove(0).devices_ids
+    }
+
+    /// Answers the next call, which has to be GetPreferredAllocation.
+    #[track_caller]
+    fn prefer(&mut self, ids: &[&str]) -> ContainerPreferredAllocationRequest {
+        let (id, method, request) = self.call();
+        assert_eq!(method, device_plugin::GET_PREFERRED_ALLOCATION);
+        let device_i_ds = ids.iter().map(|&id| id.to_owned()).collect();
+        let container_responses = vec![ContainerPreferredAllocationResponse { device_i_ds }];
+        let reply = PreferredAllocationResponse {
+            container_responses,
+        };
+        self.ended(id, Some(Ok(reply.encode_to_vec())));
+        let request = PreferredAllocationRequest::decode(&*request).unwrap();
+        request.container_requests.into_iter().next().unwrap()
+    }
+
+    /// Returns the clients that got devices since the last call, and the reasons of the others.
+    fn outcomes(&self) -> Vec<(u64, Result<(), Refusal>)> {
+        let outcomes = self.leases.take_outcomes().into_iter();
+        outcomes
+            .map(|(id, outcome)| (id, outcome.map(|_| ())))
+            .collect()
+    }
+
+    fn held(&self, resource: &str) -> Vec<(String, i32)> {
+        let held = self.leases.held(resource).into_iter();
+        held.map(|(id, holder)| (id.into(), holder.pid)).collect()
+    }
+
+    fn events(&self) -> usize {
+        let is_event = |effect: &&Effect| matches!(effect, Effect::Emit { .. });
+        self.effects.iter().filter(is_event).count()
+    }
+}
+
+const A: &str = "a.example/a";
+const B: &str = "a.example/b";
+
+#[test]
+fn devices_of_one_numa_node_belong_together() {
+    let mut node = Node::default();
+    let devices = [("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 1)];
+    node.list(A, PLAIN, &devices);
+    for (id, count, expected) in [(1, 3, &["b", "d", "e"][..]), (2, 2, &["a", "c"])] {
+        node.request(id, &[(A, count)], &[], false);
+        assert_eq!(node.allocate(), expected);
+        assert_eq!(node.outcomes(), [(id, Ok(()))]);
+    }
+    node.leases.end(1, &node.files);
+    node.leases.end(2, &node.files);
+    node.request(3, &[(A, 4)], &[], false);
+    assert_eq!(
+        node.allocate(),
+        ["b", "d", "e", "a"],
+        "the larger node is first"
+    );
+    node.leases.end(3, &node.files);
+    node.request(4, &[(A, 2)], &["e"], false);
+    assert_eq!(node.allocate()[0], "e", "it is required");
+}
+
+#[test]
+fn a_plugin_may_prefer_devices_that_are_free() {
+    let prefers = DevicePluginOptions {
+        get_preferred_allocation_available: true,
+        ..PLAIN
+    };
+    let devices = [("a", 0), ("b", 0), ("c", 0)];
+    for (preferred, expected) in [
+        (&["b", "c"][..], &["b", "c"][..]),
+        (&["c"], &["a", "b"]),
+        (&["c", "c"], &["a", "b"]),
+        (&["c", "d"], &["a", "b"]),
+        (&[], &["a", "b"]),
+    ] {
+        let mut node = Node::default();
+        node.list(A, prefers, &devices);
+        node.request(1, &[(A, 2)], &[], false);
+        let request = node.prefer(preferred);
+        assert_eq!(request.available_device_i_ds, ["a", "b", "c"]);
+        assert_eq!(request.allocation_size, 2);
+        assert_eq!(node.allocate(), expected, "{preferred:?}");
+    }
+    let mut node = Node::default();
+    node.list(A, prefers, &devices);
+    node.request(1, &[(A, 2)], &["a"], false);
+    assert_eq!(node.prefer(&["b", "c"]).must_include_device_i_ds, ["a"]);
+    assert_eq!(
+        node.allocate(),
+        ["a", "b"],
+        "one that is required is missing"
+    );
+    // Meanwhile another client has taken what the plugin prefers.
+    let mut node = Node::default();
+    node.list(A, prefers, &devices);
+    node.request(1, &[(A, 1)], &[], false);
+    node.request(2, &[(A, 1)], &[], false);
+    node.prefer(&["b"]);
+    assert_eq!(node.held(A).len(), 2);
+    node.prefer(&["a"]);
+    let both = [node.allocate(), node.allocate()].concat();
+    assert_eq!(both, ["a", "b"], "no device twice");
+}
+
+#[test]
+fn a_client_gets_devices_of_all_its_resources_or_of_none() {
+    let pre_start = DevicePluginOptions {
+        pre_start_required: true,
+        ..PLAIN
+    };
+    let mut node = Node::default();
+    node.list(A, pre_start, &[("a", 0)]);
+    node.list(B, PLAIN, &[("b", 0)]);
+    node.request(1, &[(A, 1), (B, 1)], &[], false);
+    assert_eq!(node.allocate(), ["a"]);
+    let (id, method, request) = node.call();
+    assert_eq!(method, device_plugin::PRE_START_CONTAINER);
+    let request = PreStartContainerRequest::decode(&*request).unwrap();
+    assert_eq!(request.devices_ids, ["a"]);
+    node.ended(id, Some(Ok(Vec::new())));
+    assert_eq!(node.outcomes(), []);
+    assert_eq!(node.allocate(), ["b"]);
+    assert_eq!(node.outcomes(), [(1, Ok(()))]);
+    assert_eq!(
+        (node.held(A), node.held(B)),
+        (vec![("a".into(), 1)], vec![("b".into(), 1)])
+    );
+
+    node.leases.end(1, &node.files);
+    node.request(2, &[(A, 1), (B, 2)], &[], false);
+    let busy = "a.example/b: free=1 healthy=1".to_owned();
+    assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
+    assert_eq!(node.held(A), []);
+}
+
+#[test]
+fn a_failed_call_frees_everything_and_states_who_is_wrong() {
+    type Check = fn(&Refusal) -> bool;
+    let status = |code| CallFailure::Call(CallError::Status(Status::new(code, "no")));
+    let several = AllocateResponse {
+        container_responses: vec![ContainerAllocateResponse::default(); 2],
+    };
+    let cases: [(Result<Vec<u8>, CallFailure>, Check); 4] = [
+        (Err(status(Code::Internal)), |it| {
+            matches!(it, Refusal::Failed(_))
+        }),
+        (Err(status(Code::DeadlineExceeded)), |it| {
+            matches!(it, Refusal::Busy(_))
+        }),
+        (Ok(several.encode_to_vec()), |it| {
+            matches!(it, Refusal::Failed(_))
+        }),
+        (Ok(Vec::new()), |it| matches!(it, Refusal::Failed(_))),
+    ];
+    for (result, check) in cases {
+        let mut node = Node::default();
+        node.list(A, PLAIN, &[("a", 0)]);
+        node.list(B, PLAIN, &[("b", 0)]);
+        node.request(1, &[(B, 1), (A, 1)], &[], false);
+        node.request(2, &[(B, 1)], &[], true);
+        node.allocate();
+        let (id, ..) = node.call();
+        node.ended(id, Some(result));
+        let outcomes = node.outcomes();
+        assert!(
+            matches!(&outcomes[..], [(1, Err(why))] if check(why)),
+            "{outcomes:?}"
+        );
+        assert_eq!(node.events(), 1);
+        assert_eq!(node.held(B), [("b".into(), 2)], "the next one has it");
+        assert_eq!(node.held(A), []);
+    }
+}
+
+#[test]
+fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
+    let mut node = Node::default();
+    node.list(A, PLAIN, &[("a", 0), ("b", 0)]);
+    node.request(1, &[(A, 1)], &["a"], false);
+    node.allocate();
+    node.request(2, &[(A, 2)], &[], true);
+    node.request(3, &[(A, 1)], &[], true);
+    node.request(4, &[(A, 1)], &[], false);
+    let busy = "a.example/a: free=1 healthy=2, a is held by process 1".to_owned();
+    assert_eq!(
+        node.outcomes(),
+        [(1, Ok(())), (4, Err(Refusal::Busy(busy.clone())))]
+    );
+    assert_eq!(
+        node.held(A),
+        [("a".into(), 1)],
+        "b is kept for the one that waits"
+    );
+    let timers: Vec<EffectId> = node
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::SetTimer { id, .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    node.ended(timers[0], None);
+    assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
+    assert_eq!(node.allocate(), ["b"]);
+    assert_eq!(node.outcomes(), [(3, Ok(()))]);
+    assert!(node.leases.end(1, &node.files) && !node.leases.end(1, &node.files));
+}
+
+#[test]
+fn a_held_device_that_is_lost_is_reported_once_and_stays_held() {
+    let mut node = Node::default();
+    node.list(A, PLAIN, &[("a", 0), ("b", 0)]);
+    node.request(1, &[(A, 1)], &[], false);
+    node.allocate();
+    for (devices, events) in [
+        (&[("a", 0), ("b", 0)][..], 0),
+        (&[("b", 0)], 1),
+        (&[("b", 0)], 1),
+        (&[("a", 0)], 1),
+        (&[], 2),
+    ] {
+        node.list(A, PLAIN, devices);
+        assert_eq!(node.events(), events, "{devices:?}");
+        assert_eq!(node.held(A), [("a".into(), 1)]);
+    }
+    let plugin = node.plugins.get(A).unwrap().plugin.clone();
+    node.plugins.remove(&plugin);
+    node.request(2, &[(A, 1)], &[], false);
+    let missing = Refusal::Missing("no such resource: a.example/a".to_owned());
+    assert_eq!(node.outcomes(), [(1, Ok(())), (2, Err(missing))]);
+}
