@@ -5,13 +5,13 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use mio::net::UnixStream;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
 
 use super::mounts::Mounts;
 use super::open_path::{OpenError, open_path};
@@ -25,12 +25,10 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
     if let Some(name) = abstract_name(path) {
         return dial_abstract(name);
     }
-    let mut options = File::options();
-    let opened = options
-        .read(true)
-        .custom_flags(OFlag::O_PATH.bits())
-        .open(path);
-    let file = opened.map_err(|error| dial_error(&error))?;
+    // `OpenOptions` drops O_PATH with musl, where it is among the bits of the access mode.
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let opened = open(path, flags, Mode::empty()).map_err(io::Error::from);
+    let file = File::from(opened.map_err(|error| dial_error(&error))?);
     dial_file(&file, path, None, &mut |_| Ok(()))
 }
 
