@@ -22,7 +22,8 @@ pub use trust::{Distrust, PinnedName, Trust, TrustMode};
 use crate::escape;
 use crate::time;
 
-/// The configuration of a plugin manager, except for its handlers.
+/// The configuration of a plugin manager, except for its handlers. Options are added to it: name
+/// those that differ, and end with `..Config::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The directories that are watched for plugin sockets.

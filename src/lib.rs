@@ -119,6 +119,9 @@
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
 //! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("plugind needs Linux: inotify, epoll and pidfd");
+
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub mod backoff;
 #[cfg_attr(not(plugind_internals), doc(hidden))]

@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/static/target.sh
 readonly tree=$1 control=$1/DEBIAN
+version=${version/-/\~} # A version that follows sorts behind this one.
 
 main() {
 	local file size unit=$tree/usr/lib/systemd/system/plugind.service

@@ -28,6 +28,7 @@ main() {
 		put 644 "$page" "usr/share/doc/plugind/$page"
 	done
 	put 644 LICENSE usr/share/doc/plugind/copyright
+	src/dist/licenses.sh >>"$tree/usr/share/doc/plugind/copyright"
 	mv "$tree"/usr/share/bash-completion/completions/plugind{.bash,}
 }
 

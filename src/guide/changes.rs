@@ -40,7 +40,10 @@
 //!   short.
 //! - A program that embeds the plugin manager can add and remove directories at run time.
 //! - Items of the library were renamed, and those that an embedder does not need are hidden.
-//!   Devices in its inventory are sorted vectors. The next version is 0.2.0.
+//!   Devices in its inventory are sorted vectors. What a socket or a program lacks is a
+//!   `SocketProblem` or a `ProgramProblem`. The version is 0.2.0-dev.
+//! - Every release build knows its commit (`plugind version`), and packages have the licences of
+//!   what the binary contains.
 //! - The names of modules that `RUST_LOG` and `plugind log` take are others: `daemon` has folders
 //!   (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
 //! - Directories that change all the time, are large or contain many links delay no other plugin.

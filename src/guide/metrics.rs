@@ -68,8 +68,8 @@
 //! - `plugind_memory_held_bytes`: what is held of plugins and counts against the memory budget
 //!   ([`operator`](super::operator)), which is `plugind_memory_budget_bytes`.
 //! - `plugind_loop_turns_total`: turns of the loop. An idle daemon makes next to none.
-//! - `plugind_build_info`: always 1. The revision is what the variable `SOURCE_REVISION` was when
-//!   the program was built.
+//! - `plugind_build_info`: always 1. The revision is the commit of a release build, or what the
+//!   variable `SOURCE_REVISION` was then; a debug build has none.
 //!
 //! # The process
 //!

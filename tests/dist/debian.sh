@@ -38,6 +38,7 @@ test_package() {
 	step "installation"
 	dpkg_does --install "$first"
 	in_debian plugind version | sed 's/^/  /'
+	in_debian grep -q '^--- inotify .*: ISC' /usr/share/doc/plugind/copyright || fail "a licence is missing"
 	directories_are_as_the_unit_makes_them
 	installed=$(changed_files)
 

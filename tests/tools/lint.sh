@@ -13,6 +13,7 @@ main() {
 	[ "${DECIDES:-}" != "${version%.*}" ] || level=deny
 	check_format
 	check_lints
+	check_packages
 	RUSTDOCFLAGS=$(flags) "${cargo[@]}" doc --locked --no-deps --quiet
 	RUSTDOCFLAGS="--cfg plugind_internals $(flags)" \
 		"${cargo[@]}" doc --locked --no-deps --document-private-items --quiet
@@ -26,6 +27,11 @@ check_format() {
 check_lints() {
 	"${cargo[@]}" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
 	"${cargo[@]}" clippy --locked --all-targets --test neighbours -- $(flags)
+}
+
+check_packages() {
+	"${cargo[@]}" deny --version >/dev/null 2>&1 || { skip packages cargo-deny && return; }
+	"${cargo[@]}" deny --locked check --config tests/tools/deny.toml licenses sources
 }
 
 # Prints the flag that makes a finding an error, or keeps it a warning.

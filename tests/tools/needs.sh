@@ -67,6 +67,7 @@ needs_cargo() {
 # of its own architecture.
 needs_static() {
 	. tests/static/target.sh
+	[ ! -e .git ] || needs_command git git
 	[ -z "$emulator" ] || needs_command "$emulator" "qemu-user optional"
 	needs_command "$gcc" "$gcc_package"
 	[ -e "$musl_dir/rcrt1.o" ] || add "$(of_architecture musl-dev "$debian")"
