@@ -332,7 +332,10 @@ mod tests {
         );
         let missing = own.join("missing/one");
         let refused = require_trusted(&[missing]).unwrap_err().to_string();
-        assert!(refused.contains("; run chmod go-w ") && refused.ends_with("--trust warn"));
+        assert!(
+            refused.contains("; use a path on which only root ")
+                && refused.ends_with("--trust warn")
+        );
     }
 
     #[test]
