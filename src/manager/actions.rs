@@ -346,7 +346,9 @@ impl Execution<'_> {
         let names = &self.manager.names;
         let holder = names.holder_of_endpoint(plugin, self.socket.id)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
-        let reason = self.manager.host.endpoint_taken(handler, plugin)?;
+        // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
+        let handler = self.manager.host.handlers.get(handler)?;
+        let reason = handler.endpoint_taken(plugin)?;
         self.socket.block(plugin, id, &mut self.manager.names);
         Some(Refusal::EndpointTaken { holder, reason })
     }

@@ -96,7 +96,7 @@ pub(super) struct Summary {
 /// The changes of records.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    generation: Generation,
+    pub(super) generation: Generation,
     /// The last change of each record.
     last: BTreeMap<Generation, SocketId>,
     /// The records that were removed, oldest first.
@@ -126,11 +126,6 @@ pub(super) struct Removed {
 }
 
 impl Changes {
-    /// Returns the current generation.
-    pub(super) fn generation(&self) -> Generation {
-        self.generation
-    }
-
     /// Starts the next generation.
     pub(super) fn advance(&mut self) -> Generation {
         self.generation += 1;

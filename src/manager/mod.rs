@@ -329,7 +329,7 @@ impl Manager {
             context,
             ..
         } = self;
-        host.find_replaced();
+        host.replaced = host.handlers.unassigned().collect();
         sockets.replace_handlers(&host.handlers, names, context);
         self.handle_input(Input::Reconsider, now);
         changed
@@ -372,7 +372,7 @@ impl Manager {
 
     /// Returns the number of events and changes of records so far.
     pub fn generation(&self) -> Generation {
-        self.context.changes.generation()
+        self.context.changes.generation
     }
 
     /// Starts the next generation, for an event that the manager does not emit itself.

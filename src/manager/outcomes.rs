@@ -289,7 +289,11 @@ impl Visit<'_> {
         };
         match grace {
             Some(Duration::ZERO) => health.must_deregister = true,
-            grace => health.set_grace(grace.map(|grace| context.now + grace)),
+            grace => {
+                if let Some(down) = &mut health.down {
+                    down.grace_until = grace.map(|grace| context.now + grace);
+                }
+            }
         }
         let down = EventKind::Down {
             process: health

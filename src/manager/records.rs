@@ -13,7 +13,7 @@ use super::context::Context;
 use super::event::Generation;
 use super::failure::{Failure, Refusal};
 use super::ids::{Process, SocketId};
-use super::operation::Operation;
+use super::operation::{Operation, Purpose};
 use super::reconcile::Target;
 use super::registered::{By, Registered};
 use super::socket::Socket;
@@ -159,12 +159,14 @@ impl fmt::Display for LastError<'_> {
 impl Operation {
     /// Returns the state of the record while the operation is in its current state.
     fn record_state(&self) -> State {
-        if self.is_deregistering() {
-            State::Deregistering
-        } else if self.is_committed() || self.plugin().is_some() {
-            State::Registering
-        } else {
-            State::Connecting
+        match self {
+            Self::Dialing(..) | Self::AwaitingListener(..) | Self::AskingInfo(_) => {
+                State::Connecting
+            }
+            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..) => {
+                State::Deregistering
+            }
+            _ => State::Registering,
         }
     }
 }
@@ -346,7 +348,7 @@ impl<'a> Records<'a> {
                 generation: removed.generation,
             },
             (None, None) => {
-                *cursor = ChangeCursor::after(changes.generation());
+                *cursor = ChangeCursor::after(changes.generation);
                 return Ok(None);
             }
         };

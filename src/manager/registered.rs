@@ -73,7 +73,7 @@ pub(super) enum By {
 #[derive(Debug, Default)]
 pub struct Health {
     /// `None` if it is up. Boxed, because that is so for nearly every plugin.
-    down: Option<Box<Down>>,
+    pub(super) down: Option<Box<Down>>,
     /// The means by which its end is noticed.
     pub(super) liveness: Option<Liveness>,
     /// What is known of its driver, if that is another process.
@@ -92,10 +92,10 @@ pub struct Health {
 
 /// A plugin that does not answer.
 #[derive(Debug)]
-struct Down {
-    since: Time,
-    /// The time at which it is deregistered if it is still down.
-    grace_until: Option<Time>,
+pub(super) struct Down {
+    pub(super) since: Time,
+    /// The time at which it is deregistered if it is still down; `None`: never.
+    pub(super) grace_until: Option<Time>,
     /// Whether its handler has given it up: then an answer to a check means nothing.
     is_given_up: bool,
 }
@@ -166,13 +166,6 @@ impl Health {
         self.down.as_ref()?.grace_until
     }
 
-    /// Sets the time at which the plugin is deregistered if it is still down; `None`: never.
-    pub(super) fn set_grace(&mut self, until: Option<Time>) {
-        if let Some(down) = &mut self.down {
-            down.grace_until = until;
-        }
-    }
-
     /// Records that the plugin is to be deregistered now.
     pub(super) fn end_grace(&mut self) {
         if let Some(down) = &mut self.down {
@@ -200,12 +193,6 @@ impl Health {
                 Driver::Unknown | Driver::Lost => None,
             },
         }
-    }
-
-    /// Returns the number of sources of liveness.
-    pub(super) fn sources(&self) -> usize {
-        let is_driver_watched = matches!(self.driver, Driver::Watched(_));
-        usize::from(self.liveness.is_some()) + usize::from(is_driver_watched)
     }
 
     /// Records that a source of liveness was lost. Returns whether to check the plugin at once;

@@ -49,7 +49,12 @@ impl Manager {
         match work {
             Work::Examine(id) => self.sockets.mark_dirty(id, context),
             Work::Operation(id, attempt, event) => {
-                self.visit(id, |visit| visit.handle_of(attempt, event));
+                self.visit(id, |visit| {
+                    let active = visit.socket.active.as_ref();
+                    if active.is_some_and(|it| it.id == attempt) {
+                        visit.handle(event);
+                    }
+                });
             }
             Work::Answer(ticket, result) => {
                 if let Some(asker) = self.host.tickets.remove(&ticket) {
@@ -179,7 +184,7 @@ impl Manager {
             }
             _ => {}
         }
-        if !socket.claims_block() {
+        if !socket.desired.as_ref().is_some_and(|it| it.is_blocked) {
             if let Some(plugin) = socket.applied.blocked.take() {
                 self.names.unblock(&plugin, id);
             }

@@ -182,8 +182,8 @@ impl Manager {
             left_out += usize::from(entry.is_none());
             entry
         };
-        let owed = self.host.owed();
-        let owed = owed.map(|plugin| SavedPlugin::of(plugin, NO_SOCKET, false));
+        let owed = self.host.owed.values();
+        let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, NO_SOCKET, false));
         let owed = owed.filter_map(&mut count).collect();
         let saved = self.sockets.iter().filter_map(Socket::saved);
         let saved = saved.map(|(plugin, identity, is_announced)| {

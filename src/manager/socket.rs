@@ -204,11 +204,6 @@ impl Socket {
         }
     }
 
-    /// Returns whether the socket is retried when another plugin goes.
-    pub(super) fn claims_block(&self) -> bool {
-        self.desired.as_ref().is_some_and(|it| it.is_blocked)
-    }
-
     /// Returns the next deadline.
     pub(super) fn deadline(&self, context: &Context) -> Option<Time> {
         let is_stopping = context.policy.is_stopping;
@@ -293,12 +288,6 @@ impl Socket {
         None
     }
 
-    /// Returns the event that the operation's connection has for it.
-    pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Event> {
-        let reply = self.active.as_mut()?.poll_connection(context)?;
-        Some(Event::Replied(reply))
-    }
-
     /// Checks the plugin slowly from now on: its source of liveness was given up.
     pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
@@ -340,8 +329,11 @@ impl Socket {
     pub(super) fn connections(&self) -> usize {
         let active = self.active.as_ref().and_then(|it| it.connection.as_ref());
         let registered = self.registered.as_ref();
-        let liveness = registered.map_or(0, |it| it.health.sources());
-        usize::from(active.is_some()) + liveness
+        let health = registered.map(|it| &it.health);
+        let is_watched = health.is_some_and(|it| it.liveness.is_some());
+        let is_driver_watched = health.is_some_and(|it| matches!(it.driver, Driver::Watched(_)));
+        let owned = [active.is_some(), is_watched, is_driver_watched];
+        owned.map(usize::from).iter().sum()
     }
 
     /// Records a plugin that a handler knows, or is about to.

@@ -205,13 +205,13 @@ impl Sockets {
             };
             let is_announced = registered.identity.is_of_announcement();
             let health = &mut registered.health;
-            let Some(since) = health.down_since().filter(|_| !health.must_deregister) else {
+            let Some(down) = health.down.as_mut().filter(|_| !health.must_deregister) else {
                 continue;
             };
-            health.set_grace(match context.policy.on_down {
-                OnDown::Keep => is_announced.then(|| since + DEVICE_GRACE),
-                OnDown::Deregister(grace) => Some(since + grace),
-            });
+            down.grace_until = match context.policy.on_down {
+                OnDown::Keep => is_announced.then(|| down.since + DEVICE_GRACE),
+                OnDown::Deregister(grace) => Some(down.since + grace),
+            };
             socket.mark_dirty(context);
         }
     }

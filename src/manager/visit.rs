@@ -11,7 +11,6 @@ use super::actions::Execution;
 use super::connections::{Connection, ConnectionEvent, SERVERS, Server};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::host::Asker;
-use super::ids::AttemptId;
 use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
@@ -38,14 +37,6 @@ impl Visit<'_> {
         match active.operation.take() {
             Some(operation) => self.execute(active, |actions| operation.handle(event, actions)),
             None => self.socket.active = Some(active),
-        }
-    }
-
-    /// Does the same for the operation of that attempt, unless it has ended.
-    pub(super) fn handle_of(&mut self, attempt: AttemptId, event: Event) {
-        let active = self.socket.active.as_ref();
-        if active.is_some_and(|it| it.id == attempt) {
-            self.handle(event);
         }
     }
 
@@ -95,7 +86,11 @@ impl Visit<'_> {
                 }
                 Some(Event::DialFailed(error))
             }
-            ConnectionEvent::Exchanged => socket.poll_connection(context),
+            ConnectionEvent::Exchanged => {
+                let active = socket.active.as_mut();
+                let reply = active.and_then(|it| it.poll_connection(context));
+                reply.map(Event::Replied)
+            }
             ConnectionEvent::Closed => socket.closed(context),
             ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => None,
         };

@@ -31,7 +31,7 @@ use crate::time::Time;
 pub(super) struct HandlerHost {
     pub(super) handlers: HandlerTable,
     /// The handlers without assigned types that are still in use.
-    replaced: Vec<HandlerId>,
+    pub(super) replaced: Vec<HandlerId>,
     /// The questions that handlers have not answered yet.
     pub(super) tickets: BTreeMap<Ticket, Asker>,
     last_ticket: u64,
@@ -43,7 +43,7 @@ pub(super) struct HandlerHost {
     /// The handler of each program that runs.
     running: Vec<HandlerId>,
     /// The plugins that handlers have yet to deregister.
-    owed: BTreeMap<EffectId, Debt>,
+    pub(super) owed: BTreeMap<EffectId, Debt>,
     /// The number of changes to `owed`.
     pub(super) owed_revision: u64,
     /// The connection of the call that succeeded last, until its handler has received the reply: a
@@ -111,9 +111,9 @@ impl Idle {
 
 /// A plugin that a handler has yet to deregister.
 #[derive(Debug)]
-struct Debt {
+pub(super) struct Debt {
     handler: HandlerId,
-    plugin: Arc<Plugin>,
+    pub(super) plugin: Arc<Plugin>,
 }
 
 impl HandlerHost {
@@ -132,11 +132,6 @@ impl HandlerHost {
             owed_revision: 0,
             idle: None,
         }
-    }
-
-    /// Finds the handlers without assigned types.
-    pub(super) fn find_replaced(&mut self) {
-        self.replaced = self.handlers.unassigned().collect();
     }
 
     /// Records which handler knows the plugin of a socket or was asked about it, and ends what the
@@ -199,12 +194,6 @@ impl HandlerHost {
             plugin.check().map_err(Refusal::Validation)?;
         }
         Ok(found)
-    }
-
-    /// Returns the handler's reason to refuse a plugin whose endpoint another plugin has: "An
-    /// endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
-    pub(super) fn endpoint_taken(&self, handler: HandlerId, plugin: &Plugin) -> Option<Reason> {
-        self.handlers.get(handler)?.endpoint_taken(plugin)
     }
 
     /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
@@ -345,11 +334,6 @@ impl HandlerHost {
             EffectKind::Program(Some(_), run) => run.as_deref(),
             _ => None,
         }
-    }
-
-    /// Returns the plugins that handlers have yet to deregister.
-    pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Plugin>> {
-        self.owed.values().map(|debt| &debt.plugin)
     }
 
     /// Returns the number of connections.

@@ -313,14 +313,6 @@ impl Operation {
         }
     }
 
-    /// Returns whether the operation undoes a registration.
-    pub(super) fn is_deregistering(&self) -> bool {
-        matches!(
-            self,
-            Self::AwaitingLock(_, Purpose::Deregister) | Self::Deregistering(..)
-        )
-    }
-
     /// Returns whether a plugin or a handler would notice the end of the operation in this state.
     pub(super) fn is_committed(&self) -> bool {
         match self {
