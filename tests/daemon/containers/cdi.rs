@@ -183,3 +183,35 @@ fn a_directory_that_is_not_safe_or_is_used_prevents_a_start() {
     let error = refused(&file);
     assert!(error.contains("cannot use the CDI directory"), "{error}");
 }
+
+#[test]
+fn a_change_that_fails_is_made_later() {
+    let mut cdi = Cdi::start();
+    fs::create_dir(cdi.file()).unwrap(); // Nothing can be renamed to it.
+    let _plugin = cdi.simulate(RESOURCE, &[]);
+    cdi.node
+        .daemon
+        .until_logged("cannot update the files of devices, retrying");
+    fs::remove_dir(cdi.file()).unwrap();
+    cdi.node
+        .daemon
+        .until_logged("the files of devices are maintained again");
+    cdi.until_devices(&["device-0", "device-1"]);
+}
+
+#[test]
+fn a_reload_leaves_the_files_to_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plugind.conf");
+    let cdi = dir.path().join("cdi");
+    fs::write(&file, format!("cdi-dir {}\n", cdi.display())).unwrap();
+    let node = Node::start_with(&[&format!("--config={}", file.display())]);
+    let node = Cdi { node, dir };
+    let _plugin = node.simulate(RESOURCE, &[]);
+    let published = cdi.join("plugind-example.com-gpu.json");
+    until("the file", || published.exists().then_some(()));
+    fs::write(&file, "").unwrap();
+    let reloaded = node.node.ask("POST", "/v1/reload").json();
+    assert_eq!(reloaded["needsRestart"], json!(["cdi-dir"]));
+    assert!(published.exists());
+}
