@@ -176,12 +176,13 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
 /// Returns ` (did you mean NAME?)` with the known name that is closest to the typed one, or an
 /// empty text if none is close.
 pub(super) fn did_you_mean<T: AsRef<str>>(typed: &str, known: impl Iterator<Item = T>) -> String {
+    let lower = typed.to_lowercase();
     let by_distance = known.map(|name| {
         let is_begun = typed.len() >= BEGUN && name.as_ref().starts_with(typed);
         let distance = if is_begun {
             0
         } else {
-            distance(typed, name.as_ref())
+            distance(&lower, &name.as_ref().to_lowercase())
         };
         (distance, name)
     });
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn the_nearest_name_is_suggested_when_it_is_near() {
         let suggested = |typed| did_you_mean(typed, ["--observe", "--type"].into_iter());
-        for near in ["--observ", "--obsreve", "--obs", "--Observe"] {
+        for near in ["--observ", "--obsreve", "--obs", "--OBSERVE"] {
             assert_eq!(suggested(near), " (did you mean --observe?)", "{near}");
         }
         for far in ["--fast", "-o", "--", ""] {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use serde_json::Value;
 
 use super::client::{Request, encode, print};
-use super::failure::Result;
+use super::failure::{Failure, Kind, Result};
 use super::options::{Context, DEFAULT, Options, Target};
 use super::table::Table;
 
@@ -14,7 +14,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
-    let mut done: Value = context.client.json(&request)?;
+    let done = context.client.json(&request);
+    let mut done: Value = done.map_err(|failure| match context.options.target.shown() {
+        Some(named) if failure.kind == Kind::NoSuchPlugin => {
+            Failure::new(failure.kind, format!("{named} does not exist"))
+        }
+        _ => failure,
+    })?;
     if done["filter"] == "" {
         done["filter"] = DEFAULT.into();
     }

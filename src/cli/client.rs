@@ -212,7 +212,10 @@ impl Response {
         };
         let received = self.connection.receive(&mut buf, until);
         let len = received.map_err(|error| match error {
-            WaitError::TimedOut => broken("the daemon does not respond in time"),
+            WaitError::TimedOut => {
+                let limit = self.timeout.unwrap_or_default();
+                broken(format!("the daemon does not respond within {limit:?}"))
+            }
             WaitError::OutputClosed => Failure::new(Kind::OutputClosed, ""),
             WaitError::Failed(error) => broken(error),
         })?;
@@ -290,9 +293,12 @@ impl Response {
             503 => Kind::Interrupted,
             _ => Kind::Failed,
         };
-        let colon = if why.is_empty() { "" } else { ": " };
-        let why = lines.join("\\n");
-        Failure::new(kind, format!("the daemon returned {status}{colon}{why}"))
+        let why = match (&json["error"], lines.join("\\n")) {
+            (Value::String(_), why) => why,
+            (_, why) if why.is_empty() => format!("the daemon returned {status}"),
+            (_, why) => format!("the daemon returned {status}: {why}"),
+        };
+        Failure::new(kind, why)
     }
 }
 
@@ -394,7 +400,7 @@ mod tests {
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()
             });
-            let why = "cannot read the daemon's response: the daemon does not respond in time";
+            let why = "cannot read the daemon's response: the daemon does not respond within 20ms";
             assert_eq!(asked, Err(Failure::new(Kind::Interrupted, why)), "{head}");
         }
     }

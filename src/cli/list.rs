@@ -1,5 +1,6 @@
 //! `plugind list`: the plugins.
 
+use super::arguments::did_you_mean;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
 use super::json::{Record, composed, keys, known, mapped, number, object, plain};
@@ -7,12 +8,24 @@ use super::options::{Context, Format, Options, Target};
 use super::table::{Column, coloured, print_list};
 use super::{UNKNOWN, age};
 use crate::api::json::List;
+use crate::config::DEFAULT_TYPES;
 use crate::manager::State;
 
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let columns = columns(context.options.format);
-    print_list(context, &read(context)?, columns, "No plugins.\n")
+    let absent = format!("No plugins.{}\n", hint(&context.options.target));
+    print_list(context, &read(context)?, columns, &absent)
+}
+
+/// Returns the built-in type that is meant, if a type was named that is none.
+fn hint(target: &Target) -> String {
+    match target {
+        Target::Type(kind) if !DEFAULT_TYPES.contains(&&**kind) => {
+            did_you_mean(kind, DEFAULT_TYPES.into_iter())
+        }
+        _ => String::new(),
+    }
 }
 
 /// Reads the list of the records that were asked for, sorted. Returns an error if a plugin was
@@ -208,6 +221,15 @@ DevicePlugin/example.com/gpu
         let shown = show(&["list", "--no-headers", "DevicePlugin"], records(), true);
         let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  5s  /r/gpu.sock\n";
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_misspelt_type_gets_the_nearest_one_suggested() {
+        let hint = |typed: &str| hint(&Target::Type(typed.to_owned()));
+        assert_eq!(hint("csiplugin"), " (did you mean CSIPlugin?)");
+        assert_eq!(hint("DevicPlugin"), " (did you mean DevicePlugin?)");
+        assert_eq!(hint("CSIPlugin"), "");
+        assert_eq!(hint("Toaster"), "");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod logging;
 mod options;
 pub mod probe;
 pub mod run;
+mod run_values;
 mod settings;
 pub mod simulate;
 mod status;

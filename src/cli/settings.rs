@@ -6,16 +6,18 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::arguments::Argument;
-use super::values::{NONE, Read, absolute, choice, duration, invalid, parsed, path, path_or_none};
-use crate::config::{
-    ApiSocket, Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR,
-    DOWN_GRACE, DaemonConfig, Exec, HandlerConfig, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET,
-    LogFormat, Mode, OnDown, PLUGINS_DIR, PinnedName, TrustMode, UnknownTypes,
+use super::run_values::{
+    FROM_TO, GROUP, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
+    USER, api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
 };
-use crate::daemon::{group_id, user_id};
+use super::values::{Read, choice, invalid, parsed, path, path_or_none};
+use crate::config::{
+    Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig,
+    HandlerConfig, LogFormat, Mode, PLUGINS_DIR,
+};
+use crate::daemon::user_id;
 
 /// An option of `run`.
 #[derive(Debug)]
@@ -474,79 +476,6 @@ pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
     settings.map(|setting| setting.long.to_owned()).collect()
 }
 
-/// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
-fn on_down(words: &str) -> Option<OnDown> {
-    match words.split_once('=') {
-        None if words == "keep" => Some(OnDown::Keep),
-        None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
-        Some(("deregister", grace)) => duration(grace.as_ref()).ok().map(OnDown::Deregister),
-        _ => None,
-    }
-}
-
-/// Parses the name of a CSI driver, and a period.
-fn node_info(words: &str) -> Option<(String, Duration)> {
-    let (driver, period) = words.split_once('=')?;
-    let period = duration(period.as_ref()).ok();
-    let period = period.filter(|it| *it >= LEAST_CSI_NODE_INFO)?;
-    (!driver.is_empty()).then(|| (driver.to_owned(), period))
-}
-
-/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
-fn size(words: &str) -> Option<usize> {
-    let (number, unit) = match words.strip_suffix("Mi") {
-        Some(number) => (number, 1 << 20),
-        None => (words, 1),
-    };
-    let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
-    (size >= LEAST_MEMORY_BUDGET).then_some(size)
-}
-
-/// Parses a plugin type. A list in one value, or a value in quotes, is a mistake.
-fn kind(words: &str) -> Option<String> {
-    let is_odd = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'');
-    (!words.is_empty() && !words.contains(is_odd)).then(|| words.to_owned())
-}
-
-/// Parses a plugin type and its program.
-fn exec(words: &str) -> Option<Exec> {
-    let (kind, program) = words.split_once('=')?;
-    Some(Exec {
-        kind: self::kind(kind)?,
-        program: absolute(program.as_ref())?,
-    })
-}
-
-/// Parses a directory's path for plugins, and its path in this process.
-fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
-    let (from, to) = words.split_once('=')?;
-    let to = absolute(to.as_ref())?;
-    from.starts_with('/').then(|| (from.into(), to))
-}
-
-/// Parses a user's id, and a plugin type and name.
-fn pinned(words: &str) -> Option<PinnedName> {
-    let (uid, plugin) = words.split_once('=')?;
-    let (kind, pattern) = plugin.split_once('/')?;
-    (!kind.is_empty() && !pattern.is_empty()).then_some(PinnedName {
-        uid: uid.parse().ok()?,
-        kind: kind.to_owned(),
-        pattern: pattern.to_owned(),
-    })
-}
-
-/// Parses a group, which has to exist.
-fn group(words: &str) -> Option<String> {
-    group_id(words).map(|_| words.to_owned())
-}
-
-fn api_socket(path: PathBuf) -> ApiSocket {
-    if path.as_os_str() == NONE {
-        return ApiSocket::None;
-    }
-    ApiSocket::At(path)
-}
-
 /// Sets an option to a value that was read.
 fn set<T>(option: &mut T, value: Read<T>) -> Read<()> {
     *option = value?;
@@ -558,36 +487,6 @@ fn push<T>(list: &mut Vec<T>, value: Read<T>) -> Read<()> {
     list.push(value?);
     Ok(())
 }
-
-const TYPE: &str = "the name of one plugin type, without blanks, commas and quotes";
-
-const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
-
-const USER: &str = "a user of /etc/passwd, or a user's id";
-
-const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
-
-const GROUP: &str = "a group of /etc/group, or a group's id";
-
-const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
-
-const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
-
-const NODE_INFO: &str = "DRIVER=PERIOD of at least 10s, such as *=60s";
-
-const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
-    ("reject", UnknownTypes::Reject),
-    ("accept", UnknownTypes::Accept),
-    ("ignore", UnknownTypes::Ignore),
-];
-
-const TRUST: &[(&str, TrustMode)] = &[("warn", TrustMode::Warn), ("strict", TrustMode::Strict)];
-
-const LOG_FORMATS: &[(&str, LogFormat)] = &[
-    ("text", LogFormat::Text),
-    ("json", LogFormat::Json),
-    ("journald", LogFormat::Journald),
-];
 
 /// The width of the column with the options.
 const INDENT: usize = 20;

@@ -62,6 +62,7 @@
 //! - `run` ends with status 78, as `check-config` does, if a program, a group or the directory of a
 //!   state file does not exist. Paths in the file and the environment are absolute. The name of a
 //!   type has no blanks, commas and quotes. `check-config` takes the options of `run`.
+//! - A command shows the error of the daemon as it is, and `list` suggests the nearest type.
 //! - `describe` shows the events of its sockets only, and `events TYPE/NAME` the first ones, too.
 //! - A device plugin that ends ListAndWatch at `kubelet.sock` is `Down`. One process may announce
 //!   64 plugins, and `kubelet.sock` has mode 0600.

@@ -241,10 +241,7 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         ),
         (answer(200, "<html>"), "not JSON"),
         (answer(200, "[1]"), "not what was asked for"),
-        (
-            answer(403, refused),
-            "the daemon returned 403: only root may\\n do this\n",
-        ),
+        (answer(403, refused), "only root may\\n do this\n"),
         (answer(404, ""), "the daemon returned 404\n"),
         (
             answer(404, "plain\u{1b}[2J\n"),
@@ -254,10 +251,7 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
             answer(500, "{\"error\":7}"),
             "the daemon returned 500: {\"error\":7}\n",
         ),
-        (
-            answer(503, "{\"error\":\"too many\"}"),
-            "the daemon returned 503: too many\n",
-        ),
+        (answer(503, "{\"error\":\"too many\"}"), "too many\n"),
     ] {
         assert_fails(&Canned::start([play]), &["list"], 1, words);
     }
@@ -281,7 +275,7 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         &Canned::start([older()]),
         &["devices"],
         1,
-        "404: no such path\n",
+        "plugind: no such path\n",
     );
     let line = flood("HTTP/1.1 200 OK\r\n\r\n", "{{{{{{{{{{{{{{{{{{{{{{");
     assert_fails(&Canned::start([line]), &["watch"], 1, "too long");
@@ -336,14 +330,19 @@ fn a_plugin_that_does_not_exist_is_status_4() {
         &["retry", "/r/b"],
         &["forget", "CSIPlugin/a"],
     ] {
-        assert_fails(&Canned::start([none()]), line, 4, "404: no such plugin\n");
+        assert_fails(
+            &Canned::start([none()]),
+            line,
+            4,
+            &format!("{} does not exist\n", line[1]),
+        );
     }
     let missing = answer(404, "{\"error\":\"no such resource\"}");
     assert_fails(
         &Canned::start([missing]),
         &["devices", "a/b"],
         4,
-        "404: no such resource\n",
+        "plugind: no such resource\n",
     );
     let all = || answer(200, &list(&[record("a", "Backoff")]));
     for line in [
@@ -369,7 +368,7 @@ fn a_plugin_that_does_not_exist_is_status_4() {
         &Canned::start([conflict]),
         &["forget", "CSIPlugin/a"],
         1,
-        "409: it is not down",
+        "plugind: it is not down",
     );
 }
 
@@ -494,7 +493,7 @@ fn when_the_time_is_up_the_status_is_124() {
         "within 0s: CSIPlugin/a does not exist\n",
     );
     let daemon = Canned::start([answer(403, "{\"error\":\"no\"}")]);
-    assert_fails(&daemon, &registered, 1, "returned 403: no\n");
+    assert_fails(&daemon, &registered, 1, "plugind: no\n");
 }
 
 #[test]

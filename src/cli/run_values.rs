@@ -1,0 +1,115 @@
+//! The values of options that only `run` and its relatives have: parsers, and what is expected.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::values::{NONE, absolute, duration};
+use crate::config::{
+    ApiSocket, DOWN_GRACE, Exec, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET, LogFormat, OnDown,
+    PinnedName, TrustMode, UnknownTypes,
+};
+use crate::daemon::group_id;
+
+/// Parses the policy for a plugin that is down: `keep`, `deregister`, `deregister=30s`.
+pub(super) fn on_down(words: &str) -> Option<OnDown> {
+    match words.split_once('=') {
+        None if words == "keep" => Some(OnDown::Keep),
+        None if words == "deregister" => Some(OnDown::Deregister(DOWN_GRACE)),
+        Some(("deregister", grace)) => duration(grace.as_ref()).ok().map(OnDown::Deregister),
+        _ => None,
+    }
+}
+
+/// Parses the name of a CSI driver, and a period.
+pub(super) fn node_info(words: &str) -> Option<(String, Duration)> {
+    let (driver, period) = words.split_once('=')?;
+    let period = duration(period.as_ref()).ok();
+    let period = period.filter(|it| *it >= LEAST_CSI_NODE_INFO)?;
+    (!driver.is_empty()).then(|| (driver.to_owned(), period))
+}
+
+/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
+pub(super) fn size(words: &str) -> Option<usize> {
+    let (number, unit) = match words.strip_suffix("Mi") {
+        Some(number) => (number, 1 << 20),
+        None => (words, 1),
+    };
+    let size = number.parse::<usize>().ok()?.checked_mul(unit)?;
+    (size >= LEAST_MEMORY_BUDGET).then_some(size)
+}
+
+/// Parses a plugin type. A list in one value, or a value in quotes, is a mistake.
+pub(super) fn kind(words: &str) -> Option<String> {
+    let is_odd = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'');
+    (!words.is_empty() && !words.contains(is_odd)).then(|| words.to_owned())
+}
+
+/// Parses a plugin type and its program.
+pub(super) fn exec(words: &str) -> Option<Exec> {
+    let (kind, program) = words.split_once('=')?;
+    Some(Exec {
+        kind: self::kind(kind)?,
+        program: absolute(program.as_ref())?,
+    })
+}
+
+/// Parses a directory's path for plugins, and its path in this process.
+pub(super) fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
+    let (from, to) = words.split_once('=')?;
+    let to = absolute(to.as_ref())?;
+    from.starts_with('/').then(|| (from.into(), to))
+}
+
+/// Parses a user's id, and a plugin type and name.
+pub(super) fn pinned(words: &str) -> Option<PinnedName> {
+    let (uid, plugin) = words.split_once('=')?;
+    let (kind, pattern) = plugin.split_once('/')?;
+    (!kind.is_empty() && !pattern.is_empty()).then_some(PinnedName {
+        uid: uid.parse().ok()?,
+        kind: kind.to_owned(),
+        pattern: pattern.to_owned(),
+    })
+}
+
+/// Parses a group, which has to exist.
+pub(super) fn group(words: &str) -> Option<String> {
+    group_id(words).map(|_| words.to_owned())
+}
+
+pub(super) fn api_socket(path: PathBuf) -> ApiSocket {
+    if path.as_os_str() == NONE {
+        return ApiSocket::None;
+    }
+    ApiSocket::At(path)
+}
+
+pub(super) const TYPE: &str = "the name of one plugin type, without blanks, commas and quotes";
+
+pub(super) const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
+
+pub(super) const USER: &str = "a user of /etc/passwd, or a user's id";
+
+pub(super) const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
+
+pub(super) const GROUP: &str = "a group of /etc/group, or a group's id";
+
+pub(super) const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
+
+pub(super) const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
+
+pub(super) const NODE_INFO: &str = "DRIVER=PERIOD of at least 10s, such as *=60s";
+
+pub(super) const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
+    ("reject", UnknownTypes::Reject),
+    ("accept", UnknownTypes::Accept),
+    ("ignore", UnknownTypes::Ignore),
+];
+
+pub(super) const TRUST: &[(&str, TrustMode)] =
+    &[("warn", TrustMode::Warn), ("strict", TrustMode::Strict)];
+
+pub(super) const LOG_FORMATS: &[(&str, LogFormat)] = &[
+    ("text", LogFormat::Text),
+    ("json", LogFormat::Json),
+    ("journald", LogFormat::Journald),
+];
