@@ -10,9 +10,11 @@
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use mio::unix::SourceFd;
@@ -176,7 +178,8 @@ impl Mounts {
 
     /// Opens a directory, once for many paths below it that are opened in one turn.
     pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
-        if self.start.borrow().as_ref().is_none_or(|(it, _)| it != dir) {
+        let is_open = |(it, _): &(PathBuf, File)| it.as_os_str() == dir.as_os_str();
+        if !self.start.borrow().as_ref().is_some_and(is_open) {
             let opened = open_dir(dir)?;
             *self.start.borrow_mut() = Some((dir.to_owned(), opened));
         }
@@ -215,8 +218,20 @@ impl Mounts {
     /// of `path`.
     pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         let named = self.roots.iter().chain(&self.mapped);
-        let above = named.filter_map(|dir| Some((&**dir, path.strip_prefix(dir).ok()?)));
+        let above = named.filter_map(|dir| Some((&**dir, below(path, dir)?)));
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
+    }
+}
+
+/// Returns the part of a path below a directory that the path begins with, as
+/// [`Path::strip_prefix`] does. Components are compared only if the octets differ.
+fn below<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
+    let rest = path.as_os_str().as_bytes();
+    match rest.strip_prefix(dir.as_os_str().as_bytes()) {
+        Some([b'/', name @ ..]) if !matches!(name, [] | [b'/' | b'.', ..]) => {
+            Some(Path::new(OsStr::from_bytes(name)))
+        }
+        _ => path.strip_prefix(dir).ok(),
     }
 }
 
