@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::Event;
 use crate::config::{
     KEPT_EVENTS, KEPT_EVENTS_LEN, KEPT_EVENTS_OF_ONE, KEPT_EVENTS_OF_ONE_LEN, KEPT_SECURITY_EVENTS,
@@ -41,7 +43,7 @@ pub struct KeptEvent {
 pub struct EventLog {
     events: BTreeMap<Generation, KeptEvent>,
     /// The generations of the events about each socket or directory, and of those about the daemon.
-    subjects: BTreeMap<Option<PathKey>, Vec<Generation>>,
+    subjects: BTreeMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
     /// The memory that the events take (octets).
     len: usize,
     /// The newest event that was dropped: its generation, and when it happened last.

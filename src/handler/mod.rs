@@ -125,6 +125,7 @@ pub use exec::ExecHandler;
 pub use generic::GenericHandler;
 pub use list::Unlistable;
 
+pub(crate) use plugin::NameKey;
 pub use plugin::Plugin;
 pub use program::{Program, ProgramEnd, ProgramOutcome};
 pub use store::Store;

@@ -1,5 +1,6 @@
 //! A plugin as it describes itself.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use super::Reason;
 use crate::config::{MAX_ENDPOINT, MAX_PLUGIN_NAME, MAX_VERSION, MAX_VERSIONS};
 use crate::escape;
+use crate::octets::compare;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// A plugin: the contents of its `GetInfo` reply, and its registration socket.
@@ -136,6 +138,32 @@ fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     }
     components
 }
+
+/// The name and the type of a plugin as a key, sorted by [`compare`].
+#[derive(Debug)]
+pub(crate) struct NameKey(pub(crate) Arc<Plugin>);
+
+impl Ord for NameKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (&*self.0, &*other.0);
+        compare(a.name.as_bytes(), b.name.as_bytes())
+            .then_with(|| compare(a.kind.as_bytes(), b.kind.as_bytes()))
+    }
+}
+
+impl PartialOrd for NameKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for NameKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for NameKey {}
 
 impl AsRef<Self> for Plugin {
     fn as_ref(&self) -> &Self {

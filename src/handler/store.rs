@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::plugin::Plugin;
 
 /// The entries of plugins: a `T` for each, which names its plugin. Clones share the same entries.
@@ -19,7 +21,7 @@ pub struct Store<T> {
     by_name: Arc<Mutex<ByName<T>>>,
 }
 
-type ByName<T> = BTreeMap<String, Vec<Arc<T>>>;
+type ByName<T> = BTreeMap<String, SmallVec<[Arc<T>; 1]>>;
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
@@ -43,7 +45,9 @@ impl<T: AsRef<Plugin>> Store<T> {
 
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
-        self.lock().get(name).cloned().unwrap_or_default()
+        self.lock()
+            .get(name)
+            .map_or_else(Vec::new, |all| all.to_vec())
     }
 
     /// Returns the names of all entries, sorted.

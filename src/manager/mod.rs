@@ -300,6 +300,11 @@ impl Manager {
         instances.iter().map(|instance| &instance.plugin)
     }
 
+    /// Returns the plugin to use for the type and the name of this one.
+    pub(crate) fn current(&self, of: &Arc<Plugin>) -> Option<&Arc<Plugin>> {
+        Some(&self.names.current(of)?.plugin)
+    }
+
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Plugins that
     /// were refused are tried again at once. Registered plugins of these types are deregistered by
     /// the handler that registered them, and then registered with the new one. A handler that no

@@ -15,24 +15,20 @@
 //! current. When the current one is deregistered, the next one becomes current, and its handler's
 //! `promoted` is called after that.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::ids::SocketId;
-use crate::handler::Plugin;
-use crate::octets::compare;
+use crate::handler::{NameKey, Plugin};
 
 /// Every plugin name that an operation has acquired or waits for, or that is registered.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    names: BTreeMap<Key, Name>,
+    names: BTreeMap<NameKey, Name>,
 }
-
-/// A name and its type: those of this plugin.
-#[derive(Debug)]
-struct Key(Arc<Plugin>);
 
 /// A name of a plugin type.
 #[derive(Debug, Default)]
@@ -48,7 +44,7 @@ struct Name {
 struct Waiters {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
-    queue: Vec<(SocketId, Lock)>,
+    queue: SmallVec<[(SocketId, Lock); 1]>,
     /// The sockets to retry when another plugin is deregistered, each with that plugin's socket.
     blocked: Vec<(SocketId, SocketId)>,
 }
@@ -119,7 +115,7 @@ impl Names {
 
     /// Returns whether a socket has acquired a name.
     pub(super) fn is_held(&self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let name = self.names.get(&Key(plugin.clone()));
+        let name = self.names.get(&NameKey(plugin.clone()));
         let waiters = name.and_then(|name| name.waiters.as_ref());
         let mut queue = waiters.iter().flat_map(|waiters| &waiters.queue);
         queue.any(|(it, lock)| *it == socket && *lock != Lock::Queued)
@@ -138,7 +134,7 @@ impl Names {
 
     /// Returns the registered plugins of a name, oldest first; the last one is the one to use.
     pub(super) fn instances(&self, plugin: &Arc<Plugin>) -> &[Instance] {
-        let found = self.names.get(&Key(plugin.clone()));
+        let found = self.names.get(&NameKey(plugin.clone()));
         found.map_or(&[], |name| &name.instances)
     }
 
@@ -236,15 +232,15 @@ impl Names {
 
     /// Returns the name of a plugin, which is added if it is new.
     fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
-        self.names.entry(Key(plugin.clone())).or_default()
+        self.names.entry(NameKey(plugin.clone())).or_default()
     }
 
     fn find(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
-        self.names.get_mut(&Key(plugin.clone()))
+        self.names.get_mut(&NameKey(plugin.clone()))
     }
 
-    fn known(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, Key, Name>> {
-        match self.names.entry(Key(plugin.clone())) {
+    fn known(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, NameKey, Name>> {
+        match self.names.entry(NameKey(plugin.clone())) {
             Entry::Occupied(entry) => Some(entry),
             Entry::Vacant(_) => None,
         }
@@ -252,7 +248,7 @@ impl Names {
 }
 
 /// Returns the memory that a name does not need any more.
-fn tidy(mut entry: OccupiedEntry<'_, Key, Name>) {
+fn tidy(mut entry: OccupiedEntry<'_, NameKey, Name>) {
     let name = entry.get_mut();
     let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
     name.waiters.take_if(is_empty);
@@ -260,28 +256,6 @@ fn tidy(mut entry: OccupiedEntry<'_, Key, Name>) {
         entry.remove();
     }
 }
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let (a, b) = (&*self.0, &*other.0);
-        compare(a.name.as_bytes(), b.name.as_bytes())
-            .then_with(|| compare(a.kind.as_bytes(), b.kind.as_bytes()))
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Key {}
 
 impl Waiters {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.

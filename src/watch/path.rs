@@ -5,12 +5,15 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Returns the path of a name in a directory.
 pub(super) fn join(dir: &Path, name: &OsStr) -> Arc<Path> {
-    dir.join(name).into()
+    let mut path = PathBuf::with_capacity(dir.as_os_str().len() + 1 + name.len());
+    path.push(dir);
+    path.push(name);
+    path.into()
 }
 
 /// Returns the directory and the name of a path made by [`join`].

@@ -32,7 +32,7 @@ use crate::config::{
     READY_TIME,
 };
 use crate::escape;
-use crate::handler::Plugin;
+use crate::handler::{NameKey, Plugin};
 use crate::manager::event::EventKind;
 use crate::manager::{Manager, PluginEvent};
 use crate::time::Time;
@@ -45,7 +45,7 @@ pub(crate) struct ByName {
     path_map: PathMap,
     _lock: FileLock,
     /// The types and names whose links are set at `set_at`.
-    changed: BTreeSet<(String, String)>,
+    changed: BTreeSet<NameKey>,
     set_at: Time,
     /// Whether everything is compared after the first scan.
     awaits_scan: bool,
@@ -105,7 +105,7 @@ impl ByName {
             return;
         };
         if self.changed.len() < MAX_CHANGED_LINKS {
-            self.changed.insert(name_of(plugin));
+            self.changed.insert(NameKey(plugin.clone()));
         } else {
             self.compare_at.get_or_insert(self.set_at);
         }
@@ -160,10 +160,10 @@ impl ByName {
         }
         self.has_restored = self.has_restored && manager.awaiting().next().is_some();
         for _ in 0..most {
-            let Some((kind, name)) = self.changed.pop_first() else {
+            let Some(NameKey(plugin)) = self.changed.pop_first() else {
                 break;
             };
-            self.set_link(&kind, &name, world)?;
+            self.set_link(&plugin, world)?;
         }
         Ok(())
     }
@@ -175,11 +175,9 @@ impl ByName {
         let _ = fs::remove_file(self.dir.join(NEW));
         let registered = manager.registered().map(|it| &it.plugin);
         let plugins = registered.chain(manager.awaiting());
-        self.changed.extend(plugins.map(|plugin| name_of(plugin)));
-        let paths = self
-            .changed
-            .iter()
-            .filter_map(|(kind, name)| link_path(kind, name));
+        self.changed.extend(plugins.cloned().map(NameKey));
+        let changed = self.changed.iter();
+        let paths = changed.filter_map(|NameKey(it)| link_path(&it.kind, &it.name));
         let kept: BTreeSet<PathBuf> = paths.map(|path| self.dir.join(path)).collect();
         for of_type in entries(&self.dir) {
             for link in entries(&of_type) {
@@ -195,12 +193,14 @@ impl ByName {
 
     /// Makes, replaces or removes the link of a name, unless it is right. A file that is not a link
     /// stays.
-    fn set_link(&mut self, kind: &str, name: &str, world: &World<'_>) -> io::Result<()> {
-        let Some(link) = link_path(kind, name) else {
+    fn set_link(&mut self, changed: &Arc<Plugin>, world: &World<'_>) -> io::Result<()> {
+        let Some(link) = link_path(&changed.kind, &changed.name) else {
             return Ok(()); // The name is too long for a file name.
         };
-        let path = self.dir.join(link);
-        let current = self.current(world.manager, kind, name);
+        let mut path = PathBuf::with_capacity(self.dir.as_os_str().len() + 1 + link.len());
+        path.push(&self.dir);
+        path.push(link);
+        let current = self.current(world.manager, changed);
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
         // A plugin reports any path, and not every handler connects to it.
         let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
@@ -220,6 +220,11 @@ impl ByName {
     /// Points a link to `target`, or removes it and, if it was the last one there, its directory.
     /// Fails if a file at the path is not a link.
     fn change(&self, path: &Path, target: Option<&Path>) -> io::Result<()> {
+        // Most changes make a new link.
+        let made = target.map(|target| symlink(target, path));
+        if matches!(made, Some(Ok(()))) {
+            return Ok(());
+        }
         let found = match fs::read_link(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             found => Some(found?),
@@ -232,10 +237,10 @@ impl ByName {
                 let _ = fs::remove_dir(dir); // Fails if it holds other links.
                 Ok(())
             }
-            (None, Some(target)) => symlink(target, path).or_else(|_| {
+            (None, Some(target)) => {
                 create_dir(dir)?;
                 symlink(target, path)
-            }),
+            }
             (Some(_), Some(target)) => {
                 let new = self.dir.join(NEW);
                 let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
@@ -247,17 +252,13 @@ impl ByName {
 
     /// Returns the plugin to use for a name: the newest, or one that was registered before a
     /// restart. That one stays registered until it has answered again or its socket is removed.
-    fn current<'a>(&self, manager: &'a Manager, kind: &str, name: &str) -> Option<&'a Arc<Plugin>> {
+    fn current<'a>(&self, manager: &'a Manager, of: &Arc<Plugin>) -> Option<&'a Arc<Plugin>> {
         let restored = || {
             let awaiting = self.has_restored.then(|| manager.awaiting());
-            awaiting?.find(|it| it.name == name && it.kind == kind)
+            awaiting?.find(|it| it.name == of.name && it.kind == of.kind)
         };
-        manager.instances(kind, name).last().or_else(restored)
+        manager.current(of).or_else(restored)
     }
-}
-
-fn name_of(plugin: &Plugin) -> (String, String) {
-    (plugin.kind.clone(), plugin.name.clone())
 }
 
 /// Returns the directory of the links, and the lock that allows to change them. Returns `None` if
