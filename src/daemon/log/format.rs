@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::config::LogFormat;
 use crate::daemon::TimeOfDay;
 use crate::escape;
+use crate::time::rfc3339;
 
 impl LogFormat {
     /// Returns the format for standard error: that of the journal if it leads there, else text.
@@ -28,14 +29,18 @@ impl LogFormat {
 
     /// Returns a line.
     pub(super) fn line(self, level: Level, target: &str, message: &str) -> Vec<u8> {
-        let time = TimeOfDay::now();
+        let time = rfc3339(TimeOfDay::now().since_1970());
         let mut line = Vec::with_capacity(message.len() + BEFORE);
         match self {
             Self::Text => {
-                let _ = write!(line, "{time} {level:<5} {message}");
+                let level = level.as_str();
+                let space = &"      "[level.len()..];
+                for part in [&time, " ", level, space, message] {
+                    line.extend_from_slice(part.as_bytes());
+                }
             }
             Self::Json => {
-                let (time, level) = (time.to_string(), level.as_str());
+                let level = level.as_str();
                 let object = Object {
                     time,
                     level,

@@ -32,34 +32,44 @@ struct Bucket {
 }
 
 impl Limiter {
-    /// Returns whether a line is admitted now. If not, the line counts as suppressed.
+    /// Returns whether a line of that many octets is admitted now, and charges for it. If not, the
+    /// line counts as suppressed.
     ///
     /// A detail is a line that is logged only on request: half of each share is kept for the other
     /// lines.
-    pub(super) fn admits(&mut self, subject: Option<&str>, is_detail: bool, now: Time) -> bool {
-        let refusing = if self.all.admits(LOG_SHARE, is_detail, now) {
-            let Some(subject) = subject else {
-                return true;
-            };
+    pub(super) fn admits(
+        &mut self,
+        subject: Option<&str>,
+        octets: usize,
+        is_detail: bool,
+        now: Time,
+    ) -> bool {
+        let is_admitted = if !self.all.admits(LOG_SHARE, is_detail, now) {
+            self.all.suppressed += 1;
+            false
+        } else if let Some(subject) = subject {
             let own = self.bucket(subject);
-            if own.admits(LOG_SHARE_OF_PLUGIN, is_detail, now) {
-                return true;
+            let is_admitted = own.admits(LOG_SHARE_OF_PLUGIN, is_detail, now);
+            if is_admitted {
+                own.charge(LOG_SHARE_OF_PLUGIN, octets, now);
+            } else {
+                own.suppressed += 1;
             }
-            own
+            is_admitted
         } else {
-            &mut self.all
+            true
         };
-        refusing.suppressed += 1;
-        self.report_at.get_or_insert(now + LOG_REPORT_INTERVAL);
-        false
+        if is_admitted {
+            self.charge(octets, now);
+        } else {
+            self.report_at.get_or_insert(now + LOG_REPORT_INTERVAL);
+        }
+        is_admitted
     }
 
-    /// Charges `bytes` for a line.
-    pub(super) fn charge(&mut self, subject: Option<&str>, bytes: usize, now: Time) {
-        self.all.charge(LOG_SHARE, bytes, now);
-        if let Some(subject) = subject {
-            self.bucket(subject).charge(LOG_SHARE_OF_PLUGIN, bytes, now);
-        }
+    /// Charges the bucket of all lines for one of that many octets.
+    pub(super) fn charge(&mut self, octets: usize, now: Time) {
+        self.all.charge(LOG_SHARE, octets, now);
     }
 
     /// Returns when to report suppressed lines, or `None` if there are none.
@@ -82,15 +92,16 @@ impl Limiter {
 
     /// Returns the bucket of a subject. If it is missing, adds a full one.
     fn bucket(&mut self, subject: &str) -> &mut Bucket {
-        if let Ok(at) = self.find(subject) {
-            return &mut self.by_subject[at].1;
-        }
-        if self.by_subject.len() >= MAX_LOG_SHARES {
+        let mut found = self.find(subject);
+        if found.is_err() && self.by_subject.len() >= MAX_LOG_SHARES {
             self.forget_fullest();
+            found = self.find(subject);
         }
-        let at = self.find(subject).unwrap_or_else(|at| at);
-        let new = (subject.into(), Bucket::default());
-        self.by_subject.insert(at, new);
+        let at = found.unwrap_or_else(|at| {
+            let new = (subject.into(), Bucket::default());
+            self.by_subject.insert(at, new);
+            at
+        });
         &mut self.by_subject[at].1
     }
 
@@ -133,11 +144,7 @@ mod tests {
 
     /// Logs a line about `subject` if it is admitted, as the logger does. Returns whether it was.
     fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
-        let is_admitted = limiter.admits(Some(subject), is_detail, now);
-        if is_admitted {
-            limiter.charge(Some(subject), LINE, now);
-        }
-        is_admitted
+        limiter.admits(Some(subject), LINE, is_detail, now)
     }
 
     /// Logs 10,000 lines in each second, about the subjects that `name` makes of numbers. Returns

@@ -188,9 +188,8 @@ impl Log for Logger {
         };
         let subject = subject(&message);
         let is_detail = level >= Level::Debug;
-        if limiter.admits(subject, is_detail, now) {
-            let line = self.format.line(level, target, &message);
-            limiter.charge(subject, line.len(), now);
+        let line = self.format.line(level, target, &message);
+        if limiter.admits(subject, line.len(), is_detail, now) {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }
@@ -220,7 +219,7 @@ impl Logger {
                 let line = self.warning(&format!(
                     "{subject}: lines suppressed, because they exceed the rate limit count={count}"
                 ));
-                limiter.charge(None, line.len(), now);
+                limiter.charge(line.len(), now);
                 buffer.add(&line, origin, &self.sink, now);
             }
         }
