@@ -52,12 +52,12 @@ mod tests {
     const ONE: Identity = Identity {
         device: 1,
         inode: 1,
-        btime: (1, 0),
+        btime: 1,
     };
     const OTHER: Identity = Identity {
         device: 1,
         inode: 1,
-        btime: (2, 0),
+        btime: 2,
     };
 
     #[test]

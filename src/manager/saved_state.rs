@@ -137,7 +137,7 @@ impl SavedPlugin {
             socket: plugin.socket.to_path_buf(),
             device: identity.device,
             inode: identity.inode,
-            born: identity.btime,
+            born: identity.btime_parts(),
             r#type: plugin.kind.clone(),
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
@@ -159,7 +159,7 @@ impl SavedPlugin {
         let identity = Identity {
             device: self.device,
             inode: self.inode,
-            btime: self.born,
+            btime: Identity::btime_of(self.born.0, self.born.1),
         };
         let plugin = Plugin {
             kind: self.r#type,
@@ -263,7 +263,7 @@ impl std::error::Error for SavedStateError {}
 pub(super) const NO_SOCKET: Identity = Identity {
     device: 0,
     inode: 0,
-    btime: (0, 0),
+    btime: 0,
 };
 
 /// The first word of a file, with the version of its format.

@@ -14,8 +14,8 @@ pub struct Identity {
     pub device: u64,
     /// The inode number.
     pub inode: u64,
-    /// The birth time: seconds and nanoseconds of the time of day, used for comparison only.
-    pub btime: (i64, u32),
+    /// The birth time: nanoseconds since 1970, used for comparison only.
+    pub btime: i64,
 }
 
 impl Identity {
@@ -25,8 +25,21 @@ impl Identity {
         Self {
             device: ANNOUNCED,
             inode: number,
-            btime: (0, 0),
+            btime: 0,
         }
+    }
+
+    /// Returns a birth time, saturating in the years 1677 and 2262.
+    pub(crate) fn btime_of(seconds: i64, nanoseconds: u32) -> i64 {
+        let whole = seconds.saturating_mul(NANOS_PER_SECOND);
+        whole.saturating_add(nanoseconds.into())
+    }
+
+    /// Returns the seconds and nanoseconds of the birth time.
+    pub(crate) fn btime_parts(&self) -> (i64, u32) {
+        let nanoseconds = self.btime.rem_euclid(NANOS_PER_SECOND);
+        let nanoseconds = u32::try_from(nanoseconds).expect("it is less than a second");
+        (self.btime.div_euclid(NANOS_PER_SECOND), nanoseconds)
     }
 
     /// Returns whether the plugin behind the socket has announced itself.
@@ -34,6 +47,8 @@ impl Identity {
         self.device == ANNOUNCED
     }
 }
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The device of the sockets whose plugins have announced themselves.
 const ANNOUNCED: u64 = u64::MAX;

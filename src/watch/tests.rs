@@ -167,7 +167,7 @@ fn socket(inode: u64) -> EntryKind {
     EntryKind::Socket(Identity {
         device: 1,
         inode,
-        btime: (0, 0),
+        btime: 0,
     })
 }
 

@@ -29,7 +29,7 @@ fn identity(inode: u64) -> Identity {
     Identity {
         device: 1,
         inode,
-        btime: (0, 0),
+        btime: 0,
     }
 }
 

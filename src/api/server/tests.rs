@@ -80,7 +80,7 @@ impl World {
             identity: Identity {
                 device: 1,
                 inode: self.manager.generation(),
-                btime: (0, 0),
+                btime: 0,
             },
         };
         self.manager.handle_input(found, self.now);

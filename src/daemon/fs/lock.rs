@@ -134,12 +134,12 @@ fn related(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
 /// directories are reused; the birth time, if the file system has it, distinguishes them.
 fn name(dir: &Path) -> io::Result<String> {
     let found = Stat::follow(dir)?;
-    let Identity {
-        device,
-        inode,
-        btime,
-    } = found.identity;
-    let (seconds, nanoseconds) = if found.has_birth_time { btime } else { (0, 0) };
+    let Identity { device, inode, .. } = found.identity;
+    let (seconds, nanoseconds) = if found.has_birth_time {
+        found.identity.btime_parts()
+    } else {
+        (0, 0)
+    };
     Ok(format!("{device:x}:{inode}:{seconds}.{nanoseconds:09}"))
 }
 

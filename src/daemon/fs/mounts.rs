@@ -374,6 +374,30 @@ mod tests {
     }
 
     #[test]
+    fn the_part_below_a_directory_is_that_of_its_components() {
+        for dir in ["/", "/r", "/r/", "/r/a", "/r//a", "r"] {
+            for path in [
+                "/",
+                "/r",
+                "/r/",
+                "/ra",
+                "/r/a",
+                "/r//a/./b",
+                "/r/a/../b",
+                "r/a",
+                "",
+            ] {
+                let [dir, path] = [dir, path].map(Path::new);
+                assert_eq!(
+                    below(path, dir),
+                    path.strip_prefix(dir).ok(),
+                    "{path:?} {dir:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_mount_is_parsed_with_any_number_of_optional_fields() {
         for optional in ["", " master:1", " shared:1 master:2"] {
             let line = format!(r"36 35 98:1 /a /b\040c\134d rw{optional} - nfs4 server:/ rw");

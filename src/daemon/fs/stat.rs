@@ -83,7 +83,7 @@ impl From<&Statx> for Stat {
             identity: Identity {
                 device: makedev(found.stx_dev_major.into(), found.stx_dev_minor.into()),
                 inode: found.stx_ino,
-                btime: (btime.tv_sec, btime.tv_nsec),
+                btime: Identity::btime_of(btime.tv_sec, btime.tv_nsec),
             },
             uid: found.stx_uid,
             has_birth_time,
@@ -99,7 +99,7 @@ impl From<&fs::Metadata> for Stat {
             identity: Identity {
                 device: found.dev(),
                 inode: found.ino(),
-                btime: (found.mtime(), nanoseconds),
+                btime: Identity::btime_of(found.mtime(), nanoseconds),
             },
             uid: found.uid(),
             has_birth_time: false,
@@ -142,10 +142,7 @@ mod tests {
         assert_eq!((device, inode), (found.dev(), found.ino()));
         if let Ok(created) = found.created() {
             let since = created.duration_since(UNIX_EPOCH).unwrap();
-            let expected = (
-                i64::try_from(since.as_secs()).unwrap(),
-                since.subsec_nanos(),
-            );
+            let expected = i64::try_from(since.as_nanos()).unwrap();
             assert_eq!(stat.identity.btime, expected);
         }
     }

@@ -25,7 +25,7 @@ impl World {
         let identity = Identity {
             device: 1,
             inode: self.last_inode,
-            btime: (0, 0),
+            btime: 0,
         };
         self.plugins.insert(identity, plugin.into());
         self.sockets.insert(Path::new(path).into(), identity);

@@ -144,7 +144,7 @@ fn the_link_of_a_restored_plugin_stays() {
     let identity = Identity {
         device: 1,
         inode: 2,
-        btime: (3, 4),
+        btime: Identity::btime_of(3, 4),
     };
     let found = Input::Found {
         path: path.clone(),
