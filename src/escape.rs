@@ -134,8 +134,7 @@ impl Escaped<'_> {
 
 /// Returns whether none of the bytes ever needs an escape, as in nearly every name.
 pub(crate) fn is_plain(bytes: &[u8]) -> bool {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    bytes.iter().all(is_plain)
+    bytes.iter().all(|&byte| PLAIN[usize::from(byte)])
 }
 
 /// Returns where to cut `bytes` so that at most `limit` are shown and no character is split.
@@ -157,6 +156,17 @@ pub(crate) fn needs_escape(c: char) -> bool {
         | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     c == '\\' || c.is_control() || is_format_or_bidi
 }
+
+/// For each octet, whether it never needs an escape.
+static PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut octet = b' ';
+    while octet <= b'~' {
+        table[octet as usize] = !matches!(octet, b'"' | b'\\');
+        octet += 1;
+    }
+    table
+};
 
 /// The maximum length of one text that is shown: enough for any honest name or message, too little
 /// to fill a log (bytes).

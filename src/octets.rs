@@ -30,8 +30,10 @@ pub struct PathKey(pub Arc<Path>);
 
 impl Ord for PathKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        let [a, b] = [self, other].map(|it| it.0.as_os_str().as_encoded_bytes());
-        compare(a, b)
+        compare(
+            self.0.as_os_str().as_encoded_bytes(),
+            other.0.as_os_str().as_encoded_bytes(),
+        )
     }
 }
 

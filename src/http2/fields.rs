@@ -5,8 +5,10 @@
 //! RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the purpose of the
 //! block, which only the stream knows.
 
+use smallvec::SmallVec;
+
 use super::error::{Malformed, StreamError};
-use crate::budget::grow;
+use crate::budget::{grow, spilled};
 use crate::config;
 
 /// The fields of one header block, in order.
@@ -15,7 +17,7 @@ pub struct Fields {
     /// Names and values, one after the other.
     octets: Vec<u8>,
     /// The end of each name and of the value after it.
-    ends: Vec<(usize, usize)>,
+    ends: SmallVec<[(usize, usize); 4]>,
 }
 
 impl Fields {
@@ -48,7 +50,6 @@ impl Fields {
         self.ends.clear();
         let likely = (2 * block).clamp(LIKELY_OCTETS, config::MAX_HEADER_LIST);
         self.octets.reserve(likely);
-        self.ends.reserve(LIKELY_FIELDS);
     }
 
     /// Frees the memory of a large header list; called while no event borrows the fields.
@@ -70,7 +71,7 @@ impl Fields {
 
     /// Returns the octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
-        self.octets.capacity() + self.ends.capacity() * size_of::<(usize, usize)>()
+        self.octets.capacity() + spilled(&self.ends)
     }
 }
 
@@ -299,10 +300,7 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
     b"upgrade",
 ];
 
-/// A typical number of fields in one header block of a gRPC server.
-const LIKELY_FIELDS: usize = 8;
-
-/// A typical size of these fields in octets.
+/// A typical size of the fields in one header block of a gRPC server in octets.
 const LIKELY_OCTETS: usize = 128;
 
 /// The maximum memory that is kept between blocks (octets): several times an ordinary response.
@@ -489,15 +487,19 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_fields_is_that_of_their_octets_and_ends() {
+    fn the_memory_of_fields_is_that_of_octets_and_of_many_ends() {
         let mut fields = Fields::default();
         assert_eq!(fields.mem_used(), 0);
         fields.begin(0);
         let end = 2 * size_of::<usize>();
-        assert_eq!(fields.mem_used(), LIKELY_OCTETS + LIKELY_FIELDS * end);
+        assert_eq!(fields.mem_used(), LIKELY_OCTETS);
         fields.push(&[b'a'; LIKELY_OCTETS], b"b");
         let grown = 2 * LIKELY_OCTETS;
-        assert_eq!(fields.mem_used(), grown + LIKELY_FIELDS * end);
+        assert_eq!(fields.mem_used(), grown);
+        for _ in 0..4 {
+            fields.push(b"a", b"b");
+        }
+        assert_eq!(fields.mem_used(), grown + 8 * end);
     }
 
     #[test]

@@ -98,7 +98,11 @@ impl Manager {
                 socket.is_dirty = true;
             }
         }
-        ids.append(&mut dirty);
+        if is_any_ready {
+            ids.append(&mut dirty);
+        } else {
+            ids = dirty;
+        }
         let is_any = !ids.is_empty();
         ids.retain(|id| self.is_to_register(*id));
         for id in ids {

@@ -12,6 +12,9 @@ impl PluginManager {
     /// Serves connections that have work to do, a piece of each in turn, until none is left or the
     /// time is used up.
     pub(super) fn serve_ready(&mut self, now: Time) {
+        if !self.connections.is_any_ready() {
+            return;
+        }
         let until = (now + SERVE_TIME).max(self.clock.now() + LEAST_SERVE_TIME);
         while let Some(conn) = self.connections.next_ready() {
             self.write(conn, now);

@@ -34,9 +34,10 @@ impl PluginManager {
     /// Carries out the outputs of the watch, for this long. Returns the reports among them. The
     /// last output is always followed by a look for more, because that ends a rescan.
     pub(super) fn drain_watch(&mut self, time: Duration, now: Time) -> Vec<Report> {
-        let until = Instant::now() + time;
+        let mut until = None;
         let mut reports = Vec::new();
         while let Some(output) = self.watch.poll_output() {
+            let until = *until.get_or_insert_with(|| Instant::now() + time);
             match output {
                 watch::Output::Scan { dir, place } => {
                     let (watch, entries) = self.scan(&dir, place);
