@@ -326,7 +326,7 @@ fn directories_that_others_can_change_stop_start_and_reload() {
     daemon.signal(Signal::SIGHUP);
     let line = daemon.until_logged("cannot reload the configuration");
     let why = format!(
-        "writable by its group or others; run chmod go-w {}",
+        "{} is writable by its group or others; use a path on which only root",
         place.registry.display()
     );
     assert!(line.contains(&why), "{line}");
