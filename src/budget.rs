@@ -2,8 +2,9 @@
 //!
 //! Each buffer and each list has a limit of its own, but there may be many plugins, so the sum is
 //! limited, too. What would exceed the budget is refused at that moment: a call fails, or a list is
-//! not accepted. Nothing is taken from another plugin for it. A small share is always granted, so
-//! that a small plugin registers whatever the others hold.
+//! not accepted. Nothing is taken from another plugin for it. A small share of each holder is not
+//! counted, so that a small plugin registers whatever the others hold, and many of them leave the
+//! budget to the large ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ struct Counters {
 #[derive(Debug)]
 pub struct Reserved {
     budget: Budget,
+    /// The octets that count.
     octets: usize,
 }
 
@@ -76,13 +78,14 @@ impl Budget {
 }
 
 impl Reserved {
-    /// Holds this number of octets in place of those before. Refused if it is more than before and
-    /// more than [`SMALL_SHARE`], and exceeds the budget; then nothing changes.
+    /// Holds this number of octets in place of those before; the first [`SMALL_SHARE`] are not
+    /// counted. Refused if it is more than before and exceeds the budget; then nothing changes.
     pub fn resize(&mut self, octets: usize) -> Result<(), OverBudget> {
+        let octets = octets.saturating_sub(SMALL_SHARE);
         let counters = &*self.budget.0;
         let others = counters.held.load(Relaxed) - self.octets;
-        let is_granted = octets <= self.octets.max(SMALL_SHARE)
-            || others.saturating_add(octets) <= counters.limit.load(Relaxed);
+        let is_granted =
+            octets <= self.octets || others.saturating_add(octets) <= counters.limit.load(Relaxed);
         if !is_granted {
             counters.refused.fetch_add(1, Relaxed);
             return Err(OverBudget);
@@ -128,33 +131,41 @@ impl std::error::Error for OverBudget {}
 mod tests {
     use super::*;
 
-    const LARGE: usize = SMALL_SHARE + 1;
+    /// Returns a number of octets of which as many count as are given.
+    const fn counting(octets: usize) -> usize {
+        SMALL_SHARE + octets
+    }
 
     #[test]
     fn what_would_exceed_the_budget_is_refused_and_changes_nothing() {
         let budget = Budget::default();
-        budget.set_limit(2 * LARGE);
+        budget.set_limit(20);
         let (mut one, mut other) = (budget.reserve(), budget.reserve());
-        assert_eq!(one.resize(LARGE), Ok(()));
-        assert_eq!(other.resize(LARGE + 1), Err(OverBudget));
-        assert_eq!((budget.held(), budget.take_refused()), (LARGE, 1));
-        assert_eq!(other.resize(LARGE), Ok(()), "it is just enough");
-        assert_eq!((budget.held(), budget.take_refused()), (2 * LARGE, 0));
+        assert_eq!(one.resize(counting(10)), Ok(()));
+        assert_eq!(other.resize(counting(11)), Err(OverBudget));
+        assert_eq!((budget.held(), budget.take_refused()), (10, 1));
+        assert_eq!(other.resize(counting(10)), Ok(()), "it is just enough");
+        assert_eq!((budget.held(), budget.take_refused()), (20, 0));
         drop(one);
-        assert_eq!(other.resize(2 * LARGE), Ok(()));
+        assert_eq!(other.resize(counting(20)), Ok(()));
         drop(other);
         assert_eq!(budget.held(), 0);
     }
 
     #[test]
-    fn a_small_share_is_always_granted_and_so_is_less_than_before() {
+    fn a_small_share_is_not_counted_and_less_than_before_is_granted() {
         let budget = Budget::default();
-        let (mut large, mut small) = (budget.reserve(), budget.reserve());
-        assert_eq!(large.resize(2 * LARGE), Ok(()));
+        let mut large = budget.reserve();
+        assert_eq!(large.resize(counting(10)), Ok(()));
+        let mut small: Vec<_> = (0..1300).map(|_| budget.reserve()).collect();
+        for small in &mut small {
+            assert_eq!(small.resize(SMALL_SHARE), Ok(()));
+        }
+        assert_eq!(budget.held(), 10);
         budget.set_limit(0);
-        assert_eq!(small.resize(SMALL_SHARE), Ok(()));
-        assert_eq!(large.resize(2 * LARGE + 1), Err(OverBudget));
-        assert_eq!(large.resize(LARGE), Ok(()));
-        assert_eq!(large.resize(LARGE + 1), Err(OverBudget));
+        assert_eq!(small[0].resize(SMALL_SHARE), Ok(()));
+        assert_eq!(large.resize(counting(11)), Err(OverBudget));
+        assert_eq!(large.resize(counting(9)), Ok(()));
+        assert_eq!(large.resize(counting(10)), Err(OverBudget));
     }
 }

@@ -17,6 +17,7 @@ use crate::escape;
 use crate::handler::device::{Device, Holder};
 use crate::handler::{Plugin, csi, device, dra};
 use crate::manager::{Generation, Record};
+use crate::time::rfc3339;
 use crate::time::{self, Time};
 
 /// A text, of the daemon while it is written, and of its own after it was read.
@@ -308,7 +309,7 @@ pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": daemon.pid,
-        "startTime": view.time(daemon.started),
+        "startTime": rfc3339(daemon.start_time),
         "uptimeSeconds": view.now.saturating_since(daemon.started).as_secs(),
         "mode": mode,
         "instance": daemon.instance,
@@ -362,6 +363,7 @@ mod tests {
             mode: Mode::Observe,
             instance: String::new(),
             started: Time::ZERO,
+            start_time: Duration::ZERO,
         };
         let view = View {
             manager: &Manager::new(handlers),

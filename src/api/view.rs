@@ -51,6 +51,9 @@ pub struct Daemon {
     pub instance: String,
     /// The time of the start.
     pub started: Time,
+    /// The same moment by the clock of then, since the beginning of 1970 in UTC: a clock that is
+    /// set later does not move it.
+    pub start_time: Duration,
 }
 
 impl View<'_> {

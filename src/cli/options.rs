@@ -49,7 +49,6 @@ pub(super) type Run = fn(&Context<'_>) -> failure::Result<()>;
 pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
     pub(super) client: Client,
-    pub(super) is_terminal: bool,
     pub(super) is_coloured: bool,
 }
 
@@ -257,7 +256,6 @@ pub fn run(options: &Options) -> failure::Result<()> {
             socket: socket_of(options.socket.as_ref()),
             timeout: RESPONSE_TIMEOUT,
         },
-        is_terminal,
         is_coloured: is_terminal && !is_dumb && !is_set("NO_COLOR"),
     };
     match super::run_of(options.verb)(&context) {

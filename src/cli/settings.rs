@@ -161,9 +161,10 @@ const SETTINGS: &[Setting] = &[
     Setting {
         long: "csi-node-info",
         value: "DRIVER=PERIOD",
-        help: "call NodeGetInfo on the registered CSI driver again and again, unless it has a program \
-               of --exec, and report a new volume limit or topology; DRIVER is a name, or * for all others; PERIOD is at least \
-               10s; can be given several times (default: once, when the driver is registered)",
+        help: "call NodeGetInfo on the registered CSI driver again and again, and report a new \
+               volume limit or topology; a program of --exec is run with re-add then; DRIVER is a \
+               name, or * for all others; PERIOD is at least 10s; can be given several times \
+               (default: once, when the driver is registered)",
         read: |it, value| {
             let periods = &mut it.handlers.csi_node_info;
             push(periods, parsed(value, NODE_INFO, node_info))

@@ -8,6 +8,7 @@ use super::failure::Result;
 use super::json::{any, composed, document};
 use super::options::{Context, Format};
 use super::table::{Column, Table, coloured};
+use crate::escape;
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -18,22 +19,18 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     print(text(&status, context.is_coloured))
 }
 
-/// Prints the metrics as they are. For a terminal, bytes that it could misunderstand are replaced.
+/// Prints the metrics. What could mislead a terminal is escaped, line by line: a daemon does that
+/// itself, but another program may own the socket.
 pub(super) fn metrics(context: &Context<'_>) -> Result<()> {
-    let mut metrics = context.client.body(&Request::get("/metrics"))?;
-    if context.is_terminal {
-        make_visible(&mut metrics);
-    }
-    print(&metrics)
+    print(visible(&context.client.body(&Request::get("/metrics"))?))
 }
 
-/// Replaces all bytes but line ends that are not visible ASCII.
-fn make_visible(text: &mut [u8]) {
-    for byte in text {
-        if !matches!(byte, b' '..=b'~' | b'\n') {
-            *byte = b'?';
-        }
-    }
+/// Returns a text of lines with all else escaped that is not visible; a backslash stays one.
+fn visible(text: &[u8]) -> String {
+    let lines = text.split(|&byte| byte == b'\n');
+    let lines = lines.map(|line| escape::bytes(line).at_most(usize::MAX).to_string());
+    let lines = lines.map(|line| line.replace(r"\\", r"\"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the status as one screen of text.
@@ -159,9 +156,8 @@ Limits:
 
     #[test]
     fn metrics_cannot_move_a_cursor() {
-        let mut metrics = b"# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\x1b[2J\xff\"} 1\n".to_vec();
-        make_visible(&mut metrics);
-        let expected = "# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"?[2J?\"} 1\n";
-        assert_eq!(metrics, expected.as_bytes());
+        let metrics = b"# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\x1b[2J\xff\"} 1\n";
+        let expected = "# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\\u{1b}[2J\\xff\"} 1\n";
+        assert_eq!(visible(metrics), expected);
     }
 }

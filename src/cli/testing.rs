@@ -30,7 +30,6 @@ pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
             socket: PathBuf::new(),
             timeout: RESPONSE_TIMEOUT,
         },
-        is_terminal: is_coloured,
         is_coloured,
     }
 }

@@ -327,8 +327,8 @@ pub const MEMORY_BUDGET: usize = 16 * MEBIBYTE;
 /// The least budget that can be chosen: what a hundred usual plugins need.
 pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
 
-/// The octets that one holder, a connection or a list of devices, may always hold, whatever the
-/// others do: several times what a connection and a list of a few hundred devices take.
+/// The octets of one holder, a connection or a list of devices, that are not counted: several times
+/// what a connection and a list of a few hundred devices take.
 pub const SMALL_SHARE: usize = 16 * 1024;
 
 /// A mebibyte (octets).
@@ -378,6 +378,10 @@ pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 /// The maximum number of clients of `kubelet.sock` without a call in progress, and of others beside
 /// them. Further ones wait to be accepted (kubelet: no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
+
+/// The maximum number of connections to `kubelet.sock` that are accepted in one turn: the accepted
+/// ones are served before the next ones.
+pub const ACCEPTS_AT_ONCE: usize = 16;
 
 /// The time that the only client of a process has to call before it is closed for one that waits: a
 /// gRPC client calls some milliseconds after it has connected (kubelet: no such time).

@@ -47,7 +47,9 @@
 //! - The names of modules that `RUST_LOG` and `plugind log` take are others: `daemon` has folders
 //!   (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
 //! - Directories that change all the time, are large or contain many links delay no other plugin.
-//! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again.
+//! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again. A
+//!   program of such a driver is run with `re-add` when they change.
+//! - `startTime` of the status stays the same when the clock is set.
 //! - Container runtimes can use the devices of device plugins: files of the Container Device
 //!   Interface (`--cdi-dir`). `simulate` answers `Allocate` with a device node, a mount and a
 //!   variable, or as `--cdi-devices`, `--refuse-allocate` and `--delay-allocate` say.

@@ -329,6 +329,8 @@
 //!   it can be written, changes are lost if the daemon ends.
 //! - `{file}: the state file can be written again` (info): The problem that was logged before is
 //!   solved.
+//! - `{path}: stopping without the last changes, so the next start neither knows nor deregisters
+//!   some plugins: {error}` (warn): The state file could not be written when the daemon stopped.
 //! - `{file}: plugins were left out of the state file, because they do not fit or have a path that
 //!   is not UTF-8 count={count}` (warn): If these disappear while the daemon is not running, they
 //!   are not deregistered. Rename their sockets, or remove plugins.

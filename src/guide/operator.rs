@@ -471,7 +471,10 @@
 //! | `del` | the plugin was removed |
 //!
 //! A program may know a plugin that was registered before a restart of the daemon (with
-//! `--state-file`), or that is in use again because a newer instance of its name was removed.
+//! `--state-file`), or that is in use again because a newer instance of its name was removed. With
+//! `--csi-node-info`, `re-add` is also run when a registered CSI driver has another node ID, volume
+//! limit or topology than before; its JSON then has `node`, with `nodeId`, `maxVolumes` and
+//! `topology`.
 //!
 //! The environment is `PATH` and `PLUGIND_ACTION`, `PLUGIND_TYPE`, `PLUGIND_NAME`,
 //! `PLUGIND_ENDPOINT`, `PLUGIND_SOCKET` and `PLUGIND_VERSIONS` (separated by commas).
@@ -497,8 +500,8 @@
 //!
 //! Status 0 registers the plugin. Any other status refuses it, and the first line of standard error
 //! is the reason that is sent to the plugin; standard output is not read. The outcome of `del`, and
-//! of `re-add` for an older instance, is only logged. For one plugin name one program runs at a
-//! time, in the order of events.
+//! of `re-add` for a plugin that is registered already, is only logged. For one plugin name one
+//! program runs at a time, in the order of events.
 //!
 //! A program has 30 s; then it is killed with its process group. Processes that it leaves in that
 //! group when it ends are killed, too: start what is to stay with `setsid`. An `add` that was

@@ -77,8 +77,8 @@ pub(crate) fn change_handlers(
             continue; // It is named twice.
         }
         match target(kind, after) {
-            Some(Target::Program(program)) => {
-                table.add([kind], ExecHandler::new(program));
+            Some(Target::Program(program, periods)) => {
+                table.add([kind], ExecHandler::new(program).asking_nodes(periods));
             }
             Some(Target::Csi(periods)) => {
                 let csi = CsiHandler::new(periods);
@@ -131,15 +131,19 @@ enum Target<'a> {
     Dra,
     /// The handler that only lists its plugins.
     Others,
-    /// The handler that runs this program.
-    Program(&'a Path),
+    /// The handler that runs this program, with the periods of NodeGetInfo.
+    Program(&'a Path, &'a [(String, Duration)]),
 }
 
 /// Returns the handler for the plugins of a type, or `None` if the type is an unknown one.
 fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
     let mut programs = config.exec.iter();
     if let Some(exec) = programs.find(|exec| exec.kind == kind) {
-        return Some(Target::Program(&exec.program));
+        let periods = match kind {
+            csi::TYPE => &config.csi_node_info[..],
+            _ => &[],
+        };
+        return Some(Target::Program(&exec.program, periods));
     }
     let is_accepted = config.types.iter().any(|it| it == kind);
     is_accepted.then_some(match kind {

@@ -9,7 +9,8 @@
 //!
 //! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
 //! `re-add` for one that the program may know already: the plugin was registered before a restart
-//! of the daemon, or is current again because the newer plugins of its name have ended. The
+//! of the daemon, is current again because the newer plugins of its name have ended, or is a CSI
+//! driver that has other values for the node ([`ExecHandler::asking_nodes`]). The
 //! environment holds the same values ([`environment`]), and standard input holds all that the
 //! plugin reported, as JSON. Status 0 registers the plugin; any other end refuses it, with the
 //! first line of standard error that is not empty as the reason.
@@ -36,6 +37,7 @@
 //! socket has gone gets its `del` when the socket's directory has been listed completely.
 
 mod grammar;
+mod node;
 mod owed;
 
 use std::borrow::Cow;
@@ -47,7 +49,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use self::node::{NodeFacts, Nodes};
 use self::owed::Owed;
+use super::csi;
 use super::{
     Answer, Context, EffectId, Event, EventType, Plugin, PluginHandler, Program, ProgramEnd,
     ProgramOutcome, Reason, Ticket,
@@ -62,6 +66,7 @@ pub struct ExecHandler {
     timeout: Duration,
     /// The running and waiting jobs, one queue for each plugin name.
     queues: Vec<Queue>,
+    nodes: Nodes,
 }
 
 /// The jobs for the plugins of one type and name, at least one.
@@ -107,6 +112,7 @@ impl ExecHandler {
             program: program.into(),
             timeout: EXEC_TIMEOUT,
             queues: Vec::new(),
+            nodes: Nodes::default(),
         }
     }
 
@@ -114,6 +120,15 @@ impl ExecHandler {
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// Has the CSI drivers among the plugins asked for the node's information in these periods, by
+    /// name, with `*` for drivers that are not named: when it changes, the program is run with
+    /// `re-add`.
+    #[must_use]
+    pub fn asking_nodes(self, periods: &[(String, Duration)]) -> Self {
+        let nodes = Nodes::new(csi::node::Periods::new(periods));
+        Self { nodes, ..self }
     }
 
     fn ask(&mut self, verb: Verb, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
@@ -289,7 +304,7 @@ impl ExecHandler {
                 (&*plugin.endpoint).into(),
             ],
             environment: environment(*verb, plugin),
-            input: registration(*verb, plugin),
+            input: registration(*verb, plugin, self.nodes.find(plugin)),
             timeout: self.timeout,
         }
     }
@@ -313,7 +328,12 @@ impl PluginHandler for ExecHandler {
         Some("the program was not run")
     }
 
+    fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.nodes.registered(plugin, context);
+    }
+
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
+        self.nodes.deregistered(plugin);
         match grammar::check(plugin) {
             Ok(()) => self.ask(Verb::Del, plugin, context),
             refused => Answer::Done(refused),
@@ -321,6 +341,7 @@ impl PluginHandler for ExecHandler {
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+        self.nodes.promoted(plugin);
         match grammar::check(plugin) {
             Ok(()) => self.submit(Verb::ReAdd, plugin.clone(), None, context),
             Err(reason) => {
@@ -333,6 +354,13 @@ impl PluginHandler for ExecHandler {
     }
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        if let Some(plugin) = context.plugin() {
+            // The effects of programs are detached.
+            if self.nodes.handle_event(event, plugin, context) {
+                self.submit(Verb::ReAdd, plugin.clone(), None, context);
+            }
+            return;
+        }
         let phase = match &event {
             Event::ProgramEnded { id, .. } => Phase::Running(*id),
             Event::TimerFired { id } => Phase::Pausing(*id),
@@ -456,9 +484,11 @@ struct Registration<'a> {
     endpoint: Cow<'a, str>,
     versions: &'a [String],
     socket: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<NodeFacts>,
 }
 
-fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
+fn registration(verb: Verb, plugin: &Plugin, node: Option<NodeFacts>) -> Vec<u8> {
     let registration = Registration {
         action: verb.word(),
         r#type: &plugin.kind,
@@ -466,6 +496,7 @@ fn registration(verb: Verb, plugin: &Plugin) -> Vec<u8> {
         endpoint: plugin.endpoint.to_string_lossy(),
         versions: &plugin.versions,
         socket: plugin.socket.to_string_lossy(),
+        node,
     };
     let mut line = Vec::new();
     escape::json(&registration, &mut line);

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::daemon::status;
+use crate::support::daemon::{Daemon, status};
 use crate::support::pipe::{FILLER, full_pipe, pipe};
 use crate::support::plugin::Plugin;
 use crate::support::timed::assert_faster;
@@ -152,4 +152,24 @@ fn until_quiet(wakeups: impl Fn() -> u64) {
         }
     }
     panic!("the daemon is never idle");
+}
+
+#[test]
+fn a_stop_without_the_last_state_is_a_warning() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (registry, state) = (scratch.path().join("r"), scratch.path().join("state"));
+    fs::create_dir(&registry).unwrap();
+    let option = format!("--state-file={}", state.display());
+    let mut daemon = Daemon::start_with(&[
+        "--plugins-dir".as_ref(),
+        registry.as_os_str(),
+        option.as_ref(),
+    ]);
+    fs::create_dir_all(scratch.path().join("state.new/in-the-way")).unwrap();
+    let plugin = Plugin::serve(&registry.join("a.sock"), "a");
+    assert!(plugin.until_notified().plugin_registered);
+    daemon.signal(Signal::SIGTERM);
+    let warning = daemon.until_logged("stopping without the last changes");
+    let why = "neither knows nor deregisters some plugins: cannot write the state file: ";
+    assert!(warning.contains(why), "{warning}");
 }

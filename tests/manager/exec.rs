@@ -7,8 +7,9 @@ use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE}
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
-use plugind::manager::{Input, Manager, SavedState};
+use plugind::manager::{Input, Manager, PluginEvent, SavedState};
 
+use crate::handlers::csi::{CSI, REG, limited, registrar};
 use crate::script::Script;
 use crate::world::World;
 
@@ -133,6 +134,56 @@ fn the_plugin_that_takes_over_is_announced() {
     assert_eq!(running(&world), ["del disk"]);
     end_first(&mut world, ProgramEnd::Exited(0));
     assert_eq!(running(&world), ["re-add disk"]);
+}
+
+#[test]
+fn a_program_is_run_again_when_its_driver_has_another_limit() {
+    let mut handlers = HandlerTable::new();
+    let period = Duration::from_secs(60);
+    let periods = [("*".to_owned(), period)];
+    let hook = ExecHandler::new("/lib/hook").asking_nodes(&periods);
+    handlers.add(["CSIPlugin"], hook);
+    let mut world = World::with(Manager::new(handlers));
+    world.create(CSI, limited(16));
+    world.appear(REG, registrar(&["1.0.0"]));
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.advance(period);
+    assert_eq!(world.plugin(CSI).called.len(), 2);
+    assert!(running(&world).is_empty(), "nothing has changed");
+    world.listen(CSI, limited(8));
+    world.advance(period);
+    assert_eq!(running(&world), ["re-add disk.example"]);
+    let program = world.programs.values().next().expect("it runs");
+    let input: serde_json::Value = serde_json::from_slice(&program.input).expect("JSON");
+    let node = serde_json::json!({ "nodeId": "node-1", "maxVolumes": 8, "topology": {} });
+    assert_eq!(input["node"], node);
+    let reasons: Vec<_> = world.events.iter().map(PluginEvent::reason).collect();
+    assert_eq!(reasons.last(), Some(&"NodeInfoChanged"));
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.vanish(REG);
+    assert_eq!(running(&world), ["del disk.example"]);
+    let called = world.plugin(CSI).called.len();
+    world.advance(10 * period);
+    assert_eq!(world.plugin(CSI).called.len(), called);
+}
+
+#[test]
+fn a_program_is_run_again_for_the_current_plugin_of_a_name() {
+    let mut handlers = HandlerTable::new();
+    let period = Duration::from_secs(60);
+    let hook = ExecHandler::new("/lib/hook").asking_nodes(&[("*".to_owned(), period)]);
+    handlers.add(["CSIPlugin"], hook);
+    let mut world = World::with(Manager::new(handlers));
+    world.create(CSI, limited(16));
+    world.appear(REG, registrar(&["1.0.0"]));
+    end_first(&mut world, ProgramEnd::Exited(0));
+    let mut newer = registrar(&["1.0.0"]);
+    newer.info.endpoint = "/p/new.sock".into(); // Nothing listens there.
+    world.appear("/r/new-reg.sock", newer);
+    end_first(&mut world, ProgramEnd::Exited(0));
+    world.listen(CSI, limited(8));
+    world.advance(period);
+    assert!(running(&world).is_empty(), "the newer one is in use");
 }
 
 #[test]

@@ -51,6 +51,7 @@ impl World {
                 mode: Mode::Register,
                 instance: "9f".to_owned(),
                 started: Time::ZERO,
+                start_time: Duration::from_secs(1_769_860_788),
             },
             not_ready: Vec::new(),
             server: Server::default(),

@@ -32,7 +32,7 @@ use crate::api::{
 };
 use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
 use crate::daemon::connection;
-use crate::daemon::log::Logger;
+use crate::daemon::log::{Logger, TimeOfDay};
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::process::usage;
 use crate::daemon::source::Source;
@@ -106,6 +106,7 @@ impl Api {
                 mode,
                 instance: format!("{:016x}", random()),
                 started: now,
+                start_time: TimeOfDay::now().since_1970(),
             },
             calendar: Calendar::default(),
             inventory: None,

@@ -367,7 +367,8 @@ impl PluginManager {
     }
 
     /// Saves the registered plugins for the next start, if a state file is configured, and changes
-    /// the links to endpoints that are to be changed.
+    /// the links to endpoints that are to be changed. To be called last: if the file cannot be
+    /// written, a warning states what that means for the next start.
     pub fn save(&mut self) {
         if let Some(links) = &mut self.links {
             let world = by_name::World {
@@ -377,7 +378,7 @@ impl PluginManager {
             links.finish(&world, self.clock.now());
         }
         if let Some(file) = &mut self.state_file {
-            let _is_logged = file.save(&self.manager, self.clock.now());
+            file.finish(&self.manager, self.clock.now());
         }
     }
 

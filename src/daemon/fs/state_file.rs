@@ -156,6 +156,17 @@ impl StateFile {
         })
     }
 
+    /// Writes the last version, before the process ends.
+    pub(crate) fn finish(&mut self, manager: &Manager, now: Time) {
+        if let Err(error) = self.save(manager, now) {
+            let path = escape::path(&self.path);
+            log::warn!(
+                "{path}: stopping without the last changes, so the next start neither knows nor \
+                 deregisters some plugins: {error}"
+            );
+        }
+    }
+
     fn write(&mut self, manager: &Manager) -> io::Result<()> {
         let is_changed = manager.revision() != self.written;
         let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {

@@ -48,7 +48,7 @@ complete -c plugind -n '__plugind_is run' -l map-path -r -F -d 'connect to endpo
 complete -c plugind -n '__plugind_is run' -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'
 complete -c plugind -n '__plugind_is run' -l unknown-types -x -a 'reject accept ignore' -d 'what to do with plugins of other types'
 complete -c plugind -n '__plugind_is run' -l exec -r -F -d 'have PROGRAM register and deregister plugins of TYPE'
-complete -c plugind -n '__plugind_is run' -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again, unless it has a program of --exec, and report a new volume limit or topology'
+complete -c plugind -n '__plugind_is run' -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again, and report a new volume limit or topology'
 complete -c plugind -n '__plugind_is run' -l on-down -x -a 'keep deregister deregister=' -d 'what to do with a registered plugin whose process has ended or that does not answer'
 complete -c plugind -n '__plugind_is run' -l trust -x -a 'warn strict' -d 'what to do with plugins and endpoints of users other than root, the user of plugind and those of --allow-uid and --allow-name, with endpoints elsewhere than below the plugins directories, a directory with one called plugins_registry, as kubelet\'s root directory, the targets of --map-path and --endpoint-dir, and with a name or an endpoint of another user\'s plugin'
 complete -c plugind -n '__plugind_is run' -l endpoint-dir -x -a '(__fish_complete_directories)' -d 'trust endpoints below DIR, or abstract ones'

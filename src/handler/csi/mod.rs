@@ -14,24 +14,21 @@
 //! topology may change.
 
 mod driver;
+pub(super) mod node;
 mod version;
 
 use std::sync::Arc;
 use std::time::Duration;
-
-use prost::Message as _;
 
 pub use self::driver::Driver;
 pub use self::version::Version;
 
 use self::version::highest_supported;
 use super::{
-    Answer, Call, CallFailure, Context, Event, EventType, Plugin, PluginHandler, Reason, Store,
-    Ticket, reply, wording,
+    Answer, CallFailure, Context, Event, EventType, Plugin, PluginHandler, Reason, Store, Ticket,
+    wording,
 };
-use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
 use crate::escape;
-use crate::proto::csi_v1::{NodeGetInfoRequest, node};
 
 /// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
@@ -39,8 +36,7 @@ pub struct CsiHandler {
     drivers: Store<Driver>,
     /// The registrations without an answer: at most one for each operation that runs.
     registrations: Vec<Registration>,
-    /// How often the node's information is asked for again, by name of a driver, or `*`.
-    periods: Vec<(String, Duration)>,
+    periods: node::Periods,
 }
 
 /// A registration that waits for the reply to `NodeGetInfo`.
@@ -48,7 +44,6 @@ pub struct CsiHandler {
 struct Registration {
     plugin: Arc<Plugin>,
     ticket: Option<Ticket>,
-    version: Version,
 }
 
 impl CsiHandler {
@@ -56,7 +51,7 @@ impl CsiHandler {
     /// by name, with `*` for drivers that are not named.
     pub fn new(periods: &[(String, Duration)]) -> Self {
         Self {
-            periods: periods.to_vec(),
+            periods: node::Periods::new(periods),
             ..Self::default()
         }
     }
@@ -66,10 +61,10 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// Returns the CSI version to use with the plugin, or the message of kubelet, in which its
+    /// Checks whether the plugin is acceptable: an error is the message of kubelet, in which its
     /// function of that name refuses the plugin. "A CSI driver whose name is registered with an
     /// equal or higher version is refused" ([R24](crate::guide::kubelet)).
-    fn check(&self, plugin: &Plugin, function: &str) -> Result<Version, String> {
+    fn check(&self, plugin: &Plugin, function: &str) -> Result<(), String> {
         let (name, listed) = (&plugin.name, &plugin.versions);
         let why = match highest_supported(listed) {
             _ if listed.is_empty() => {
@@ -82,7 +77,7 @@ impl CsiHandler {
             Ok(version) => {
                 let registered = self.drivers.all(name);
                 let Some(driver) = registered.iter().rfind(|it| it.version >= version) else {
-                    return Ok(version);
+                    return Ok(());
                 };
                 format!(
                     "Another driver with the same name is already registered with a higher \
@@ -96,14 +91,6 @@ impl CsiHandler {
         ))
     }
 
-    /// Sets the timer after which a registered driver is asked again, if it is to be.
-    fn ask_later(&self, plugin: &Plugin, context: &mut Context<'_>) {
-        let of = |name: &str| self.periods.iter().rfind(|(driver, _)| driver == name);
-        if let Some((_, period)) = of(&plugin.name).or_else(|| of("*")) {
-            context.set_timer(*period);
-        }
-    }
-
     /// Applies the reply of a registered driver that was asked again.
     fn node_replied_again(
         &mut self,
@@ -111,9 +98,8 @@ impl CsiHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
         let updated = self.drivers.with(plugin, |known| {
-            let new = Driver::new(plugin, known.version.clone(), node?)?;
+            let new = node::read(plugin, result)?;
             let is_changed = new != *known;
             *known = new;
             Ok::<_, Reason>(is_changed.then(|| known.to_string()))
@@ -129,7 +115,7 @@ impl CsiHandler {
             }
             Some(Ok(None)) | None => {}
         }
-        self.ask_later(plugin, context);
+        self.periods.ask_later(plugin, context);
     }
 
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
@@ -139,16 +125,11 @@ impl CsiHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let Registration {
-            plugin,
-            ticket,
-            version,
-        } = registration;
-        let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY);
-        let driver = node.and_then(|node| Driver::new(&plugin, version, node));
+        let Registration { plugin, ticket } = registration;
+        let driver = node::read(&plugin, result);
         // Another driver of that name may have been registered since the validation.
         let driver = driver.and_then(|driver| match self.check(&plugin, "RegisterPlugin") {
-            Ok(_) => Ok(driver),
+            Ok(()) => Ok(driver),
             Err(taken) => Err(Reason::new(taken)),
         });
         let result = driver.map(|driver| {
@@ -165,7 +146,7 @@ impl CsiHandler {
 impl PluginHandler for CsiHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
         match self.check(plugin, "ValidatePlugin") {
-            Ok(_) => Answer::YES,
+            Ok(()) => Answer::YES,
             Err(why) => {
                 let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
                 Answer::no(format!(
@@ -176,15 +157,13 @@ impl PluginHandler for CsiHandler {
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let version = match self.check(plugin, "RegisterPlugin") {
-            Ok(version) => version,
-            Err(why) => return Answer::no(why),
-        };
-        ask_node(plugin, context);
+        if let Err(why) = self.check(plugin, "RegisterPlugin") {
+            return Answer::no(why);
+        }
+        node::ask(plugin, context);
         self.registrations.push(Registration {
             plugin: plugin.clone(),
             ticket: context.ticket(),
-            version,
         });
         Answer::Pending
     }
@@ -199,7 +178,7 @@ impl PluginHandler for CsiHandler {
     }
 
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.ask_later(plugin, context);
+        self.periods.ask_later(plugin, context);
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
@@ -213,7 +192,7 @@ impl PluginHandler for CsiHandler {
         let result = match event {
             Event::Called { result, .. } => result,
             Event::TimerFired { .. } => {
-                ask_node(plugin, context);
+                node::ask(plugin, context);
                 return;
             }
             _ => return, // Other effects are never asked for.
@@ -230,17 +209,6 @@ impl PluginHandler for CsiHandler {
     fn abandon(&mut self, ticket: Ticket, _: &mut Context<'_>) {
         self.registrations.retain(|it| it.ticket != Some(ticket));
     }
-}
-
-/// Calls NodeGetInfo.
-fn ask_node(plugin: &Plugin, context: &mut Context<'_>) {
-    context.call(Call {
-        endpoint: plugin.endpoint.clone(),
-        method: node::NODE_GET_INFO,
-        request: NodeGetInfoRequest {}.encode_to_vec(),
-        timeout: CSI_NODE_INFO_TIMEOUT,
-        wait_for_ready: true,
-    });
 }
 
 /// The type of CSI drivers.

@@ -85,8 +85,13 @@ fn a_link_to_a_socket_in_the_directory_is_an_endpoint() {
     let plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
     symlink("gpu.sock", node.path("link.sock")).unwrap();
     symlink(node.path("gpu.sock"), node.path("absolute.sock")).unwrap();
-    assert_eq!(node.register("link.sock", "example.com/gpu"), Ok(()));
-    assert_eq!(node.register("absolute.sock", "example.com/gpu"), Ok(()));
+    for endpoint in ["link.sock", "absolute.sock", "./gpu.sock", "./link.sock"] {
+        assert_eq!(
+            node.register(endpoint, "example.com/gpu"),
+            Ok(()),
+            "{endpoint}"
+        );
+    }
     drop(plugin);
 }
 

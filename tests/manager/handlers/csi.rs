@@ -16,8 +16,8 @@ use crate::handlers::node::{Node, seconds};
 use crate::script::{Answer, Script};
 use crate::world::World;
 
-const REG: &str = "/r/disk-reg.sock";
-const CSI: &str = "/p/disk.sock";
+pub(crate) const REG: &str = "/r/disk-reg.sock";
+pub(crate) const CSI: &str = "/p/disk.sock";
 const FAILED: &str = "plugin registration failed with err: ";
 
 /// Returns a service whose `NodeGetInfo` replies with this node ID.
@@ -30,7 +30,7 @@ pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
 }
 
 /// Returns a registrar that reports these versions of a driver whose service is at [`CSI`].
-fn registrar(versions: &[&str]) -> Script {
+pub(crate) fn registrar(versions: &[&str]) -> Script {
     let mut script = Script::good("CSIPlugin", "disk.example");
     script.info.endpoint = CSI.into();
     script.info.supported_versions = versions.iter().map(|&it| it.to_owned()).collect();
@@ -347,8 +347,13 @@ fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
     assert_eq!(node_id(&node).as_deref(), Some("old"));
 }
 
+/// Returns a driver that replies with this volume limit.
+pub(crate) fn limited(max_volumes_per_node: i64) -> Script {
+    Script::serving([(node::NODE_GET_INFO, limit(max_volumes_per_node))])
+}
+
 /// Returns a reply with this volume limit.
-fn limited(max_volumes_per_node: i64) -> Answer {
+fn limit(max_volumes_per_node: i64) -> Answer {
     let info = NodeGetInfoResponse {
         node_id: "node-1".into(),
         max_volumes_per_node,
@@ -363,20 +368,20 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     let periods = periods.map(|(driver, period)| (driver.to_owned(), seconds(period)));
     let csi = CsiHandler::new(&periods);
     let drivers = csi.drivers();
-    let limit = || drivers.get("disk.example").and_then(|it| it.max_volumes);
+    let known = || drivers.get("disk.example").and_then(|it| it.max_volumes);
     let mut table = HandlerTable::new();
     table.add(["CSIPlugin"], csi);
     let mut world = World::with(Manager::new(table));
     let serving = |answer| Script::serving([(node::NODE_GET_INFO, answer)]);
-    world.create(CSI, serving(limited(16)));
+    world.create(CSI, limited(16));
     world.appear(REG, registrar(&["1.0.0"]));
     world.advance(seconds(59));
-    assert_eq!((limit(), world.plugin(CSI).called.len()), (Some(16), 1));
+    assert_eq!((known(), world.plugin(CSI).called.len()), (Some(16), 1));
     world.events.clear();
     world.advance(seconds(1));
     assert_eq!(world.plugin(CSI).called.len(), 2);
     assert!(world.events.is_empty(), "nothing has changed");
-    world.listen(CSI, serving(limited(8)));
+    world.listen(CSI, limited(8));
     world.advance(seconds(60));
     let events: Vec<_> = world.events.iter().map(ToString::to_string).collect();
     let changed = "node information has changed node_id=\"node-1\" max_volumes=8";
@@ -388,16 +393,16 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     for (answer, expected) in [
         (Answer::Status(14, "no"), Some(8)),
         (Answer::Octets(Vec::new()), Some(8)),
-        (limited(4), Some(4)),
+        (limit(4), Some(4)),
     ] {
         world.listen(CSI, serving(answer));
         world.advance(seconds(60));
-        assert_eq!(limit(), expected);
+        assert_eq!(known(), expected);
     }
     world.vanish(REG);
     let called = world.plugin(CSI).called.len();
     world.advance(seconds(600));
-    assert_eq!((limit(), world.plugin(CSI).called.len()), (None, called));
+    assert_eq!((known(), world.plugin(CSI).called.len()), (None, called));
 }
 
 /// Returns the state of the driver's plugin.

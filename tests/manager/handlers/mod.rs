@@ -2,7 +2,7 @@
 //! behave, and how they treat plugins that are slow, silent, wrong, too large or gone. Tests of
 //! kubelet's own rows are named after them.
 
-mod csi;
+pub(crate) mod csi;
 mod device;
 mod device_lists;
 mod dra;

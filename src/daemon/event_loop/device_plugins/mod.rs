@@ -20,7 +20,7 @@ use mio::{Interest, Registry};
 
 use self::directory::Directory;
 pub(in crate::daemon) use self::directory::remedy;
-use crate::config::{MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
+use crate::config::{ACCEPTS_AT_ONCE, MAX_REGISTRATIONS, REGISTRATION_RETRY, WATCH_RETRY};
 use crate::daemon::connection::{self, Connection};
 use crate::daemon::fs::acceptor::SocketProblem;
 use crate::daemon::source::Source;
@@ -128,14 +128,14 @@ impl DevicePlugins {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = None;
         }
-        if self.accept_at.is_none() {
-            self.accept(registry, now);
-        }
         self.is_any_ready = false;
         for client in &mut self.clients {
             self.is_any_ready |= serve(client, &mut self.registrar, now);
         }
         self.remove_closed();
+        if self.accept_at.is_none() {
+            self.accept(registry, now);
+        }
         let mut announced = Vec::new();
         while let Some(output) = self.registrar.poll_output() {
             match output {
@@ -217,9 +217,10 @@ impl DevicePlugins {
     }
 
     /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
-    /// not be full when a plugin connects. Some are left to the next turn if they are many.
+    /// not be full when a plugin connects. Some are left to the next turn if they are many: those
+    /// that were accepted are served before.
     fn accept(&mut self, registry: &Registry, now: Time) {
-        for _ in 0..MAX_REGISTRATIONS {
+        for _ in 0..ACCEPTS_AT_ONCE {
             if !self
                 .directory
                 .as_ref()
@@ -251,6 +252,7 @@ impl DevicePlugins {
                 return false;
             }
         };
+        self.is_any_ready = true;
         let id = self.registrar.accept(connection::process(&stream), now);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Source::RegistrationClient(id).token();

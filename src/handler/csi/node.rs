@@ -1,0 +1,56 @@
+//! NodeGetInfo, which is called when a driver is registered, and again if the user wants that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message as _;
+
+use super::driver::Driver;
+use super::version::highest_supported;
+use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
+use crate::handler::{Call, CallFailure, Context, Plugin, Reason, reply};
+use crate::proto::csi_v1::{NodeGetInfoRequest, node};
+
+/// The periods in which drivers are asked again, by name, with `*` for drivers that are not named.
+#[derive(Debug, Default)]
+pub(in crate::handler) struct Periods(Vec<(String, Duration)>);
+
+impl Periods {
+    pub(in crate::handler) fn new(periods: &[(String, Duration)]) -> Self {
+        Self(periods.to_vec())
+    }
+
+    /// Returns the period of a driver, or `None` if it is not asked again.
+    pub(in crate::handler) fn find(&self, driver: &str) -> Option<Duration> {
+        let of = |name| self.0.iter().rfind(|(driver, _)| driver == name);
+        of(driver).or_else(|| of("*")).map(|(_, period)| *period)
+    }
+
+    /// Sets the timer after which a registered driver is asked again, if it is to be.
+    pub(in crate::handler) fn ask_later(&self, plugin: &Plugin, context: &mut Context<'_>) {
+        if let Some(period) = self.find(&plugin.name) {
+            context.set_timer(period);
+        }
+    }
+}
+
+/// Calls NodeGetInfo.
+pub(in crate::handler) fn ask(plugin: &Plugin, context: &mut Context<'_>) {
+    context.call(Call {
+        endpoint: plugin.endpoint.clone(),
+        method: node::NODE_GET_INFO,
+        request: NodeGetInfoRequest {}.encode_to_vec(),
+        timeout: CSI_NODE_INFO_TIMEOUT,
+        wait_for_ready: true,
+    });
+}
+
+/// Returns the driver that a reply to NodeGetInfo describes.
+pub(in crate::handler) fn read(
+    plugin: &Arc<Plugin>,
+    result: Result<Vec<u8>, CallFailure>,
+) -> Result<Driver, Reason> {
+    let version = highest_supported(&plugin.versions).map_err(Reason::new)?;
+    let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY)?;
+    Driver::new(plugin, version, node)
+}
