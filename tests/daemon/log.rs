@@ -84,7 +84,7 @@ fn a_log_that_is_not_read_keeps_no_plugin_waiting_and_no_signal() {
 fn a_start_that_fails_does_not_wait_for_the_reader_of_its_error() {
     let dir = tempfile::tempdir().unwrap();
     let (_unread, stderr) = full_pipe();
-    let options = ["--state-file", "/proc/no/such/file"];
+    let options = ["--device-plugins-dir", "/proc/no/such/directory"];
     let mut daemon = Running::start(dir.path(), &options, stderr);
     assert_eq!(daemon.0.wait().unwrap().code(), Some(1));
 }

@@ -57,7 +57,7 @@ with_std() {
 	export RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
 	/usr/bin/cargo fetch --locked --quiet # The directories of the packages have to exist for their flags.
 	export "$rustflags=-Lnative=$musl -Cforce-unwind-tables=no $(flags_of_target) $(flags_of_paths)"
-	/usr/bin/cargo "${arguments[@]}" -Zbuild-std=std,panic_abort -Zbuild-std-features=
+	/usr/bin/cargo "${arguments[@]}" -Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
 }
 
 # Prints the flags of one processor.

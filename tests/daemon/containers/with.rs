@@ -344,10 +344,11 @@ fn a_plugin_that_hangs_is_given_up_after_ten_seconds() {
 #[test]
 fn a_command_goes_on_without_the_daemon_and_is_warned() {
     let held = Held::start(&[]);
-    let mut command = held.command(&[RESOURCE, "--", "cat"]);
-    command.stdin(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    held.until_holders([Some(pid(&child)), None]);
+    let mut command = held.command(&[RESOURCE, "--", "sh", "-c", "echo && exec cat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    // It runs: `with` has been told of its devices.
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     held.node.daemon.end_with(Signal::SIGTERM);
     let mut warning = [0; 7];
     child
