@@ -227,9 +227,10 @@ fn a_command_whose_terminal_goes_ends_with_it() {
     let mut options = File::options();
     let options = options.read(true).write(true).custom_flags(flags);
     let with = held.command(&[RESOURCE, "--", "sleep", "1000"]);
-    let mut command = Command::new("setsid");
+    // The tests may have been started with the signal ignored, as by nohup(1).
+    let mut command = Command::new("env");
     command
-        .arg("--ctty")
+        .args(["--default-signal=HUP", "setsid", "--ctty"])
         .arg(with.get_program())
         .args(with.get_args());
     command.env("PLUGIND_API_SOCKET", &held.node.socket);
