@@ -90,16 +90,16 @@ impl Sockets {
         caller: Option<Process>,
     ) -> Result<(), AnnouncementError> {
         let announced = || self.iter().filter_map(Socket::announced);
-        let count = announced().count();
         let is_again = || announced().any(|it| it.plugin.key() == plugin.key());
-        if count >= MAX_ANNOUNCED + MAX_REGISTRATIONS || count >= MAX_ANNOUNCED && !is_again() {
-            return Err(AnnouncementError::TooMany);
-        }
         // A process without a number is in another PID namespace, as others may be.
         let caller = caller.filter(|it| it.pid.is_some());
         let of_caller = announced().filter(|it| caller.is_some() && it.caller == caller);
         if of_caller.count() >= MAX_ANNOUNCED_OF_PROCESS && !is_again() {
             return Err(AnnouncementError::TooManyOfProcess);
+        }
+        let count = announced().count();
+        if count >= MAX_ANNOUNCED + MAX_REGISTRATIONS || count >= MAX_ANNOUNCED && !is_again() {
+            return Err(AnnouncementError::TooMany);
         }
         Ok(())
     }

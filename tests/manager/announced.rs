@@ -1,5 +1,7 @@
 //! Plugins that announce themselves by a call.
 
+mod limits;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,13 +41,15 @@ fn announce(world: &mut World, id: u64, endpoint: &str, name: &str) {
 }
 
 fn announce_as(world: &mut World, id: u64, plugin: Plugin, uid: u32) {
+    let pid = Some(u32::try_from(id / 50).unwrap());
+    announce_by(world, id, plugin, Process { pid, uid });
+}
+
+fn announce_by(world: &mut World, id: u64, plugin: Plugin, caller: Process) {
     let announced = Input::Announced {
         id: AnnouncementId(id),
         plugin: Box::new(plugin),
-        caller: Some(Process {
-            pid: Some(u32::try_from(id / 50).unwrap()),
-            uid,
-        }),
+        caller: Some(caller),
     };
     world.input(announced);
 }
@@ -362,19 +366,6 @@ fn another_name_at_a_restored_endpoint_does_not_end_that() {
 }
 
 #[test]
-fn a_plugin_too_many_is_refused_and_one_that_is_known_is_not() {
-    let mut world = world_with(&[A]);
-    for i in 1..=MAX_ANNOUNCED as u64 {
-        announce(&mut world, i, A, &format!("example.com/{i}"));
-    }
-    assert_eq!(answers(&mut world).len(), MAX_ANNOUNCED);
-    announce(&mut world, 2000, A, "example.com/other");
-    announce(&mut world, 2001, A, "example.com/7");
-    let message = format!("{MAX_ANNOUNCED} device plugins are registered");
-    assert_eq!(answers(&mut world), [(2000, Err(message)), (2001, Ok(()))]);
-}
-
-#[test]
 fn nothing_is_announced_to_a_daemon_that_stops() {
     let mut world = registered();
     world.input(Input::Stop);
@@ -516,90 +507,6 @@ fn a_plugin_that_stays_away_after_a_restart_is_deregistered() {
     assert_eq!(answers(&mut world).len(), 1);
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn one_process_announces_64_plugins() {
-    let mut world = world_with(&[A]);
-    let caller = Process {
-        pid: Some(7),
-        uid: 0,
-    };
-    let mut announce = |id: u64, name: &str, caller| {
-        world.manager.handle_input(
-            Input::Announced {
-                id: AnnouncementId(id),
-                plugin: Box::new(plugin(A, name)),
-                caller,
-            },
-            world.now,
-        );
-        world.run();
-        answers(&mut world).pop().unwrap().1
-    };
-    for id in 0..64 {
-        assert_eq!(
-            announce(id, &format!("example.com/{id}"), Some(caller)),
-            Ok(())
-        );
-    }
-    let refused = announce(64, "example.com/64", Some(caller)).unwrap_err();
-    let reason = "this process has registered 64 device plugins already";
-    assert!(refused.contains(reason), "{refused}");
-    assert_eq!(announce(65, "example.com/0", Some(caller)), Ok(()), "again");
-    let other = Process {
-        pid: Some(8),
-        ..caller
-    };
-    assert_eq!(announce(66, "example.com/64", Some(other)), Ok(()));
-    // Processes in another PID namespace cannot be told apart.
-    let unseen = Process {
-        pid: None,
-        ..caller
-    };
-    for id in 67..140 {
-        assert_eq!(
-            announce(id, &format!("example.com/{id}"), Some(unseen)),
-            Ok(())
-        );
-    }
-}
-
-#[test]
-fn plugins_that_are_down_give_way_to_others() {
-    let mut world = world_with(&[A, B]);
-    for i in 1..=MAX_ANNOUNCED as u64 {
-        announce(&mut world, i, A, &format!("example.com/{i}"));
-    }
-    announce(&mut world, 2000, B, "example.com/new");
-    let refused = answers(&mut world).pop().unwrap();
-    assert!(refused.1.is_err(), "{refused:?}");
-    world.kill(A);
-    world.run();
-    for i in 0..3 {
-        announce(&mut world, 2001 + i, B, &format!("example.com/new-{i}"));
-        assert_eq!(answers(&mut world).pop(), Some((2001 + i, Ok(()))));
-    }
-    assert_eq!(world.counts(), (MAX_ANNOUNCED, MAX_ANNOUNCED));
-}
-
-#[test]
-fn a_name_with_ever_new_endpoints_is_limited_too() {
-    let mut world = world_with(&[A]);
-    for i in 1..=MAX_ANNOUNCED as u64 {
-        announce(&mut world, i, A, &format!("example.com/{i}"));
-    }
-    let calls = 2 * MAX_REGISTRATIONS as u64;
-    for i in 0..calls {
-        announce(&mut world, 5000 + i, &format!("/d/{i}"), "example.com/7");
-    }
-    assert_eq!(world.counts().0, MAX_ANNOUNCED + MAX_REGISTRATIONS);
-    world.advance(DIAL_TIMEOUT);
-    assert_eq!(world.counts(), (MAX_ANNOUNCED, MAX_ANNOUNCED));
-    assert_eq!(
-        answers(&mut world).len(),
-        MAX_ANNOUNCED + usize::try_from(calls).unwrap()
-    );
 }
 
 #[test]
