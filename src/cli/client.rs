@@ -98,7 +98,8 @@ impl Client {
             until: if request.follows {
                 request.until
             } else {
-                request.until.or(Deadline::after(RESPONSE_TIME * patience))
+                let whole = response_time(self.timeout) * patience;
+                request.until.or(Deadline::after(whole))
             },
             received: Vec::new(),
             missing: None,
@@ -353,11 +354,17 @@ fn too_long() -> Failure {
     Failure::new(Kind::Failed, "the daemon's response is too long")
 }
 
+/// Returns the time in which a response that ends must be complete: one that may begin later may
+/// also take longer.
+fn response_time(timeout: Duration) -> Duration {
+    timeout.max(RESPONSE_TIME)
+}
+
 /// The time in which a response must begin, and continue. The daemon responds within milliseconds,
 /// also when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time in which a response that ends must be complete.
+/// The least time in which a response that ends must be complete.
 const RESPONSE_TIME: Duration = Duration::from_secs(30);
 
 /// The maximum length of one line: a record is below 100 KiB (bytes).
@@ -384,6 +391,13 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn a_response_may_take_as_long_as_its_client_waits() {
+        assert_eq!(response_time(RESPONSE_TIMEOUT), RESPONSE_TIME);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(response_time(hour), hour, "a command waits for devices");
+    }
 
     #[test]
     fn a_daemon_that_is_silent_or_stalls_is_given_up() {
