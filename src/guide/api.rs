@@ -30,7 +30,7 @@
 //! | `POST /v1/rescan` | reads every directory again; responds when that is done |
 //! | `POST /v1/reload` | reads the configuration again: `changed`, `needsRestart`; else 422 |
 //! | `POST /v1/log?filter=F` | sets the log filter, as in `RUST_LOG`; empty: the configured one |
-//! | `POST /v1/allocate?resource=R[=N]` | grants N devices, one if there is no N; see below |
+//! | `POST /v1/allocate?resource=R[=N]` | grants N devices (default: 1); see below |
 //! | `POST /v1/forget?type=T&name=N` | deregisters a plugin that is down, at once; else 409 |
 //!
 //! Names in paths and values in queries are percent-encoded; `+` means itself. A name in a path may

@@ -201,8 +201,8 @@
 //! - **Who waits for devices of a resource waits in one line**, also if others would fit in front.
 //!   Given up: letting small wishes pass large ones, which might then wait for ever.
 //! - **NodeGetInfo is repeated only if the user asks for it** (`--csi-node-info`), because the
-//!   `CSIDriver` objects that say so to kubelet are in the API server. Given up: telling a program
-//!   of `--exec` what has changed, because the daemon does not call drivers that a program serves.
+//!   `CSIDriver` objects that say so to kubelet are in the API server. Then drivers that have a
+//!   program are asked, too, which otherwise are not called at all.
 //! - **A list of devices that is refused does not end its stream**, and the health of a device that
 //!   a report leaves out stays until it expires, as with kubelet. Given up: a report as the list of
 //!   all devices.
