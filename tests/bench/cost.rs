@@ -41,21 +41,21 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let beside = coming_and_going(MANY)?;
     let figures = [
         ("functions of a registration", 826, functions.len()),
-        ("files with one of them", 118, files.len()),
-        ("functions of them in manager/", 269, in_manager),
+        ("files with one of them", 123, files.len()),
+        ("functions of them in manager/", 265, in_manager),
         (
             "instructions of a registration",
-            120_900,
+            106_000,
             instructions / MORE,
         ),
         (
             "system calls of 100 registrations",
-            2_200,
+            2_370,
             calls * 100 / MORE,
         ),
         (
             "instructions of a plugin that comes and goes",
-            157_900,
+            129_500,
             alone / MORE,
         ),
         (
