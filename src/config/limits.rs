@@ -308,7 +308,7 @@ pub const ALLOCATE_RETRY: Backoff = Backoff {
 };
 
 /// The largest reply to `Allocate` (octets): it is passed to a command in a variable of its
-/// environment, of which Linux allows 128 KiB (kubelet: [`MAX_REPLY`]).
+/// environment, of which Linux allows 128 KiB (kubelet: [`MAX_REPLY`](super::MAX_REPLY)).
 pub const MAX_ALLOCATE_REPLY: usize = 16 * 1024;
 
 /// The pause before a file for container runtimes is written again, if that is not possible.

@@ -145,8 +145,10 @@ pub struct ContainerAllocateResponse {
 /// An entry of a map.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Entry {
+    /// The key.
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
+    /// Its value.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
 }
