@@ -14,6 +14,7 @@
 //! | a socket that is renamed or moved away | stays registered | is registered anew (2) |
 //! | a further link to a CSI driver's socket | is refused: the name is taken | no effect |
 //! | a socket below a directory that begins with a dot | is found at the start | is ignored |
+//! | a link or an endpoint on FUSE or a remote file system | is followed | is refused |
 //! | more than 2,048 sockets, very large directories | are found | what is too much is ignored |
 //!
 //! 1. During the first ten minutes of the socket; then as kubelet.
@@ -25,7 +26,7 @@
 //! |---|---|---|
 //! | an empty name | is passed to the handler | is refused |
 //! | a name with a control character, or of more than 1 KiB | is passed on | is refused |
-//! | more than 32 versions, or one of more than 128 octets | are passed on | is refused |
+//! | more than 256 versions, or one of more than 128 octets | are passed on | is refused |
 //! | a reply to GetInfo of more than 64 KiB | is accepted up to 4 MiB | is refused |
 //! | what leads to the same refusal as before | is notified each time | is notified once (3) |
 //!
