@@ -45,7 +45,7 @@ pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::fs::{group_id, user_id};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::log::{FilterError, Logger, TimeOfDay};
+pub use self::log::{FilterError, Logger, TimeOfDay, has_colours};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::service::{Daemon, Load, config_file, doctor, handlers, missing, probe, simulate};
 

@@ -416,7 +416,8 @@
 //! `--log-format` is one of
 //!
 //! - `text`: time, level and message;
-//! - `json`: an object per line, with `time`, `level`, `target` (the module) and `message`;
+//! - `json`: an object per line, with `time`, `level`, `target` (the module) and `message`, and
+//!   with `socket`, `type`, `name`, `attempt` and `reason` if it is an event;
 //! - `journald`: `<3>` (error), `<4>`, `<6>` or `<7>` (debug, trace) and the message. It is the
 //!   default if `JOURNAL_STREAM` names the device and inode of standard error, else `text` is.
 //!

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use log::Level;
+use log::kv::{Error, Source, Value, VisitSource};
 
 use super::failure::{Failure, Refusal};
 use super::ids::Process;
@@ -181,12 +182,15 @@ impl PluginEvent {
 
     /// Writes the event to the log.
     pub(super) fn log(&self) {
-        if self.is_security() {
-            log::log!(target: ABOUT_SECURITY, self.level(), "{self}");
-        } else if self.socket.is_some() {
-            log::log!(self.level(), "{self}");
-        } else {
-            log::log!(target: ABOUT_DAEMON, self.level(), "{self}");
+        let target = match self.socket {
+            _ if self.is_security() => ABOUT_SECURITY,
+            Some(_) => module_path!(),
+            None => ABOUT_DAEMON,
+        };
+        let mut record = log::Record::builder();
+        let record = record.level(self.level()).target(target).key_values(self);
+        if self.level() <= log::max_level() {
+            log::logger().log(&record.args(format_args!("{self}")).build());
         }
     }
 
@@ -312,6 +316,25 @@ impl EventKind {
             Self::ConfigRejected(_) => ("ConfigRejected", Warn),
             Self::DescriptorsShort(_) => ("DescriptorsShort", Warn),
         }
+    }
+}
+
+/// The fields of the event, for loggers that have such.
+impl Source for PluginEvent {
+    fn visit<'kvs>(&'kvs self, fields: &mut dyn VisitSource<'kvs>) -> Result<(), Error> {
+        if let Some(socket) = &self.socket {
+            let text = socket.to_str();
+            let value = text.map_or_else(|| Value::from_debug(socket), Value::from);
+            fields.visit_pair("socket".into(), value)?;
+        }
+        if let Some(plugin) = &self.plugin {
+            fields.visit_pair("type".into(), (&*plugin.kind).into())?;
+            fields.visit_pair("name".into(), (&*plugin.name).into())?;
+        }
+        if self.attempt > 0 {
+            fields.visit_pair("attempt".into(), self.attempt.into())?;
+        }
+        fields.visit_pair("reason".into(), self.reason().into())
     }
 }
 

@@ -6,10 +6,11 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::Distrust;
 #[cfg(doc)]
 use crate::config::FIRST_MINUTE;
+use crate::config::{Distrust, GET_INFO_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::escape;
 use crate::grpc::{CallError, Code};
 use crate::handler::{CallFailure, DialError, HandlerTable, Reason};
@@ -180,7 +181,9 @@ impl fmt::Display for Failure {
                 let reason = escape::text(reason.as_str());
                 write!(f, "{reason}; it has to register again")
             }
-            Self::GetInfo(error) => write!(f, "GetInfo failed: {error}"),
+            Self::GetInfo(error) => {
+                write!(f, "GetInfo failed: {}", Limited(error, GET_INFO_TIMEOUT))
+            }
             Self::UndecodableInfo(error) => {
                 write!(
                     f,
@@ -189,12 +192,30 @@ impl fmt::Display for Failure {
                 )
             }
             Self::Refused(refusal) => write!(f, "plugin refused: {refusal}"),
+            Self::Notify(CallFailure::Call(error)) => {
+                let error = Limited(error, NOTIFY_TIMEOUT);
+                write!(f, "NotifyRegistrationStatus failed: {error}")
+            }
             Self::Notify(error) => write!(f, "NotifyRegistrationStatus failed: {error}"),
             Self::UndecodableResponse(error) => write!(
                 f,
                 "the plugin's reply to NotifyRegistrationStatus is not a RegistrationStatusResponse: {}",
                 escape::text(error)
             ),
+        }
+    }
+}
+
+/// Shows the error of a call, which names the limit that it has exceeded.
+struct Limited<'a>(&'a CallError, Duration);
+
+impl fmt::Display for Limited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            CallError::DeadlineExceeded => {
+                write!(f, "the peer did not respond within {:?}", self.1)
+            }
+            error => error.fmt(f),
         }
     }
 }

@@ -147,6 +147,16 @@ impl Desired {
     }
 }
 
+impl LastError<'_> {
+    /// Returns the reason in CamelCase, as that of an event.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Failure(failure) => failure.reason(),
+            Self::Refusal(_) => "WouldRefuse",
+        }
+    }
+}
+
 impl fmt::Display for LastError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

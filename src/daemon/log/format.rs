@@ -1,55 +1,86 @@
 //! The formats of log lines.
 
 use std::env;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 
 use log::Level;
+use log::kv::{Error, Key, Source, Value, VisitSource};
 use nix::sys::stat::fstat;
-use serde::Serialize;
 
 use crate::config::LogFormat;
 use crate::daemon::TimeOfDay;
 use crate::escape;
 use crate::time::rfc3339;
 
-impl LogFormat {
-    /// Returns the format for standard error: that of the journal if it leads there, else text.
-    pub(super) fn of_stderr() -> Self {
-        // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the file
-        // descriptor, formatted in decimal, separated by a colon (":")".
-        let stream = env::var("JOURNAL_STREAM");
-        let stat = fstat(io::stderr());
-        match (stream, stat) {
-            (Ok(stream), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
-                Self::Journald
-            }
-            _ => Self::Text,
+/// The format of lines, and whether they have colours.
+#[derive(Debug)]
+pub(super) struct Style {
+    format: LogFormat,
+    is_coloured: bool,
+}
+
+/// Returns whether what is written there may have colours: on a terminal, without `NO_COLOR`.
+pub fn has_colours(output: &impl IsTerminal) -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
+    output.is_terminal() && !is_set("NO_COLOR") && !is_dumb()
+}
+
+/// Returns the format for standard error: that of the journal if it leads there, else text.
+fn of_stderr() -> LogFormat {
+    // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the file
+    // descriptor, formatted in decimal, separated by a colon (":")".
+    let stream = env::var("JOURNAL_STREAM");
+    let stat = fstat(io::stderr());
+    match (stream, stat) {
+        (Ok(stream), Ok(stat)) if stream == format!("{}:{}", stat.st_dev, stat.st_ino) => {
+            LogFormat::Journald
+        }
+        _ => LogFormat::Text,
+    }
+}
+
+impl Style {
+    /// Returns the style of lines on standard error in this format, or in the one that fits it.
+    pub(super) fn new(format: Option<LogFormat>) -> Self {
+        Self {
+            format: format.unwrap_or_else(of_stderr),
+            is_coloured: has_colours(&io::stderr()),
         }
     }
 
-    /// Returns a line.
-    pub(super) fn line(self, level: Level, target: &str, message: &str) -> Vec<u8> {
+    /// Returns a line. Only an object has the fields.
+    pub(super) fn line(
+        &self,
+        level: Level,
+        target: &str,
+        message: &str,
+        fields: Option<&dyn Source>,
+    ) -> Vec<u8> {
         let time = rfc3339(TimeOfDay::now().since_1970());
         let mut line = Vec::with_capacity(message.len() + BEFORE);
-        match self {
-            Self::Text => {
-                let level = level.as_str();
-                let space = &"      "[level.len()..];
-                for part in [&time, " ", level, space, message] {
+        let name = level.as_str();
+        match self.format {
+            LogFormat::Text => {
+                let [begin, end] = match level {
+                    Level::Error | Level::Warn if self.is_coloured => ["\x1b[31m", "\x1b[0m"],
+                    _ => ["", ""],
+                };
+                let space = &"      "[name.len()..];
+                for part in [&time, " ", begin, name, end, space, message] {
                     line.extend_from_slice(part.as_bytes());
                 }
             }
-            Self::Json => {
-                let level = level.as_str();
-                let object = Object {
-                    time,
-                    level,
-                    target,
-                    message,
-                };
-                escape::json(&object, &mut line);
+            LogFormat::Json => {
+                let mut object = Object(&mut line);
+                object.add("time", &time);
+                object.add("level", name);
+                object.add("target", target);
+                object.add("message", message);
+                let _ = fields.map(|fields| fields.visit(&mut object)); // No field is refused.
+                line.push(b'}');
             }
-            Self::Journald => {
+            LogFormat::Journald => {
                 let priority = match level {
                     Level::Error => 3,
                     Level::Warn => 4,
@@ -65,10 +96,10 @@ impl LogFormat {
     }
 
     /// Returns the line of an error, which is printed as it is where that is possible.
-    pub(super) fn error(self, text: &str) -> Vec<u8> {
-        match self {
-            Self::Text => format!("{text}\n").into_bytes(),
-            Self::Json | Self::Journald => self.line(Level::Error, env!("CARGO_PKG_NAME"), text),
+    pub(super) fn error(&self, text: &str) -> Vec<u8> {
+        match self.format {
+            LogFormat::Text => format!("{text}\n").into_bytes(),
+            _ => self.line(Level::Error, env!("CARGO_PKG_NAME"), text, None),
         }
     }
 }
@@ -76,21 +107,38 @@ impl LogFormat {
 /// The room for what is before the message in a line of text, and for its end (octets).
 const BEFORE: usize = 32;
 
-/// A line as an object.
-#[derive(Serialize)]
-struct Object<'a> {
-    time: String,
-    level: &'a str,
-    target: &'a str,
-    message: &'a str,
+/// A line that is an object, so far.
+struct Object<'a>(&'a mut Vec<u8>);
+
+impl Object<'_> {
+    fn add(&mut self, key: &str, text: &str) {
+        self.0.push(if self.0.is_empty() { b'{' } else { b',' });
+        escape::json(key, self.0);
+        self.0.push(b':');
+        escape::json(text, self.0);
+    }
+}
+
+impl<'kvs> VisitSource<'kvs> for Object<'_> {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
+        self.add(key.as_str(), &value.to_string());
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn style(format: LogFormat) -> Style {
+        Style {
+            format,
+            is_coloured: false,
+        }
+    }
+
     fn error(format: LogFormat) -> String {
-        String::from_utf8(format.error("panicked at \"a\":\nb\u{1b}")).unwrap()
+        String::from_utf8(style(format).error("panicked at \"a\":\nb\u{1b}")).unwrap()
     }
 
     #[test]
@@ -115,22 +163,37 @@ mod tests {
 
     #[test]
     fn levels_are_the_priorities_of_syslog_in_the_journal() {
-        let line = |level| String::from_utf8(LogFormat::Journald.line(level, "a", "b")).unwrap();
+        let line = |level| {
+            String::from_utf8(style(LogFormat::Journald).line(level, "a", "b", None)).unwrap()
+        };
         let lines: Vec<_> = Level::iter().map(line).collect();
         assert_eq!(lines, ["<3>b\n", "<4>b\n", "<6>b\n", "<7>b\n", "<7>b\n"]);
     }
 
     #[test]
     fn a_line_is_text_or_a_json_object_in_this_order() {
-        let line = |format: LogFormat| {
-            let line = format.line(Level::Info, "plugind::daemon", "a \"b\" \u{e9}");
+        let line = |style: Style, level| {
+            let fields = [("reason", "Down")];
+            let line = style.line(level, "plugind::daemon", "a \"b\" \u{e9}", Some(&fields));
             String::from_utf8(line).unwrap()
         };
-        assert_eq!(&line(LogFormat::Text)[24..], " INFO  a \"b\" \u{e9}\n");
-        let json = line(LogFormat::Json);
+        let text = line(style(LogFormat::Text), Level::Info);
+        assert_eq!(&text[24..], " INFO  a \"b\" \u{e9}\n");
+        let coloured = |level| {
+            let is_coloured = true;
+            let style = Style {
+                is_coloured,
+                ..style(LogFormat::Text)
+            };
+            line(style, level)[24..].to_owned()
+        };
+        assert_eq!(coloured(Level::Info), " INFO  a \"b\" \u{e9}\n");
+        let red = " \x1b[31mWARN\x1b[0m  a \"b\" \u{e9}\n";
+        assert_eq!(coloured(Level::Warn), red);
+        let json = line(style(LogFormat::Json), Level::Info);
         assert!(json.starts_with("{\"time\":\"2"), "{json}");
         let rest = "\",\"level\":\"INFO\",\"target\":\"plugind::daemon\",\
-                    \"message\":\"a \\\"b\\\" \\u00e9\"}\n";
+                    \"message\":\"a \\\"b\\\" \\u00e9\",\"reason\":\"Down\"}\n";
         assert!(json.ends_with(rest), "{json}");
     }
 }

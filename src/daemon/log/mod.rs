@@ -31,6 +31,8 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use self::buffer::{Buffer, Origin};
 use self::filter::Filter;
 pub use self::filter::FilterError;
+use self::format::Style;
+pub use self::format::has_colours;
 use self::limiter::Limiter;
 use self::sink::Sink;
 pub use self::time_of_day::TimeOfDay;
@@ -46,7 +48,7 @@ use crate::time::Time;
 pub struct Logger {
     clock: Clock,
     sink: Sink<Stderr>,
-    format: LogFormat,
+    style: Style,
     state: Mutex<State>,
 }
 
@@ -72,13 +74,12 @@ impl Logger {
         directives: &str,
         format: Option<LogFormat>,
     ) -> Option<&'static Self> {
-        let format = format.unwrap_or_else(LogFormat::of_stderr);
         let filter = Filter::new(level, directives);
         let most = filter.most();
         let logger: &'static Self = Box::leak(Box::new(Self {
             clock: Clock::start(),
             sink: Sink::new(io::stderr()),
-            format,
+            style: Style::new(format),
             state: Mutex::new(State {
                 filter,
                 peers: Limiter::default(),
@@ -115,7 +116,7 @@ impl Logger {
 
     /// Writes an error as it is, after the lines in the buffer.
     pub fn print(&self, line: &str) {
-        let line = self.format.error(line);
+        let line = self.style.error(line);
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -188,7 +189,9 @@ impl Log for Logger {
         };
         let subject = subject(&message);
         let is_detail = level >= Level::Debug;
-        let line = self.format.line(level, target, &message);
+        let line = self
+            .style
+            .line(level, target, &message, Some(record.key_values()));
         if limiter.admits(subject, line.len(), is_detail, now) {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
@@ -236,7 +239,7 @@ impl Logger {
 
     /// Returns the line of a warning of the logger itself.
     fn warning(&self, message: &str) -> Vec<u8> {
-        self.format.line(Level::Warn, module_path!(), message)
+        self.style.line(Level::Warn, module_path!(), message, None)
     }
 }
 

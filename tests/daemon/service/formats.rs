@@ -41,7 +41,7 @@ fn a_line_of_json_is_one_object_whatever_a_plugin_is_called() {
     lines.extend(daemon.lines_until("attempt 1: registered "));
     plugin.stop();
     lines.extend(daemon.lines_until(": deregistered "));
-    let mut messages = Vec::new();
+    let (mut messages, mut registered) = (Vec::new(), 0);
     for line in lines {
         let read: Value =
             serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -57,8 +57,19 @@ fn a_line_of_json_is_one_object_whatever_a_plugin_is_called() {
         );
         assert!(text("target").starts_with("plugind::"), "{line}");
         messages.push(text("message").to_owned());
-        assert_eq!(read.as_object().unwrap().len(), 4, "{line}");
+        let keys: Vec<&String> = read.as_object().unwrap().keys().collect();
+        if text("message").contains("attempt 1: registered ") {
+            assert_eq!(keys.len(), 9, "{line}");
+            let socket = dir.path().join("registry/a.sock");
+            assert_eq!(text("socket"), socket.to_str().unwrap());
+            assert_eq!((text("type"), text("name")), ("\"{", "\\\"}\u{e9}"));
+            assert_eq!((text("reason"), text("attempt")), ("Registered", "1"));
+            registered += 1;
+        } else if !text("message").starts_with('/') {
+            assert_eq!(keys.len(), 4, "{line}");
+        }
     }
+    assert_eq!(registered, 1);
     assert!(messages[0].starts_with("plugind "), "{messages:?}");
     let name = "registered \"{ \\\\\"}\u{e9} at ";
     assert!(messages.iter().any(|it| it.contains(name)), "{messages:?}");
