@@ -28,7 +28,7 @@ pub(crate) type Text<'a> = Cow<'a, str>;
 pub(crate) struct List<'a, T> {
     #[serde(default)]
     pub(crate) kind: Text<'a>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub(crate) instance: Text<'a>,
     #[serde(default)]
     pub(crate) generation: Generation,
@@ -52,6 +52,8 @@ pub(crate) struct RecordEntry<'a, D> {
     pub(crate) since: String,
     pub(crate) generation: Generation,
     pub(crate) attempts: u32,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) reason: Text<'a>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) last_error: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -101,7 +103,7 @@ pub(super) enum Details {
 
 impl<'a> RecordEntry<'a, Details> {
     pub(super) fn new(record: &Record<'a>, view: &View<'_>) -> Self {
-        let plugin = record.plugin;
+        let (plugin, last_error) = (record.plugin, record.last_error);
         let text = |of: fn(&Plugin) -> Text<'_>| plugin.map(|it| of(it)).unwrap_or_default();
         Self {
             r#type: text(|it| (&*it.kind).into()),
@@ -113,10 +115,8 @@ impl<'a> RecordEntry<'a, Details> {
             since: view.time(record.since),
             generation: record.generation,
             attempts: record.attempts,
-            last_error: record
-                .last_error
-                .map(|it| it.to_string())
-                .unwrap_or_default(),
+            reason: last_error.map(|it| it.reason()).unwrap_or_default().into(),
+            last_error: last_error.map(|it| it.to_string()).unwrap_or_default(),
             next_retry: record
                 .next_retry
                 .map(|at| view.time(at))
@@ -411,7 +411,7 @@ mod tests {
             "type": "CSIPlugin", "name": "a\"\u{1b}", "state": "Backoff",
             "socket": "/r/\u{fffd}", "endpoint": "/r/\u{fffd}", "versions": ["1.0.0", "1.1.0"],
             "since": "1970-01-01T00:01:39.500Z", "generation": 12, "attempts": 3,
-            "lastError": failure().to_string(),
+            "reason": "GetInfoFailed", "lastError": failure().to_string(),
             "nextRetry": "1970-01-01T00:01:41.500Z", "pid": 812, "uid": 1000,
         });
         assert_eq!(record, wanted);

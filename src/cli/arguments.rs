@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use lexopt::{Arg, Parser};
 
 use super::values::{Read, invalid};
-use super::{Command, Help, VERSION};
+use super::{Command, HELP, Help, VERSION};
 use crate::escape;
 
 /// An error in a command line.
@@ -42,6 +42,8 @@ pub(super) struct Arguments {
     pub(super) others: &'static str,
     /// The last option, as typed.
     option: String,
+    /// The value of a `--socket` before the command, which reads it first.
+    socket: Option<OsString>,
 }
 
 /// An argument of a command line.
@@ -62,17 +64,23 @@ impl Arguments {
             help,
             others: "",
             option: String::new(),
+            socket: None,
         }
     }
 
-    /// Treats the remaining arguments as those of a command, whose help text lists its options.
-    pub(super) fn enter(&mut self, command: &'static str, help: Help) {
-        (self.command, self.help) = (command, help);
+    /// Treats the remaining arguments as those of a command, whose help text lists its options, and
+    /// `socket` as if it followed that command.
+    pub(super) fn enter(&mut self, command: &'static str, help: Help, socket: Option<OsString>) {
+        (self.command, self.help, self.socket) = (command, help, socket);
     }
 
     /// Returns the next argument, or `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<Argument>, UsageError> {
-        let option = match self.parser.next() {
+        let next = match self.socket {
+            Some(_) => Ok(Some(Arg::Long("socket"))),
+            None => self.parser.next(),
+        };
+        let option = match next {
             Ok(None) => return Ok(None),
             Ok(Some(Arg::Value(value))) => return Ok(Some(Argument::Value(value))),
             Ok(Some(Arg::Long(name))) => format!("--{name}"),
@@ -106,7 +114,8 @@ impl Arguments {
         read: impl FnOnce(&OsStr) -> Read<T>,
     ) -> Result<T, UsageError> {
         let option = &self.option;
-        let Ok(value) = self.parser.value() else {
+        let early = self.socket.take();
+        let Ok(value) = early.map_or_else(|| self.parser.value(), Ok) else {
             return Err(self.error(format!("missing value for {option}")));
         };
         read(&value).map_err(|expected| self.error(invalid(&value, option, &expected)))
@@ -145,9 +154,12 @@ impl Arguments {
         self.error(format!("unknown option {}{hint}", escape::text(option)))
     }
 
-    /// Returns the options of the command, with their short names.
+    /// Returns the options of the command and of the program, with their short names.
     fn known(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        options(self.help).chain(options([self.others, ""]))
+        let standard = options([HELP, ""]).filter(|(short, _)| !short.is_empty());
+        options(self.help)
+            .chain(options([self.others, ""]))
+            .chain(standard)
     }
 
     /// Returns the error about any other problem.

@@ -1,4 +1,4 @@
-//! `plugind retry`, `forget`, `rescan`, `reload` and `log`: requests to do something now.
+//! `plugind retry`, `forget`, `rescan`, `reload` and `log-level`: requests to do something now.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -40,7 +40,8 @@ fn path(options: &Options) -> String {
         Target::Filter(filter) => format!("?filter={}", encode(filter.as_bytes())),
         Target::All | Target::Type(_) | Target::Resource(_) => String::new(),
     };
-    format!("/v1/{}{query}", options.verb)
+    let verb = options.verb.trim_end_matches("-level");
+    format!("/v1/{verb}{query}")
 }
 
 pub(super) const RETRY_HELP: &str = "\
@@ -94,7 +95,7 @@ Set the log filter of a running plugind until the next change. FILTER has the
 syntax of RUST_LOG, such as info, debug or plugind::watch=trace; default is that
 of the configuration. Only root and the daemon's user may do this.
 
-Usage: plugind log [OPTIONS] FILTER
+Usage: plugind log-level [OPTIONS] FILTER
 
 Options:
 ";

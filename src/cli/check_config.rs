@@ -39,7 +39,7 @@ pub fn show(options: &Options) -> String {
     let mut text = String::new();
     for given in &options.given {
         let Given { setting, value, .. } = given;
-        let (mut key, mut value) = (setting.long, &**value);
+        let (mut key, mut value) = (setting.long(), &**value);
         let device_plugins_dir = &options.config.manager.device_plugins_dir;
         if let ("device-plugins", Some(dir)) = (key, device_plugins_dir) {
             // It depends on `root-dir`, which another source may override: the path is shown.
@@ -62,11 +62,11 @@ pub fn show(options: &Options) -> String {
             continue;
         }
         for value in setting.default {
-            text += &config_file::show(setting.long, value.as_ref(), "default");
+            text += &config_file::show(setting.long(), value.as_ref(), "default");
         }
         if setting.default.is_empty() {
             let value = default(setting, &options.config);
-            text += &["#", setting.long, " ", &value, "  # default\n"].concat();
+            text += &["#", setting.long(), " ", &value, "  # default\n"].concat();
         }
     }
     text
@@ -81,7 +81,7 @@ fn default(setting: &Setting, config: &DaemonConfig) -> String {
         .as_deref()
         .or_else(|| socket.parent());
     let run_dir = run_dir.unwrap_or(&socket);
-    match (setting.long, &config.manager.api_socket) {
+    match (setting.long(), &config.manager.api_socket) {
         _ if setting.is_flag() => "no".to_owned(),
         ("run-dir", _) => escape::path(run_dir).to_string(),
         ("socket", ApiSocket::Default) if config.manager.mode == Mode::Register => {
@@ -112,10 +112,6 @@ Usage: plugind check-config [OPTIONS of run] [FILE]
 
 FILE is the configuration file (default: that of run). The programs, the group
 and the directory of the state file that it names have to exist.
-
-Options:
-  -h, --help     print this help
-  -V, --version  print the version
 
 Exit status: 0 the configuration is valid, 2 wrong usage, 78 it is not valid.
 ";

@@ -193,7 +193,7 @@ impl CommandLine {
             return Err(problems);
         }
         given.extend(self.given.iter().cloned());
-        given.retain(|it| it.setting.long != "config");
+        given.retain(|it| it.setting.long() != "config");
         let (config, verbosity) = apply(&mut given).map_err(|problem| vec![problem])?;
         let mut options = Options {
             config,
@@ -209,7 +209,7 @@ impl CommandLine {
 /// Drops the options that others replace, and applies the rest.
 fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     // The root directory is kubelet's, also where other directories of plugins are named.
-    let root = given.iter().rfind(|it| it.setting.long == "root-dir");
+    let root = given.iter().rfind(|it| it.setting.long() == "root-dir");
     let root = root.and_then(|it| absolute(&it.value));
     let all = given.clone();
     given.retain(|it| !all.iter().any(|other| other.replaces(it)));
@@ -230,12 +230,12 @@ fn read_line(
     chosen: &mut Chosen,
     given: &mut Vec<Given>,
 ) -> Result<(), String> {
-    let setting = keys().find(|setting| setting.long == line.key);
+    let setting = keys().find(|setting| setting.long() == line.key);
     let setting = setting.ok_or_else(|| {
         if line.key == "config" {
             return "a configuration file cannot name another one".to_owned();
         }
-        let hint = did_you_mean(line.key, keys().map(|setting| setting.long));
+        let hint = did_you_mean(line.key, keys().map(Setting::long));
         format!("unknown key {}{hint}", escape::text(line.key))
     })?;
     let same = |it: &&Given| it.setting.purpose() == setting.purpose();
@@ -245,9 +245,9 @@ fn read_line(
     given.push(Given::new(setting, new, Origin::Line(number)));
     apply_absolute(setting, chosen, value)?;
     match first {
-        Some(Origin::Line(line)) if !setting.is_list => Err(format!(
+        Some(Origin::Line(line)) if !setting.is_list() => Err(format!(
             "{} is given a second time, first in line {line}",
-            setting.long
+            setting.long()
         )),
         _ => Ok(()),
     }
@@ -261,7 +261,7 @@ fn apply_absolute(
     value: Option<&OsStr>,
 ) -> Result<(), String> {
     setting.apply(chosen, value)?;
-    let path = value.map(|value| (setting.value, value.to_str().unwrap_or("/")));
+    let path = value.map(|value| (setting.value(), value.to_str().unwrap_or("/")));
     let path = path.and_then(|(kind, text)| match kind {
         "DIR" | "FILE" => Some(text),
         "DIR|@" => Some(text).filter(|it| *it != "@"),
@@ -271,7 +271,7 @@ fn apply_absolute(
     });
     match (path, value) {
         (Some(path), Some(value)) if !path.starts_with('/') => {
-            Err(invalid(value, setting.long, "an absolute path"))
+            Err(invalid(value, setting.long(), "an absolute path"))
         }
         _ => Ok(()),
     }
@@ -393,7 +393,7 @@ pub(super) mod tests {
         assert_eq!(of_file.verbosity, of_line.verbosity);
         let text = String::from_utf8_lossy(file);
         for setting in keys() {
-            assert!(text.contains(&format!("\n{}", setting.long)));
+            assert!(text.contains(&format!("\n{}", setting.long())));
         }
     }
 

@@ -8,15 +8,17 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::json::line;
+use super::json::document;
 use super::options::{Format, TEXT, named_socket};
+use super::table::{Table, coloured};
 use super::values::{choice, path};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
+use crate::daemon::has_colours;
 use crate::escape;
 
 /// Parses the arguments after `doctor`.
@@ -52,7 +54,7 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
     let findings = doctor::examine(examined)?;
     let shown = match format {
         Format::Json => as_json(&findings),
-        _ => text(&findings),
+        _ => text(&findings, has_colours(&io::stdout())),
     };
     // A closed output is not a failure of the examination.
     let _ = io::stdout().write_all(shown.as_bytes());
@@ -65,8 +67,12 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
 }
 
 /// Returns the findings as text: a line for each, with what helps below it.
-fn text(findings: &[Finding]) -> String {
-    let mut text = String::new();
+fn text(findings: &[Finding], is_coloured: bool) -> String {
+    let mut table = Table::new(is_coloured);
+    table.widths = WIDTHS.to_vec();
+    let mut add = |level: &str, check: &str, text: String| {
+        table.add([coloured(level.to_owned()), check.to_owned(), text]);
+    };
     for found in findings {
         let Finding { paths, count, .. } = found;
         let subject = match &paths[..] {
@@ -75,30 +81,28 @@ fn text(findings: &[Finding]) -> String {
             _ => format!("{count} {}: ", found.check),
         };
         let message = subject + &found.message;
-        text += &line_of(found.level.name(), found.check, &message);
+        add(found.level.name(), found.check, message);
         if paths.len() > 1 && found.level > Level::Ok {
             for path in paths {
-                text += &line_of("", "", &format!("  {}", escape::path(path)));
+                add("", "", format!("  {}", escape::path(path)));
             }
             if *count > paths.len() {
-                text += &line_of("", "", "  ...");
+                add("", "", "  ...".to_owned());
             }
         }
         if !found.remedy.is_empty() {
-            text += &line_of("", "  remedy", &found.remedy);
+            add("", "  remedy", found.remedy.clone());
         }
     }
-    text
+    table.show("")
 }
 
-/// Returns a line of the text, in columns.
-fn line_of(level: &str, check: &str, text: &str) -> String {
-    format!("{level:<7}  {check:<11}  {text}\n")
-}
+/// The widths of the columns: the longest level and check.
+const WIDTHS: [usize; 2] = [7, 11];
 
-/// Returns the findings as a JSON object, with one line for each of them.
+/// Returns the findings as a JSON object.
 fn as_json(findings: &[Finding]) -> String {
-    let lines = findings.iter().map(|found| {
+    let findings = findings.iter().map(|found| {
         let mut json = json!({
             "level": found.level.name(),
             "check": found.check,
@@ -112,10 +116,9 @@ fn as_json(findings: &[Finding]) -> String {
             json["paths"] = paths.collect();
             json["count"] = json!(found.count);
         }
-        line(&json)
+        json
     });
-    let lines = lines.collect::<Vec<_>>().join(",\n");
-    format!("{{\"findings\":[\n{lines}\n]}}\n")
+    document(&json!({ "findings": findings.collect::<Value>() }))
 }
 
 pub(super) const HELP: &str = "\
@@ -138,8 +141,6 @@ Options:
                        else plugind.sock in the run directory)
   -o, --output FORMAT  text: a line for each finding, and its remedy (default);
                        json: one object
-  -h, --help           print this help
-  -V, --version        print the version
 
 A finding is ok, a note, a warning or a problem.
 Exit status: 0 no warning and no problem, 1 a warning or a problem, 2 wrong
@@ -229,20 +230,33 @@ warning  sockets      2 sockets: nothing listens
 problem  sockets      none
            remedy     stay
 ";
-        assert_eq!(text(&findings()), expected);
+        assert_eq!(text(&findings(), false), expected);
+        let shown = text(&findings(), true);
+        assert!(
+            shown.contains("\x1b[31mproblem\x1b[0m  sockets      none\n"),
+            "{shown}"
+        );
     }
 
     #[test]
     fn json_of_findings_leaves_out_what_is_empty_and_is_plain_ascii() {
-        let expected = r#"{"findings":[
-{"check":"sockets","count":2,"level":"ok","message":"accepts connections","paths":["/a","/b"]},
-{"check":"sockets","count":1,"level":"note","message":"is \\n","paths":["/a\n"]},
-{"check":"sockets","count":9,"level":"warning","message":"nothing listens","paths":["/a\n","/\u00e4"],"remedy":"go"},
-{"check":"sockets","count":2,"level":"warning","message":"nothing listens","paths":["/a","/b"],"remedy":"go"},
-{"check":"sockets","level":"problem","message":"none","remedy":"stay"}
-]}
-"#;
-        assert_eq!(as_json(&findings()), expected);
-        serde_json::from_str::<serde_json::Value>(&as_json(&[])).expect("it is JSON");
+        let expected = json!({"findings": [
+            {"check": "sockets", "count": 2, "level": "ok",
+             "message": "accepts connections", "paths": ["/a", "/b"]},
+            {"check": "sockets", "count": 1, "level": "note", "message": "is \\n",
+             "paths": ["/a\n"]},
+            {"check": "sockets", "count": 9, "level": "warning", "message": "nothing listens",
+             "paths": ["/a\n", "/\u{e4}"], "remedy": "go"},
+            {"check": "sockets", "count": 2, "level": "warning", "message": "nothing listens",
+             "paths": ["/a", "/b"], "remedy": "go"},
+            {"check": "sockets", "level": "problem", "message": "none", "remedy": "stay"},
+        ]});
+        let shown = as_json(&findings());
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&shown).expect("it is JSON"),
+            expected
+        );
+        serde_json::from_str::<Value>(&as_json(&[])).expect("it is JSON");
     }
 }

@@ -3,50 +3,48 @@
 use std::collections::BTreeSet;
 
 use super::age;
-use super::client::{Request, parse, print};
+use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{Event, ascii, composed, event_keys, known, object};
-use super::options::{Context, Target, now, remark};
-use super::table::{Column, Rows, coloured};
+use super::json::{Event, composed, event_keys, known, object};
+use super::options::{Context, Target, now};
+use super::table::{Column, Rows, coloured, print_list};
+use crate::api::json::List;
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let options = context.options;
-    let request = if options.follows {
-        Request::follow("/v1/events?follow=1")
+    let is_plugin = matches!(options.target, Target::Plugin { .. });
+    let past = if options.follows && !is_plugin {
+        Vec::new()
     } else {
-        Request::get(PATH)
-    };
-    let past = match options.target {
-        Target::Plugin { .. } => read(context)?,
-        _ => Vec::new(),
+        read(context)?
     };
     let shown = Shown::new(&options.target, &past);
+    if !options.follows {
+        let kind = "EventList".into();
+        let generation = past.last().map_or(0, |event| event.generation);
+        let items = past.into_iter().filter(|it| shown.includes(it)).collect();
+        let instance = String::new().into();
+        let list = List {
+            kind,
+            instance,
+            generation,
+            items,
+        };
+        return print_list(context, &list, COLUMNS, "No events.\n");
+    }
+    let request = Request::follow("/v1/events?follow=1");
     let mut response = context.client.open(&request)?;
     let mut rows = Rows::new(context, None, COLUMNS, WIDTHS);
-    let mut is_empty = true;
-    while let Some(line) = response.line()? {
-        let event: Event = parse(&line)?;
+    while let Some(event) = response.json_line()? {
         if shown.includes(&event) {
-            is_empty = false;
-            if rows.is_json {
-                rows.add_line(ascii(&String::from_utf8_lossy(&line)));
-            } else {
-                rows.add(None, &event, now());
-            }
+            rows.add(None, &event, now());
         }
-        if options.follows && !response.has_line() {
+        if !response.has_line() {
             print(rows.show())?;
         }
     }
-    if options.follows {
-        return Err(Failure::ended());
-    }
-    if is_empty {
-        remark("No events.\n");
-        return Ok(());
-    }
-    print(rows.show())
+    Err(Failure::ended())
 }
 
 /// The events that were asked for.
@@ -122,7 +120,8 @@ an error.
 Usage: plugind events [OPTIONS] [TYPE/NAME|SOCKET]
 
 Options:
-  -o, --output FORMAT  table (default), or json: an object per line, with detail
+  -o, --output FORMAT  table (default); json: a list, with detail; jsonl: an
+                       event per line
   --no-headers         leave out the line with the names of the columns
   -w, --watch          afterwards print each new event, until plugind stops
 ";

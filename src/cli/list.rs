@@ -88,6 +88,7 @@ const COLUMNS: &[Column<Record>] = &[
     ("TYPE", |it, _| known(&it.r#type)),
     ("NAME", |it, _| known(&it.name)),
     ("STATE", |it, _| coloured(known(&it.state))),
+    ("REASON", |it, _| plain(&it.reason)),
     ("AGE", |it, now| age::since(&it.since, now)),
     ("ENDPOINT", |it, _| match &*it.endpoint {
         "" => plain(&it.socket),
@@ -100,9 +101,13 @@ const WIDE_COLUMNS: &[Column<Record>] = &[
     COLUMNS[1],
     COLUMNS[2],
     COLUMNS[3],
+    COLUMNS[4],
     ("ENDPOINT", |it, _| plain(&it.endpoint)),
     ("VERSIONS", |it, _| versions(it)),
-    ("SOCKET", |it, _| plain(&it.socket)),
+    ("SOCKET", |it, _| match &*it.socket {
+        socket if socket == it.endpoint => "<endpoint>".to_owned(),
+        socket => plain(socket),
+    }),
     ("PID", |it, _| number(it.pid)),
     ("RETRY-IN", |it, now| {
         mapped(&it.next_retry, |then| age::until(then, now))
@@ -117,7 +122,7 @@ pub(super) fn versions(record: &Record) -> String {
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the
 /// longest texts, and room for most names and paths.
-pub(super) const WIDTHS: &[usize] = &[8, 12, 24, 13, 5, 40, 8, 40, 7, 8];
+pub(super) const WIDTHS: &[usize] = &[8, 12, 24, 13, 18, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\
 List the plugins that a running plugind knows, by type and name. A plugin that
@@ -128,11 +133,12 @@ Usage: plugind list [OPTIONS] [TYPE[/NAME]]
 Exits with 4 if TYPE/NAME does not exist, with 5 if it is not in STATE.
 
 Options:
-  -o, --output FORMAT  table: TYPE, NAME, STATE, AGE (time in that state) and
-                       ENDPOINT (default); wide: more columns; json: the
-                       response of the API; jsonl: a record per line; name:
-                       TYPE/NAME; of a plugin that is still unknown, table and
-                       name show the socket
+  -o, --output FORMAT  table: TYPE, NAME, STATE, REASON (of the last failure),
+                       AGE (time in that state) and ENDPOINT (default); wide:
+                       more columns, with SOCKET if it is not the endpoint;
+                       json: the response of the API; jsonl: a record per line;
+                       name: TYPE/NAME; of a plugin that is still unknown, table
+                       and name show the socket
   --state STATE        only plugins in that state: Discovered, Connecting,
                        Registering, Registered, Standby, Down, Backoff,
                        Rejected or Deregistering
@@ -165,11 +171,11 @@ mod tests {
         assert_eq!(
             show(&["list"], records(), false),
             "\
-TYPE          NAME             STATE       AGE    ENDPOINT
-CSIPlugin     ebs.csi.aws.com  Standby     2d     /r/b.sock
-CSIPlugin     ebs.csi.aws.com  Registered  3m12s  /p/ebs.sock
-DevicePlugin  example.com/gpu  Backoff     5s     /r/gpu.sock
-<unknown>     <unknown>        Connecting  0s     /r/new.sock
+TYPE          NAME             STATE       REASON         AGE    ENDPOINT
+CSIPlugin     ebs.csi.aws.com  Standby     <none>         2d     /r/b.sock
+CSIPlugin     ebs.csi.aws.com  Registered  <none>         3m12s  /p/ebs.sock
+DevicePlugin  example.com/gpu  Backoff     GetInfoFailed  5s     /r/gpu.sock
+<unknown>     <unknown>        Connecting  <none>         0s     /r/new.sock
 "
         );
     }
@@ -179,8 +185,8 @@ DevicePlugin  example.com/gpu  Backoff     5s     /r/gpu.sock
         assert_eq!(
             show(&["list", "-o", "wide", "DevicePlugin"], records(), false),
             "\
-TYPE          NAME             STATE    AGE  ENDPOINT     VERSIONS         SOCKET       PID  RETRY-IN  LAST-ERROR
-DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gpu.sock  812  12s       GetInfo: deadline \\u{1b}[31mexceeded
+TYPE          NAME             STATE    REASON         AGE  ENDPOINT     VERSIONS         SOCKET      PID  RETRY-IN  LAST-ERROR
+DevicePlugin  example.com/gpu  Backoff  GetInfoFailed  5s   /r/gpu.sock  v1beta1,v1alpha  <endpoint>  812  12s       GetInfo: deadline \\u{1b}[31mexceeded
 "
         );
         assert_eq!(
@@ -189,7 +195,7 @@ DevicePlugin  example.com/gpu  Backoff  5s   /r/gpu.sock  v1beta1,v1alpha  /r/gp
                 records(),
                 false
             ),
-            "<unknown>  <unknown>  Connecting  0s  <none>  <none>  /r/new.sock  <none>  <none>  <none>\n"
+            "<unknown>  <unknown>  Connecting  <none>  0s  <none>  <none>  /r/new.sock  <none>  <none>  <none>\n"
         );
     }
 
@@ -219,7 +225,7 @@ DevicePlugin/example.com/gpu
     #[test]
     fn the_state_has_a_colour_on_a_terminal_only() {
         let shown = show(&["list", "--no-headers", "DevicePlugin"], records(), true);
-        let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  5s  /r/gpu.sock\n";
+        let expected = "DevicePlugin  example.com/gpu  \x1b[31mBackoff\x1b[0m  GetInfoFailed  5s  /r/gpu.sock\n";
         assert_eq!(shown, expected);
     }
 
@@ -250,7 +256,7 @@ DevicePlugin/example.com/gpu
         let shown = show(&["list", "--no-headers"], vec![Record::default()], false);
         assert_eq!(
             shown,
-            "<unknown>  <unknown>  <unknown>  <unknown>  <none>\n"
+            "<unknown>  <unknown>  <unknown>  <none>  <unknown>  <none>\n"
         );
     }
 }

@@ -20,6 +20,7 @@ mod json;
 mod list;
 pub mod logging;
 mod options;
+mod print;
 pub mod probe;
 pub mod run;
 mod run_values;
@@ -44,8 +45,8 @@ pub use self::arguments::UsageError;
 use self::arguments::{Argument, Arguments, did_you_mean};
 pub use self::command_line::{CommandLine, Options as RunOptions};
 pub use self::failure::Failure;
-use self::options::{DEVICES, EVENTS, Formats, LIST, Run, TEXT};
 pub use self::options::{Format, Options as AskOptions, run as ask};
+use self::options::{Formats, LIST, ROWS, Run, TEXT};
 pub use self::settings::needs_restart;
 use crate::daemon::probe::Options as Probe;
 use crate::escape;
@@ -79,11 +80,17 @@ impl Command {
     /// Parses the command line.
     pub fn parse(parser: Parser) -> Result<Self, UsageError> {
         let mut arguments = Arguments::new(parser, [HELP, ""]);
-        match arguments.next()? {
+        let mut socket = None;
+        let mut first = arguments.next()?;
+        while let Some(Argument::Option("--socket")) = first {
+            socket = Some(arguments.value(|it| Ok(it.to_owned()))?);
+            first = arguments.next()?;
+        }
+        match first {
             Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
             Some(Argument::Value(name)) => {
                 let verb = find(&name, &arguments)?;
-                arguments.enter(verb.name, verb.help);
+                arguments.enter(verb.name, verb.help, socket);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
                     Parse::Ask(formats, target, _) => {
@@ -140,10 +147,12 @@ const fn remote(
 }
 
 /// The commands, in the order of the help text.
-static VERBS: LazyLock<[Verb; 20]> = LazyLock::new(|| {
+static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
     [
         local("run", run::help(), command_line::parse),
         local("check-config", check_config::HELP, check_config::parse),
+        local("config", print::CONFIG_HELP, print::config),
+        local("completion", print::COMPLETION_HELP, print::completion),
         local("probe", probe::HELP, probe::parse),
         local("doctor", doctor::HELP, doctor::parse),
         local("simulate", simulate::HELP, simulate::parse),
@@ -153,20 +162,23 @@ static VERBS: LazyLock<[Verb; 20]> = LazyLock::new(|| {
             ..remote("version", "", TEXT, "", version::run)
         },
         remote("list", list::HELP, LIST, TYPE, watch::run),
-        remote("devices", devices::HELP, DEVICES, RESOURCE, devices::run),
+        remote("devices", devices::HELP, ROWS, RESOURCE, devices::run),
         remote("describe", describe::HELP, TEXT, SOCKET, describe::run),
         remote("watch", watch::HELP, LIST, TYPE, watch::run),
-        remote("events", events::HELP, EVENTS, SOCKET, events::run),
-        remote("wait", wait::HELP, &[], NAME, wait::run),
+        remote("events", events::HELP, ROWS, SOCKET, events::run),
+        remote("wait", wait::HELP, &[], SOCKET, wait::run),
         remote("status", status::STATUS_HELP, TEXT, "", status::run),
         remote("metrics", status::METRICS_HELP, &[], "", status::metrics),
         remote("retry", change::RETRY_HELP, &[], SOCKET, change::run),
         remote("forget", change::FORGET_HELP, &[], NAME, change::run),
         remote("rescan", change::RESCAN_HELP, &[], "", change::run),
         remote("reload", change::RELOAD_HELP, &[], "", change::run),
-        remote("log", change::LOG_HELP, &[], "FILTER", change::run),
+        remote(LOG_LEVEL, change::LOG_HELP, &[], "FILTER", change::run),
     ]
 });
+
+/// The command that changes the log filter. `log`, its name in 0.1, is accepted, too.
+const LOG_LEVEL: &str = "log-level";
 
 /// The argument that names the device plugins of a resource.
 const RESOURCE: &str = "RESOURCE";
@@ -192,7 +204,8 @@ fn run_of(name: &str) -> Run {
 /// Returns the command of that name.
 fn find(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
     let name = name.to_string_lossy();
-    VERBS.iter().find(|verb| verb.name == name).ok_or_else(|| {
+    let full = if name == "log" { LOG_LEVEL } else { &name };
+    VERBS.iter().find(|verb| verb.name == full).ok_or_else(|| {
         let names = VERBS.iter().map(|verb| verb.name).chain(["help"]);
         let hint = did_you_mean(&name, names);
         let name = escape::text(&name);
@@ -238,6 +251,8 @@ Usage: plugind COMMAND [OPTIONS]
 Commands:
   run           watch directories and register the plugins that appear there
   check-config  check the configuration of run, and print what is in force
+  config        print a configuration file with every option, as comments
+  completion    print the completions of bash, zsh or fish
   probe         show what run would do with the plugins on existing sockets
   doctor        examine the node: permissions, limits, dead sockets, other roots
   simulate      simulate a plugin, to test a node and its handlers
@@ -257,11 +272,12 @@ Commands that ask a running daemon:
   forget        deregister a plugin that is down
   rescan        read all directories again
   reload        read the configuration again
-  log           change the log filter
+  log-level     change the log filter
 
   help COMMAND  print the help of a command
 
 Options:
+  --socket PATH  the API socket of plugind, as after a command that has it
   -h, --help     print this help; after a command, the help of that command
   -V, --version  print the version
 ";
@@ -308,6 +324,50 @@ mod tests {
         ] {
             let expected = format!("{expected}; see plugind --help");
             assert_eq!(parse(&line), Err(expected), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_api_socket_may_be_named_before_the_command() {
+        for verb in [&["list"][..], &["wait", "--for=ready"], &["log", "info"]] {
+            let before = [&["--socket=/a", "--socket", "/s"], verb].concat();
+            let behind = [verb, &["--socket=/s"]].concat();
+            assert_eq!(parse(&before), parse(&behind));
+        }
+        let unknown = "unknown option --socket; see plugind probe --help";
+        assert_eq!(
+            parse(&["--socket=/s", "probe", "/p"]),
+            Err(unknown.to_owned())
+        );
+        let missing = "missing value for --socket; see plugind --help";
+        assert_eq!(parse(&["--socket"]), Err(missing.to_owned()));
+    }
+
+    #[test]
+    fn the_old_name_of_log_level_is_accepted() {
+        assert_eq!(parse(&["log", "info"]), parse(&["log-level", "info"]));
+        assert!(parse(&["log", "info"]).is_ok());
+    }
+
+    #[test]
+    fn completions_are_printed_for_each_shell() {
+        for (shell, begin) in [("bash", "# Comp"), ("zsh", "#compdef"), ("fish", "# Comp")] {
+            let script = parse(&["completion", shell]);
+            assert!(matches!(script, Ok(Command::Print([it, ""])) if it.starts_with(begin)));
+        }
+        for (line, expected) in [
+            (
+                &["completion"][..],
+                "missing shell, expected bash, zsh or fish",
+            ),
+            (
+                &["completion", "sh"],
+                "invalid argument \"sh\", expected bash, zsh or fish",
+            ),
+            (&["completion", "zsh", "x"], "unexpected argument \"x\""),
+        ] {
+            let expected = format!("{expected}; see plugind completion --help");
+            assert_eq!(parse(line), Err(expected));
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use super::json::Keys;
 use super::values::{absolute, any_of, choice, duration, parsed, path};
 use crate::daemon::client::default_socket;
 pub(super) use crate::daemon::client::time_of_day as now;
+use crate::daemon::has_colours;
 use crate::escape;
 use crate::manager::State;
 
@@ -67,8 +68,6 @@ pub(super) enum Target {
 pub(super) const HELP: &str = "\
 \x20 --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
                        else /run/plugind/plugind.sock)
-  -h, --help           print this help
-  -V, --version        print the version
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";
@@ -100,9 +99,8 @@ pub(super) type Formats = &'static [(&'static str, Format)];
 /// The formats of commands that show one thing.
 pub(super) const TEXT: Formats = &[("text", Format::Text), ("json", Format::Json)];
 
-pub(super) const EVENTS: Formats = &[("table", Format::Text), ("json", Format::Json)];
-
-pub(super) const DEVICES: Formats = &[
+/// The formats of rows.
+pub(super) const ROWS: Formats = &[
     ("table", Format::Text),
     ("json", Format::Json),
     ("jsonl", Format::JsonLines),
@@ -173,7 +171,7 @@ pub(super) fn parse(
     expected: &'static str,
     arguments: &mut Arguments,
 ) -> Result<Command, UsageError> {
-    let mut is_required = matches!(verb, "describe" | "forget" | "log");
+    let mut is_required = matches!(verb, "describe" | "forget" | super::LOG_LEVEL);
     let mut options = Options {
         verb,
         socket: None,
@@ -216,6 +214,9 @@ pub(super) fn parse(
             other => return arguments.standard(&other),
         }
     }
+    if options.follows && options.format == Format::Json {
+        return Err(arguments.error("-o json is one value, and changes do not end: use -o jsonl"));
+    }
     if verb == "wait" {
         if options.condition.is_empty() {
             let conditions = any_of(&CONDITIONS);
@@ -223,7 +224,7 @@ pub(super) fn parse(
         }
         is_required = options.condition != READY;
         if !is_required && options.target != Target::All {
-            let why = "--for=ready waits for the daemon and takes no TYPE/NAME";
+            let why = "--for=ready waits for the daemon and takes no argument";
             return Err(arguments.error(why));
         }
     }
@@ -247,16 +248,13 @@ pub(super) fn socket_of(given: Option<&PathBuf>) -> PathBuf {
 
 /// Runs the command. A closed output is not a failure.
 pub fn run(options: &Options) -> failure::Result<()> {
-    let is_terminal = io::stdout().is_terminal();
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
     let context = Context {
         options,
         client: Client {
             socket: socket_of(options.socket.as_ref()),
             timeout: RESPONSE_TIMEOUT,
         },
-        is_coloured: is_terminal && !is_dumb && !is_set("NO_COLOR"),
+        is_coloured: has_colours(&io::stdout()),
     };
     match super::run_of(options.verb)(&context) {
         Err(failure) if failure.kind == Kind::OutputClosed => Ok(()),
@@ -373,20 +371,24 @@ mod tests {
                 "invalid argument \"/r/a.sock\", expected RESOURCE",
             ),
             (&["devices", "-w"], "unknown option -w"),
-            (&["log"], "missing FILTER"),
+            (&["log-level"], "missing FILTER"),
             (&["rescan", "now"], "unexpected argument \"now\""),
             (
                 &["wait", "A/b"],
                 "missing option --for, expected registered, deregistered or ready",
             ),
-            (&["wait", "--for=registered"], "missing TYPE/NAME"),
+            (&["wait", "--for=registered"], "missing TYPE/NAME or SOCKET"),
+            (
+                &["events", "-wojson"],
+                "-o json is one value, and changes do not end: use -o jsonl",
+            ),
             (
                 &["wait", "--for=up", "A/b"],
                 "invalid value \"up\" for --for, expected registered, deregistered or ready",
             ),
             (
                 &["wait", "--for=ready", "A/b"],
-                "--for=ready waits for the daemon and takes no TYPE/NAME",
+                "--for=ready waits for the daemon and takes no argument",
             ),
             (&["events", "--folow"], "unknown option --folow"),
             (

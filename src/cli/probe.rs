@@ -15,7 +15,9 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::json::document;
 use super::options::{Format, TEXT};
 use super::settings::{Chosen, find};
+use super::table::coloured;
 use super::values::{absolute, choice, duration};
+use crate::daemon::has_colours;
 use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
 use crate::time;
@@ -67,8 +69,9 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
             "plugind {version} probes {}\n",
             escape::path(path)
         ));
+        let is_coloured = has_colours(&io::stdout());
         let report = probe(options, &mut |socket, step| {
-            print(&line(step, socket, path));
+            print(&line(step, socket, path, is_coloured));
         })?;
         print(&if is_directory {
             summary(path, &report)
@@ -94,16 +97,21 @@ fn print(text: &str) {
 
 /// Returns the line of a step, as soon as it is taken, because the next one may take long. In a
 /// directory it names the socket.
-fn line(step: &Step, socket: &Path, probed: &Path) -> String {
+fn line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> String {
     let hundredths = time::micros(step.after).div_ceil(10);
     let after = format!("{}.{:02} ms", hundredths / 100, hundredths % 100);
     let socket = match socket.strip_prefix(probed) {
         Ok(below) if socket != probed => format!("{}: ", escape::path(below)),
         _ => String::new(),
     };
+    let mut reason = step.reason.to_owned();
+    let pad = 19 - reason.len().min(19);
+    if is_coloured {
+        reason = coloured(reason);
+    }
     format!(
-        "{after:>11}  {:<19}  {socket}{}\n",
-        step.reason, step.message
+        "{after:>11}  {reason}{:pad$}  {socket}{}\n",
+        "", step.message
     )
 }
 
@@ -188,8 +196,6 @@ Options:
                         the limits of run)
   -o, --output FORMAT   text: each step as it is taken (default); json: one
                         object per socket, in an array if PATH is a directory
-  -h, --help            print this help
-  -V, --version         print the version
 
 Exit status; in a directory, the highest one:
   0  the plugin would be registered

@@ -19,10 +19,7 @@ Usage: plugind run [OPTIONS]
 Options:
 ";
 
-const TAIL: &str = "\
-\x20 -h, --help         print this help
-  -V, --version      print the version
-
+const TAIL: &str = "
 A DURATION is a whole number and a unit, such as 500ms, 30s, 5m or 1h.
 A service manager is notified (NOTIFY_SOCKET, WATCHDOG_USEC) and may pass in
 sockets (LISTEN_FDS): api, in place of --socket, and metrics.

@@ -1,9 +1,10 @@
 //! The values of options that only `run` and its relatives have: parsers, and what is expected.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::values::{NONE, absolute, duration};
+use super::values::{NONE, Read, absolute, duration, parsed, path_or_none};
 use crate::config::{
     ApiSocket, DOWN_GRACE, Exec, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET, LogFormat, OnDown,
     PinnedName, TrustMode, UnknownTypes,
@@ -71,16 +72,22 @@ pub(super) fn pinned(words: &str) -> Option<PinnedName> {
     })
 }
 
-/// Parses a group, which has to exist.
-pub(super) fn group(words: &str) -> Option<String> {
-    group_id(words).map(|_| words.to_owned())
+/// Reads a group, which has to exist.
+pub(super) fn group(value: &OsStr) -> Read<Option<String>> {
+    let group = |words: &str| group_id(words).map(|_| words.to_owned());
+    parsed(value, GROUP, group).map(Some)
 }
 
-pub(super) fn api_socket(path: PathBuf) -> ApiSocket {
-    if path.as_os_str() == NONE {
-        return ApiSocket::None;
-    }
-    ApiSocket::At(path)
+/// Reads the path of the API socket, or `none`.
+pub(super) fn api_socket(value: &OsStr) -> Read<ApiSocket> {
+    let is_none = value == NONE;
+    path_or_none(value).map(|path| {
+        if is_none {
+            ApiSocket::None
+        } else {
+            ApiSocket::At(path)
+        }
+    })
 }
 
 pub(super) const TYPE: &str = "the name of one plugin type, without blanks, commas and quotes";
@@ -91,7 +98,7 @@ pub(super) const USER: &str = "a user of /etc/passwd, or a user's id";
 
 pub(super) const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
 
-pub(super) const GROUP: &str = "a group of /etc/group, or a group's id";
+const GROUP: &str = "a group of /etc/group, or a group's id";
 
 pub(super) const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use super::arguments::Argument;
 use super::run_values::{
-    FROM_TO, GROUP, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
-    USER, api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
+    FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SIZE, TRUST, TYPE, UNKNOWN_TYPES, USER,
+    api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
 };
 use super::values::{Read, choice, invalid, parsed, path, path_or_none};
 use crate::config::{
@@ -22,18 +22,13 @@ use crate::daemon::user_id;
 /// An option of `run`.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// The long name without dashes, which is the key in the configuration file.
-    pub(super) long: &'static str,
-    short: &'static str,
-    /// The name of the value; empty for a flag.
-    pub(super) value: &'static str,
+    /// The names and the value, as in the help text.
+    spelled: &'static str,
     help: &'static str,
     /// Reads the value and applies it.
     pub(super) read: fn(&mut Chosen, &OsStr) -> Read<()>,
     /// The values that are in force if none is given, if they are words.
     pub(super) default: &'static [&'static str],
-    /// Whether it can be given several times.
-    pub(super) is_list: bool,
     /// Returns whether a difference of two configurations needs a restart.
     restart: fn(&DaemonConfig, &DaemonConfig) -> bool,
 }
@@ -41,302 +36,233 @@ pub(super) struct Setting {
 /// Two options are the same if their names are.
 impl PartialEq for Setting {
     fn eq(&self, other: &Self) -> bool {
-        self.long == other.long
+        self.spelled == other.spelled
     }
 }
 
 impl Eq for Setting {}
 
-/// The defaults of a row.
-const SETTING: Setting = Setting {
-    long: "",
-    short: "",
-    value: "",
-    help: "",
-    read: |_, _| Ok(()),
-    default: &[],
-    is_list: false,
-    restart: |_, _| false,
-};
+/// Creates an option that has no default in words, and that a reload applies.
+const fn option(
+    spelled: &'static str,
+    help: &'static str,
+    read: fn(&mut Chosen, &OsStr) -> Read<()>,
+) -> Setting {
+    Setting {
+        spelled,
+        help,
+        read,
+        default: &[],
+        restart: |_, _| false,
+    }
+}
 
 const SETTINGS: &[Setting] = &[
-    Setting {
-        long: "config",
-        value: "FILE|none",
-        help: "read options from FILE, or from no file: a line of it is a long option without the \
+    option(
+        "--config FILE|none",
+        "read options from FILE, or from no file: a line of it is a long option without the \
                dashes, and its value; the command line has priority over variables of the \
                environment, such as PLUGIND_STATE_FILE for --state-file, and these over FILE; \
                plugind reload and SIGHUP read it again (default: /etc/plugind/plugind.conf if it \
                exists)",
-        read: |it, value| set(&mut it.file, path_or_none(value).map(Some)),
-        ..SETTING
-    },
-    Setting {
-        long: "plugins-dir",
-        value: "DIR",
-        help: "watch DIR and its subdirectories for plugin sockets; DIR is created if it does not \
+        |it, value| set(&mut it.file, path_or_none(value).map(Some)),
+    ),
+    option(
+        "--plugins-dir DIR",
+        "watch DIR and its subdirectories for plugin sockets; DIR is created if it does not \
                exist; can be given several times (default: /var/lib/kubelet/plugins_registry)",
-        read: |it, value| push(&mut it.dirs, path(value)),
-        default: &[DEFAULT_PLUGINS_DIR],
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "root-dir",
-        value: "DIR",
-        help: "watch DIR/plugins_registry, DIR being the --root-dir of kubelet; can be given \
+        |it, value| push(&mut it.dirs, path(value)),
+    )
+    .default(&[DEFAULT_PLUGINS_DIR]),
+    option(
+        "--root-dir DIR",
+        "watch DIR/plugins_registry, DIR being the --root-dir of kubelet; can be given \
                several times, also with --plugins-dir",
-        read: |it, value| push(&mut it.dirs, path(value).map(|root| root.join(PLUGINS_DIR))),
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "device-plugins-dir",
-        value: "DIR",
-        help: "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
+        |it, value| push(&mut it.dirs, path(value).map(|root| root.join(PLUGINS_DIR))),
+    ),
+    option(
+        "--device-plugins-dir DIR",
+        "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
                the sockets in DIR are removed at the start, so that plugins register again; not in \
                a dry run (default: they cannot)",
-        read: |it, value| set(&mut it.manager.device_plugins_dir, path(value).map(Some)),
-        restart: |one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir,
-        ..SETTING
-    },
-    Setting {
-        long: "device-plugins",
-        help: "the same with the directory of kubelet: device-plugins in the --root-dir (default: \
+        |it, value| set(&mut it.manager.device_plugins_dir, path(value).map(Some)),
+    )
+    .restart(|one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir),
+    option(
+        "--device-plugins",
+        "the same with the directory of kubelet: device-plugins in the --root-dir (default: \
                /var/lib/kubelet/device-plugins)",
-        read: |it, _| set(&mut it.has_device_plugins, Ok(true)),
-        ..SETTING
-    },
-    Setting {
-        long: "observe",
-        help: "dry run: call GetInfo, validate and log the outcome; never notify or register; no \
+        |it, _| set(&mut it.has_device_plugins, Ok(true)),
+    ),
+    option(
+        "--observe",
+        "dry run: call GetInfo, validate and log the outcome; never notify or register; no \
                state file is written; safe beside kubelet or another plugind",
-        read: |it, _| set(&mut it.manager.mode, Ok(Mode::Observe)),
-        restart: |one, other| one.manager.mode != other.manager.mode,
-        ..SETTING
-    },
-    Setting {
-        long: "map-path",
-        value: "FROM=TO",
-        help: "connect to endpoints below FROM at paths below TO: a plugin reports its endpoint as \
+        |it, _| set(&mut it.manager.mode, Ok(Mode::Observe)),
+    )
+    .restart(|one, other| one.manager.mode != other.manager.mode),
+    option(
+        "--map-path FROM=TO",
+        "connect to endpoints below FROM at paths below TO: a plugin reports its endpoint as \
                a path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
-        read: |it, value| {
+        |it, value| {
             parsed(value, FROM_TO, from_to).map(|(from, to)| it.manager.path_map.add(from, to))
         },
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "type",
-        value: "NAME",
-        help: "accept plugins of this type; can be given several times (default: CSIPlugin, \
+    ),
+    option(
+        "--type NAME",
+        "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        read: |it, value| push(&mut it.types, parsed(value, TYPE, kind)),
-        default: &DEFAULT_TYPES,
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "unknown-types",
-        value: "ACTION",
-        help: "what to do with plugins of other types: reject and notify them as kubelet does, \
+        |it, value| push(&mut it.types, parsed(value, TYPE, kind)),
+    )
+    .default(&DEFAULT_TYPES),
+    option(
+        "--unknown-types ACTION",
+        "what to do with plugins of other types: reject and notify them as kubelet does, \
                accept them, or ignore them without a notification (default: reject)",
-        read: |it, value| set(&mut it.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
-        default: &["reject"],
-        ..SETTING
-    },
-    Setting {
-        long: "exec",
-        value: "TYPE=PROGRAM",
-        help: "have PROGRAM register and deregister plugins of TYPE: run PROGRAM add|re-add|del \
+        |it, value| set(&mut it.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
+    )
+    .default(&["reject"]),
+    option(
+        "--exec TYPE=PROGRAM",
+        "have PROGRAM register and deregister plugins of TYPE: run PROGRAM add|re-add|del \
                TYPE NAME ENDPOINT, with PLUGIND_* in its environment and JSON on its standard \
                input; exit status 0 registers the plugin; one whose name, endpoint, socket or \
                versions are not plain words and absolute paths is refused; can be given several \
                times (default: none)",
-        read: |it, value| it.add_program(value),
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "csi-node-info",
-        value: "DRIVER=PERIOD",
-        help: "call NodeGetInfo on the registered CSI driver again and again, and report a new \
+        Chosen::add_program,
+    ),
+    option(
+        "--csi-node-info DRIVER=PERIOD",
+        "call NodeGetInfo on the registered CSI driver again and again, and report a new \
                volume limit or topology; a program of --exec is run with re-add then; DRIVER is a \
                name, or * for all others; PERIOD is at least 10s; can be given several times \
                (default: once, when the driver is registered)",
-        read: |it, value| {
+        |it, value| {
             let periods = &mut it.handlers.csi_node_info;
             push(periods, parsed(value, NODE_INFO, node_info))
         },
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "on-down",
-        value: "POLICY",
-        help: "what to do with a registered plugin whose process has ended or that does not answer: \
+    ),
+    option(
+        "--on-down POLICY",
+        "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered, or deregister[=DURATION] it once it has been down for that time \
                (default: keep; DURATION: 30s)",
-        read: |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
-        default: &["keep"],
-        ..SETTING
-    },
-    Setting {
-        long: "trust",
-        value: "MODE",
-        help: "what to do with plugins and endpoints of users other than root, the user of plugind \
+        |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
+    )
+    .default(&["keep"]),
+    option(
+        "--trust MODE",
+        "what to do with plugins and endpoints of users other than root, the user of plugind \
                and those of --allow-uid and --allow-name, with endpoints elsewhere than below the \
                plugins directories, a directory with one called plugins_registry, as kubelet's \
                root directory, the targets of --map-path and --endpoint-dir, and with a name or an endpoint of another user's plugin: warn, or \
                strict, which refuses them (default: warn)",
-        read: |it, value| set(&mut it.manager.trust.mode, choice(value, TRUST)),
-        default: &["warn"],
-        ..SETTING
-    },
-    Setting {
-        long: "endpoint-dir",
-        value: "DIR|@",
-        help: "trust endpoints below DIR, or abstract ones (@); can be given several times \
+        |it, value| set(&mut it.manager.trust.mode, choice(value, TRUST)),
+    )
+    .default(&["warn"]),
+    option(
+        "--endpoint-dir DIR|@",
+        "trust endpoints below DIR, or abstract ones (@); can be given several times \
                (default: none)",
-        read: |it, value| {
+        |it, value| {
             let trust = &mut it.manager.trust;
             if value == "@" {
                 return set(&mut trust.allows_abstract, Ok(true));
             }
             push(&mut trust.endpoint_dirs, path(value))
         },
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "allow-uid",
-        value: "UID|USER",
-        help: "trust this user with plugins of any name that --allow-name does not give to others; \
+    ),
+    option(
+        "--allow-uid UID|USER",
+        "trust this user with plugins of any name that --allow-name does not give to others; \
                can be given several times (default: none)",
-        read: |it, value| push(&mut it.manager.trust.uids, parsed(value, USER, user_id)),
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "allow-name",
-        value: "UID=TYPE/NAME",
-        help: "trust this user with the plugins of this name, which may end with * for the rest of \
+        |it, value| push(&mut it.manager.trust.uids, parsed(value, USER, user_id)),
+    ),
+    option(
+        "--allow-name UID=TYPE/NAME",
+        "trust this user with the plugins of this name, which may end with * for the rest of \
                it, and no other user but root and that of plugind; can be given several times \
                (default: none)",
-        read: |it, value| push(&mut it.manager.trust.names, parsed(value, PINNED, pinned)),
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "memory-budget",
-        value: "SIZE",
-        help: "hold at most SIZE octets of all plugins together: what they report, their device \
+        |it, value| push(&mut it.manager.trust.names, parsed(value, PINNED, pinned)),
+    ),
+    option(
+        "--memory-budget SIZE",
+        "hold at most SIZE octets of all plugins together: what they report, their device \
                lists, unfinished messages; what would exceed it is refused and tried again \
                later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        read: |it, value| set(&mut it.manager.memory_budget, parsed(value, SIZE, size)),
-        default: &["16Mi"],
-        ..SETTING
-    },
-    Setting {
-        long: "state-file",
-        value: "FILE",
-        help: "store the registered plugins in FILE, so that plugins that disappear while plugind \
+        |it, value| set(&mut it.manager.memory_budget, parsed(value, SIZE, size)),
+    )
+    .default(&["16Mi"]),
+    option(
+        "--state-file FILE",
+        "store the registered plugins in FILE, so that plugins that disappear while plugind \
                is not running are deregistered at its next start (default: no file)",
-        read: |it, value| set(&mut it.manager.state_file, path(value).map(Some)),
-        restart: |one, other| one.manager.state_file != other.manager.state_file,
-        ..SETTING
-    },
-    Setting {
-        long: "run-dir",
-        value: "DIR",
-        help: "keep lock files in DIR, so that two daemons never use the same plugins directory, \
+        |it, value| set(&mut it.manager.state_file, path(value).map(Some)),
+    )
+    .restart(|one, other| one.manager.state_file != other.manager.state_file),
+    option(
+        "--run-dir DIR",
+        "keep lock files in DIR, so that two daemons never use the same plugins directory, \
                and links to the endpoints of registered plugins, DIR/by-name/TYPE/NAME.sock; DIR \
                must belong to the user and be writable by no other (default: /run/plugind; for \
                users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
                /tmp/plugind-UID)",
-        read: |it, value| set(&mut it.manager.run_dir, path(value).map(Some)),
-        restart: |one, other| one.manager.run_dir != other.manager.run_dir,
-        ..SETTING
-    },
-    Setting {
-        long: "cdi-dir",
-        value: "DIR",
-        help: "let container runtimes use the devices of device plugins: keep a file of the \
+        |it, value| set(&mut it.manager.run_dir, path(value).map(Some)),
+    )
+    .restart(|one, other| one.manager.run_dir != other.manager.run_dir),
+    option(
+        "--cdi-dir DIR",
+        "let container runtimes use the devices of device plugins: keep a file of the \
                Container Device Interface (CDI) in DIR for each resource, with what the plugin \
                answers to Allocate for each healthy device; DIR is usually /run/cdi, and only root \
                and the user may be able to change it (default: no files)",
-        read: |it, value| set(&mut it.manager.cdi_dir, path(value).map(Some)),
-        restart: |one, other| one.manager.cdi_dir != other.manager.cdi_dir,
-        ..SETTING
-    },
-    Setting {
-        long: "socket",
-        value: "PATH|none",
-        help: "serve the API on a unix socket at PATH, with mode 0660, or not at all; a socket left \
+        |it, value| set(&mut it.manager.cdi_dir, path(value).map(Some)),
+    )
+    .restart(|one, other| one.manager.cdi_dir != other.manager.cdi_dir),
+    option(
+        "--socket PATH|none",
+        "serve the API on a unix socket at PATH, with mode 0660, or not at all; a socket left \
                behind by a killed plugind is replaced; the environment variable PLUGIND_API_SOCKET \
                is used without this option (default: plugind.sock in the run directory; with \
                --observe: none)",
-        read: |it, value| {
-            set(
-                &mut it.manager.api_socket,
-                path_or_none(value).map(api_socket),
-            )
-        },
-        restart: |one, other| one.manager.api_socket != other.manager.api_socket,
-        ..SETTING
-    },
-    Setting {
-        long: "socket-group",
-        value: "GROUP",
-        help: "let this group connect to that socket (default: the group of the process)",
-        read: |it, value| {
-            set(
-                &mut it.manager.socket_group,
-                parsed(value, GROUP, group).map(Some),
-            )
-        },
-        restart: |one, other| one.manager.socket_group != other.manager.socket_group,
-        ..SETTING
-    },
-    Setting {
-        long: "allocate-group",
-        value: "GROUP",
-        help: "let the members of this group use devices by plugind with, if they can connect to \
+        |it, value| set(&mut it.manager.api_socket, api_socket(value)),
+    )
+    .restart(|one, other| one.manager.api_socket != other.manager.api_socket),
+    option(
+        "--socket-group GROUP",
+        "let this group connect to that socket (default: the group of the process)",
+        |it, value| set(&mut it.manager.socket_group, group(value)),
+    )
+    .restart(|one, other| one.manager.socket_group != other.manager.socket_group),
+    option(
+        "--allocate-group GROUP",
+        "let the members of this group use devices by plugind with, if they can connect to \
                that socket (default: only root and the user)",
-        read: |it, value| {
-            set(
-                &mut it.manager.allocate_group,
-                parsed(value, GROUP, group).map(Some),
-            )
-        },
-        restart: |one, other| one.manager.allocate_group != other.manager.allocate_group,
-        ..SETTING
-    },
-    Setting {
-        long: "verbose",
-        short: "-v",
-        help: "log every step; -vv: log every event; the environment variable RUST_LOG overrides \
+        |it, value| set(&mut it.manager.allocate_group, group(value)),
+    )
+    .restart(|one, other| one.manager.allocate_group != other.manager.allocate_group),
+    option(
+        "-v, --verbose",
+        "log every step; -vv: log every event; the environment variable RUST_LOG overrides \
                this (default: log plugins that are registered and deregistered, and problems)",
-        read: |it, _| {
+        |it, _| {
             it.verbosity = it.verbosity.saturating_add(1);
             Ok(())
         },
-        is_list: true,
-        ..SETTING
-    },
-    Setting {
-        long: "log-format",
-        value: "FORMAT",
-        help: "text; json: one object a line, with time, level, target and message; or journald: \
+    ),
+    option(
+        "--log-format FORMAT",
+        "text; json: one object a line, with time, level, target and message, and with the \
+               socket, type, name, attempt and reason of an event; or journald: \
                the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
                names standard error, else text)",
-        read: |it, value| set(&mut it.log_format, choice(value, LOG_FORMATS).map(Some)),
-        restart: |one, other| one.log_format != other.log_format,
-        ..SETTING
-    },
+        |it, value| set(&mut it.log_format, choice(value, LOG_FORMATS).map(Some)),
+    )
+    .restart(|one, other| one.log_format != other.log_format),
 ];
 
 /// The values of options, so far.
@@ -394,10 +320,38 @@ impl Chosen {
 }
 
 impl Setting {
+    const fn default(self, default: &'static [&'static str]) -> Self {
+        Self { default, ..self }
+    }
+
+    const fn restart(self, restart: fn(&DaemonConfig, &DaemonConfig) -> bool) -> Self {
+        Self { restart, ..self }
+    }
+
+    /// Returns the long name without dashes, which is the key in the configuration file.
+    pub(super) fn long(&self) -> &'static str {
+        let long = self.spelled.rsplit("--").next().unwrap_or_default();
+        long.split(' ').next().unwrap_or_default()
+    }
+
+    /// Returns the name of the value; that of a flag is empty.
+    pub(super) fn value(&self) -> &'static str {
+        self.spelled
+            .rsplit("--")
+            .next()
+            .and_then(|it| it.split_once(' '))
+            .map_or("", |it| it.1)
+    }
+
+    /// Returns whether it can be given several times.
+    pub(super) fn is_list(&self) -> bool {
+        self.help.contains("several times") || self.long() == "verbose"
+    }
+
     /// Applies a setting. Returns the problem with its value, which
     /// a flag need not have.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
-        let (option, is_flag) = (self.long, self.is_flag());
+        let (option, is_flag) = (self.long(), self.is_flag());
         let Some(value) = value.or_else(|| is_flag.then_some("yes".as_ref())) else {
             return Err(format!("missing value for {option}"));
         };
@@ -411,12 +365,12 @@ impl Setting {
     }
 
     pub(super) fn is_flag(&self) -> bool {
-        self.value.is_empty()
+        self.value().is_empty()
     }
 
     /// Returns the option that has the same purpose.
     pub(super) fn purpose(&self) -> &'static str {
-        match self.long {
+        match self.long() {
             "root-dir" => "plugins-dir",
             "device-plugins" => "device-plugins-dir",
             other => other,
@@ -426,7 +380,7 @@ impl Setting {
     /// Returns the variable of the environment for the option. `PLUGIND_SOCKET` is about one
     /// plugin, in the environment of programs of `--exec`.
     pub(super) fn variable(&self) -> String {
-        let name = match self.long {
+        let name = match self.long() {
             "socket" => "api-socket",
             other => other,
         };
@@ -436,20 +390,29 @@ impl Setting {
 
     /// Returns the lines of the help text.
     fn help(&self) -> String {
-        let comma = if self.short.is_empty() { "" } else { ", " };
-        let head = format!("  {}{comma}--{} {}", self.short, self.long, self.value);
-        let head = head.trim_end();
-        let mut text = format!("{head:INDENT$}");
-        let mut width = if head.len() < INDENT { INDENT } else { WIDTH };
-        for word in self.help.split(' ') {
-            if width + 1 + word.len() > WIDTH {
-                text = text + "\n" + &" ".repeat(INDENT);
-                width = INDENT;
-            }
-            text = text + " " + word;
-            width += 1 + word.len();
+        let head = format!("  {}", self.spelled);
+        let width = if head.len() < INDENT { INDENT } else { WIDTH };
+        wrap(
+            format!("{head:INDENT$}"),
+            width,
+            &" ".repeat(INDENT),
+            self.help,
+        )
+    }
+
+    /// Returns the lines of a configuration file that explain the option.
+    fn comment(&self) -> String {
+        let mut text = wrap("\n#".to_owned(), 1, "#", self.help);
+        let values = [self.value()];
+        let values = if self.default.is_empty() {
+            &values
+        } else {
+            self.default
+        };
+        for value in values {
+            text = text + format!("#{} {value}", self.long()).trim_end() + "\n";
         }
-        text + "\n"
+        text
     }
 }
 
@@ -458,12 +421,14 @@ pub(super) fn find(argument: &Argument) -> Option<&'static Setting> {
     let Argument::Option(option) = argument else {
         return None;
     };
-    SETTINGS.iter().find(|setting| setting.long == &option[2..])
+    SETTINGS
+        .iter()
+        .find(|setting| setting.long() == &option[2..])
 }
 
 /// Returns the options that a configuration file may have.
 pub(super) fn keys() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().filter(|setting| setting.long != "config")
+    SETTINGS.iter().filter(|setting| setting.long() != "config")
 }
 
 /// Returns the list of the options in the help text.
@@ -471,10 +436,28 @@ pub(super) fn help() -> String {
     SETTINGS.iter().map(Setting::help).collect()
 }
 
+/// Returns the configuration file that has every option as a comment.
+pub(super) fn file() -> String {
+    keys().map(Setting::comment).collect()
+}
+
+/// Appends words to a text whose last line has this width. Further lines begin with `margin`.
+fn wrap(mut text: String, mut width: usize, margin: &str, words: &str) -> String {
+    for word in words.split(' ') {
+        if width + 1 + word.len() > WIDTH {
+            text = text + "\n" + margin;
+            width = margin.len();
+        }
+        text = text + " " + word;
+        width += 1 + word.len();
+    }
+    text + "\n"
+}
+
 /// Returns the keys of the options that differ and that a reload does not apply.
 pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
     let settings = SETTINGS.iter().filter(|it| (it.restart)(one, other));
-    settings.map(|setting| setting.long.to_owned()).collect()
+    settings.map(|setting| setting.long().to_owned()).collect()
 }
 
 /// Sets an option to a value that was read.

@@ -171,8 +171,6 @@ Options:
                      with --type DevicePlugin: answer Allocate with these names
                      of CDI devices (default: with a device node, which is
                      /dev/null, a mount of DIR and a variable)
-  -h, --help         print this help
-  -V, --version      print the version
 
 Failures to simulate:
   --fail-getinfo N   return an error for the first N GetInfo calls (default: 0)

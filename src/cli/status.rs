@@ -79,9 +79,17 @@ const DIRECTORY: &[Column<Value>] = &[
 
 const LIMIT: &[Column<Value>] = &[
     ("NAME", |it, _| any(&it["name"])),
-    ("USED", |it, _| any(&it["used"])),
-    ("LIMIT", |it, _| any(&it["limit"])),
+    ("USED", |it, _| amount(it, "used")),
+    ("LIMIT", |it, _| amount(it, "limit")),
 ];
+
+/// Returns a number of a limit, with its unit.
+fn amount(limit: &Value, key: &str) -> String {
+    match limit[key].as_u64() {
+        Some(octets) if limit["name"] == "memory" => format!("{} KiB", octets.div_ceil(1024)),
+        _ => any(&limit[key]),
+    }
+}
 
 pub(super) const STATUS_HELP: &str = "\
 Show a running plugind: its version and process, its directories, the number of

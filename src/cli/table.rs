@@ -133,7 +133,7 @@ impl<T: Serialize> Rows<T> {
             table.add(first.into_iter().chain(labels(columns)));
         }
         Self {
-            is_json: matches!(options.format, Format::Json | Format::JsonLines),
+            is_json: options.format == Format::JsonLines,
             columns,
             table,
         }
@@ -190,14 +190,26 @@ fn cells<T>(columns: &[Column<T>], value: &T, now: u64) -> impl Iterator<Item = 
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 
-/// Returns a state, a health or an event's type in its colour, if it has one. A table that has no
-/// colours drops it.
+/// Returns a state, a health, an event's type or a level in its colour, if it has one. A table that
+/// has no colours drops it.
 pub(super) fn coloured(word: String) -> String {
     let colour = match &*word {
-        "Registered" | "Watched" | "Healthy" => "\x1b[32m",
-        "Backoff" | "Rejected" | "Down" | "Deleted" | "Lost" | "Warning" | "Unhealthy" => {
-            "\x1b[31m"
-        }
+        "Registered" | "Watched" | "Healthy" | "WouldRegister" => "\x1b[32m",
+        "Backoff"
+        | "Rejected"
+        | "Down"
+        | "Deleted"
+        | "Lost"
+        | "Warning"
+        | "Unhealthy"
+        | "WouldRefuse"
+        | "NotASocket"
+        | "NotFound"
+        | "TimedOut"
+        | "EndpointUnavailable"
+        | "warning"
+        | "problem" => "\x1b[31m",
+        failed if failed.ends_with("Failed") => "\x1b[31m",
         "Discovered" | "Connecting" | "Registering" | "Standby" | "Deregistering" | "Polled" => {
             "\x1b[33m"
         }

@@ -59,7 +59,7 @@ pub(super) fn records() -> Vec<Record> {
         "type": "DevicePlugin", "name": "example.com/gpu", "state": "Backoff",
         "socket": "/r/gpu.sock", "endpoint": "/r/gpu.sock", "since": "2026-01-31T11:59:55.000Z",
         "versions": ["v1beta1", "v1alpha"], "attempts": 3, "pid": 812, "uid": 0,
-        "lastError": "GetInfo: deadline \u{1b}[31mexceeded",
+        "reason": "GetInfoFailed", "lastError": "GetInfo: deadline \u{1b}[31mexceeded",
         "nextRetry": "2026-01-31T12:00:12.500Z",
         "details": {"devices": {"total": 4, "healthy": 3, "connected": true}},
     });

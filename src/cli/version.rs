@@ -39,8 +39,6 @@ Usage: plugind version [-o json]
 
 Options:
   -o, --output FORMAT  text (default) or json
-  -h, --help           print this help
-  -V, --version        print only the version
 
 Exit status: 0 printed, 2 wrong usage.
 ";

@@ -147,13 +147,13 @@ pub(super) const HELP: &str = "\
 Wait until a plugin is registered or deregistered, or until plugind itself is
 ready. Also waits for a daemon that has not started yet, or that restarts.
 
-Usage: plugind wait --for=registered|deregistered [OPTIONS] TYPE/NAME
+Usage: plugind wait --for=registered|deregistered [OPTIONS] TYPE/NAME|SOCKET
        plugind wait --for=ready [OPTIONS]
 
 Exits with 124 if it timed out, also because no daemon was running.
 
 Options:
-  --for CONDITION      registered: one socket of the plugin is in that state;
+  --for CONDITION      registered: SOCKET, or one of the plugin, has that state;
                        deregistered: none is registered, standby, down or being
                        deregistered; ready: the daemon answers /readyz with 200
   --timeout DURATION   give up after that time, such as 500ms, 30s or 5m; 0s:

@@ -158,9 +158,9 @@ Usage: plugind watch [OPTIONS] [TYPE[/NAME]]
 
 Options:
   -o, --output FORMAT  table: EVENT and the columns of list (default); wide:
-                       more columns; name: as in list; json, jsonl: an object
-                       per line with event (ADDED, MODIFIED, DELETED, or
-                       BOOKMARK when all were listed), generation and record
+                       more columns; name: as in list; jsonl: an object per
+                       line with event (ADDED, MODIFIED, DELETED, or BOOKMARK
+                       when all were listed), generation and record
   --state STATE        only plugins in that state, as in list; one that leaves
                        it is DELETED
   --no-headers         leave out the line with the names of the columns
@@ -219,12 +219,12 @@ mod tests {
         assert_eq!(
             show(&["watch"], story()),
             "\
-EVENT     TYPE          NAME                      STATE          AGE    ENDPOINT
-ADDED     A             a                         Backoff        5s     /r/a
-ADDED     B             b                         Registered     5s     /r/b
-MODIFIED  A             a                         Registered     5s     /r/a
-DELETED   B             b                         Deleted        5s     /r/b
-ADDED     C             longer-name               Discovered     5s     /r/c
+EVENT     TYPE          NAME                      STATE          REASON              AGE    ENDPOINT
+ADDED     A             a                         Backoff        <none>              5s     /r/a
+ADDED     B             b                         Registered     <none>              5s     /r/b
+MODIFIED  A             a                         Registered     <none>              5s     /r/a
+DELETED   B             b                         Deleted        <none>              5s     /r/b
+ADDED     C             longer-name               Discovered     <none>              5s     /r/c
 "
         );
         assert_eq!(show(&["list", "-w"], story()), show(&["watch"], story()));
@@ -237,7 +237,7 @@ ADDED     C             longer-name               Discovered     5s     /r/c
 
     #[test]
     fn json_has_the_event_and_the_last_known_record() {
-        let shown = show(&["watch", "-ojson"], story());
+        let shown = show(&["watch", "-ojsonl"], story());
         let lines: Vec<Value> = shown
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -286,8 +286,8 @@ ADDED     C             longer-name               Discovered     5s     /r/c
         assert_eq!(
             last,
             [
-                "ADDED     D             d                         Registered     5s     /r/d",
-                "DELETED   C             longer-name               Deleted        5s     /r/c"
+                "ADDED     D             d                         Registered     <none>              5s     /r/d",
+                "DELETED   C             longer-name               Deleted        <none>              5s     /r/c"
             ]
         );
     }

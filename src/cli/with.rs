@@ -161,8 +161,6 @@ Options:
   --timeout DURATION   wait that long at most
   --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
                        else /run/plugind/plugind.sock)
-  -h, --help           print this help
-  -V, --version        print the version
 
 Ends with the status of the command. Without a device, names those that hold
 them. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such

@@ -61,7 +61,8 @@
 //! | `since` | when the state was entered |
 //! | `generation` | the generation of the last change of the record |
 //! | `attempts` | how often the registration was attempted |
-//! | `lastError`, `nextRetry` | why the last attempt failed, and when the next one is due |
+//! | `reason`, `lastError` | why the last attempt failed: that of the event, and text |
+//! | `nextRetry` | when the next attempt is due |
 //! | `pid`, `uid` | the process of the plugin, if it is known |
 //! | `warnings` | why `--trust strict` would refuse the plugin; absent if it would not |
 //! | `details` | what the handler knows: `csi`, `devices` (counts) or `dra` |

@@ -6,7 +6,9 @@
 //!
 //! - The daemon serves an API on a Unix socket (`--socket`, `--socket-group`). `list`, `devices`,
 //!   `describe`, `watch`, `events`, `wait`, `status`, `metrics`, `retry`, `forget`, `rescan` and
-//!   `log` use it.
+//!   `log-level` use it.
+//! - `completion` prints the completions of a shell, and `config` a configuration file with every
+//!   option as a comment.
 //! - `probe` shows the events of a dry run. Its JSON has other keys, in camelCase, and exit status
 //!   9 stands for any plugin at whose endpoint nothing listens.
 //! - `doctor` examines a node, and `version` names the commit and the target of the program.
@@ -44,8 +46,8 @@
 //!   `SocketProblem` or a `ProgramProblem`. The version is 0.2.0-dev.
 //! - Every release build knows its commit (`plugind version`), and packages have the licences of
 //!   what the binary contains.
-//! - The names of modules that `RUST_LOG` and `plugind log` take are others: `daemon` has folders
-//!   (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
+//! - The names of modules that `RUST_LOG` and `plugind log-level` take are others: `daemon` has
+//!   folders (`plugind::daemon::fs`, `::process`, `::api`, `::event_loop`, `::service`).
 //! - Directories that change all the time, are large or contain many links delay no other plugin.
 //! - `--csi-node-info` asks registered CSI drivers for their volume limit and topology again. A
 //!   program of such a driver is run with `re-add` when they change.

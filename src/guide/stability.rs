@@ -52,8 +52,9 @@
 //!
 //! # JSON of the commands that ask a daemon
 //!
-//! Plain ASCII, with keys in the daemon's order. Readers should ignore keys that they do not know.
-//! Tables and descriptions are not for scripts: columns and labels may change in any version.
+//! `json` is one value, `jsonl` one in each line: plain ASCII, with sorted keys in camelCase.
+//! Readers should ignore keys that they do not know. Tables and descriptions are not for scripts:
+//! columns and labels may change in any version.
 //!
 //! | command | what is printed |
 //! |---|---|
@@ -62,8 +63,9 @@
 //! | `devices -o json` | that of `GET /v1/devices`: `kind`, `instance`, `generation`, `items` |
 //! | `devices -o jsonl` | a device per line |
 //! | `describe -o json` | as `list`, and the `events` of the records |
-//! | `events -o json` | an event per line, as that of `GET /v1/events` |
-//! | `watch -o json`, `list -w -o json` | lines with `event`, `generation`, `record` |
+//! | `events -o json` | `kind`, `generation`, `items`: the events of `GET /v1/events` |
+//! | `events -o jsonl` | an event per line |
+//! | `watch -o jsonl`, `list -w -o jsonl` | lines with `event`, `generation`, `record` |
 //! | `status -o json` | that of `GET /v1/status` |
 //!
 //! A plugin that was removed is shown as it was last, with the state `Deleted`. `BOOKMARK` follows
@@ -170,7 +172,8 @@
 //! version, except for what plugins are sent, which is kubelet's.
 //!
 //! With `--log-format json`, a line is an object with the texts `time`, `level` (`ERROR`, `WARN`,
-//! `INFO`, `DEBUG` or `TRACE`), `target` and `message`, in plain ASCII. Keys may be added, and
+//! `INFO`, `DEBUG` or `TRACE`), `target` and `message`, in plain ASCII. That of an event also has
+//! `reason`, and `socket`, `type`, `name` and `attempt` if they are known. Keys may be added, and
 //! targets may change in any version. With `journald`, a line is a priority in angle brackets and
 //! the text.
 //! Tests: `moments_are_shown_as_rfc_3339_has_them`,

@@ -79,9 +79,9 @@ const AN_EVENT: &str = "{\"type\":\"Normal\",\"reason\":\"Registered\",\"socket\
 #[test]
 fn a_list_is_the_same_however_its_bytes_arrive() {
     let body = list(&[record("b", "Registered"), record("a", "Backoff")]);
-    let expected = "TYPE       NAME  STATE       AGE        ENDPOINT\n\
-                    CSIPlugin  a     Backoff     <unknown>  /p\n\
-                    CSIPlugin  b     Registered  <unknown>  /p\n";
+    let expected = "TYPE       NAME  STATE       REASON  AGE        ENDPOINT\n\
+                    CSIPlugin  a     Backoff     <none>  <unknown>  /p\n\
+                    CSIPlugin  b     Registered  <none>  <unknown>  /p\n";
     for play in [answer(200, &body), slow(&body)] {
         let (requests, shown) = done(&["list"], vec![play]);
         assert_eq!(shown, expected);
@@ -143,6 +143,16 @@ fn each_command_shows_its_answer() {
         "<unknown>  Normal  Registered  CSIPlugin/a  registered\n"
     );
 
+    let (_, shown) = done(&["events", "-ojson"], vec![answer(200, AN_EVENT)]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["items"][0]["plugin"]["name"], "a");
+    let (_, shown) = done(&["events", "-ojsonl"], vec![answer(200, AN_EVENT)]);
+    assert_eq!(shown.lines().count(), 1);
+    assert!(
+        shown.starts_with("{\"count\":1,"),
+        "keys are sorted: {shown}"
+    );
+
     let status = vec![answer(200, "{\"version\":\"0.1.0\",\"sockets\":0}")];
     let (requests, shown) = done(&["status"], status);
     assert_eq!(requests, ["GET /v1/status HTTP/1.0"]);
@@ -183,7 +193,7 @@ fn each_command_shows_its_answer() {
             "filter:  debug\n",
         ),
         (
-            &["log", "default"],
+            &["log-level", "default"],
             "/v1/log?filter=",
             "{\"filter\":\"\"}",
             "filter:  default\n",
@@ -208,7 +218,7 @@ fn an_empty_list_is_not_a_failure() {
         (&["devices", "a/b", "-ojsonl"], NO_DEVICES, "No devices.\n"),
         (&["events"], "", "No events.\n"),
         (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
-        (&["events", "-ojson"], "", "No events.\n"),
+        (&["events", "-ojsonl"], "", "No events.\n"),
     ] {
         let output = ask(&Canned::start([answer(200, body), answer(200, body)]), line);
         assert_eq!(output.status.code(), Some(0));
@@ -579,7 +589,7 @@ fn a_terminal_gets_colours() {
         let _ = File::from(terminal.master).read_to_end(&mut shown);
         let shown = String::from_utf8(shown).unwrap();
         assert_eq!(status.code(), Some(0));
-        let coloured = "CSIPlugin  a\\u{1b}  \x1b[32mRegistered\x1b[0m  <unknown>  /p\r\n";
+        let coloured = "CSIPlugin  a\\u{1b}  \x1b[32mRegistered\x1b[0m  <none>  <unknown>  /p\r\n";
         let plain = coloured.replace("\x1b[32m", "").replace("\x1b[0m", "");
         let expected = if is_coloured { coloured } else { &plain };
         assert_eq!(shown, expected, "{variable:?}");

@@ -56,15 +56,14 @@ _plugind() {
 	case $command:$option in
 	run:--csi-node-info | run:--allow-uid | run:--allow-name | run:--memory-budget | run:--socket-group | run:--allocate-group | probe:--timeout | simulate:--name | simulate:--versions | simulate:--toggle-health | simulate:--cdi-devices | simulate:--fail-getinfo | simulate:--delay | simulate:--crash-after | simulate:--delay-allocate | with:--device | with:--timeout | wait:--timeout) return ;;
 	run:--plugins-dir | run:--root-dir | run:--device-plugins-dir | run:--endpoint-dir | run:--run-dir | run:--cdi-dir | probe:--root-dir | doctor:--plugins-dir | doctor:--root-dir | doctor:--run-dir | simulate:--dir) _plugind_files -d; return ;;
-	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | with:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log:--socket) _plugind_files -f; return ;;
+	run:--map-path | run:--exec | run:--state-file | probe:--map-path | probe:--exec | doctor:--socket | simulate:--endpoint | list:--socket | devices:--socket | with:--socket | describe:--socket | watch:--socket | events:--socket | wait:--socket | status:--socket | metrics:--socket | retry:--socket | forget:--socket | rescan:--socket | reload:--socket | log-level:--socket) _plugind_files -f; return ;;
 	run:--type | probe:--type | simulate:--type) _plugind_words 'CSIPlugin DevicePlugin DRAPlugin'; return ;;
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
 	run:--on-down) _plugind_words 'keep deregister deregister='; return ;;
 	run:--config | run:--socket) _plugind_words 'none'; _plugind_files -f; return ;;
 	wait:--for) _plugind_words 'registered deregistered ready'; return ;;
 	run:--unknown-types | probe:--unknown-types) _plugind_words 'reject accept ignore'; return ;;
-	devices:-o | devices:--output) _plugind_words 'table json jsonl'; return ;;
-	events:-o | events:--output) _plugind_words 'table json'; return ;;
+	devices:-o | devices:--output | events:-o | events:--output) _plugind_words 'table json jsonl'; return ;;
 	list:-o | list:--output | watch:-o | watch:--output) _plugind_words 'table wide json jsonl name'; return ;;
 	run:--log-format) _plugind_words 'text json journald'; return ;;
 	probe:-o | probe:--output | doctor:-o | doctor:--output | version:-o | version:--output | describe:-o | describe:--output | status:-o | status:--output) _plugind_words 'text json'; return ;;
@@ -72,33 +71,36 @@ _plugind() {
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		'') _plugind_words '-h --help -V --version' ;;
-		run) _plugind_words '-v -h -V --config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group --verbose --log-format --help --version' ;;
-		check-config) _plugind_words '-h -V --help --version' ;;
-		probe) _plugind_words '-o -h -V --root-dir --map-path --type --unknown-types --exec --timeout --output --help --version' ;;
-		doctor) _plugind_words '-o -h -V --plugins-dir --root-dir --run-dir --socket --output --help --version' ;;
-		simulate) _plugind_words '-h -V --dir --type --name --endpoint --legacy --versions --toggle-health --cdi-devices --help --version --fail-getinfo --delay --crash-after --refuse-allocate --delay-allocate --reject-notify --stale' ;;
-		version) _plugind_words '-o -h -V --output --help --version' ;;
-		list) _plugind_words '-o -w -h -V --output --state --no-headers --watch --socket --help --version' ;;
-		devices) _plugind_words '-o -h -V --output --no-headers --socket --help --version' ;;
-		with) _plugind_words '-h -V --device --wait --timeout --socket --help --version' ;;
-		describe) _plugind_words '-o -h -V --output --socket --help --version' ;;
-		watch) _plugind_words '-o -h -V --output --state --no-headers --socket --help --version' ;;
-		events) _plugind_words '-o -w -h -V --output --no-headers --watch --socket --help --version' ;;
-		wait) _plugind_words '-h -V --for --timeout --socket --help --version' ;;
-		status) _plugind_words '-o -h -V --output --socket --help --version' ;;
-		metrics) _plugind_words '-h -V --socket --help --version' ;;
-		retry) _plugind_words '-h -V --socket --help --version' ;;
-		forget) _plugind_words '-h -V --socket --help --version' ;;
-		rescan) _plugind_words '-h -V --socket --help --version' ;;
-		reload) _plugind_words '-h -V --socket --help --version' ;;
-		log) _plugind_words '-h -V --socket --help --version' ;;
+		'') _plugind_words '--socket -h --help -V --version' ;;
+		run) _plugind_words '--config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group -v --verbose --log-format -h --help -V --version' ;;
+		check-config) _plugind_words '-h --help -V --version' ;;
+		config) _plugind_words '-h --help -V --version' ;;
+		completion) _plugind_words '-h --help -V --version' ;;
+		probe) _plugind_words '--root-dir --map-path --type --unknown-types --exec --timeout -o --output -h --help -V --version' ;;
+		doctor) _plugind_words '--plugins-dir --root-dir --run-dir --socket -o --output -h --help -V --version' ;;
+		simulate) _plugind_words '--dir --type --name --endpoint --legacy --versions --toggle-health --cdi-devices --fail-getinfo --delay --crash-after --refuse-allocate --delay-allocate --reject-notify --stale -h --help -V --version' ;;
+		version) _plugind_words '-o --output -h --help -V --version' ;;
+		list) _plugind_words '-o --output --state --no-headers -w --watch --socket -h --help -V --version' ;;
+		devices) _plugind_words '-o --output --no-headers --socket -h --help -V --version' ;;
+		with) _plugind_words '--device --wait --timeout --socket -h --help -V --version' ;;
+		describe) _plugind_words '-o --output --socket -h --help -V --version' ;;
+		watch) _plugind_words '-o --output --state --no-headers --socket -h --help -V --version' ;;
+		events) _plugind_words '-o --output --no-headers -w --watch --socket -h --help -V --version' ;;
+		wait) _plugind_words '--for --timeout --socket -h --help -V --version' ;;
+		status) _plugind_words '-o --output --socket -h --help -V --version' ;;
+		metrics) _plugind_words '--socket -h --help -V --version' ;;
+		retry) _plugind_words '--socket -h --help -V --version' ;;
+		forget) _plugind_words '--socket -h --help -V --version' ;;
+		rescan) _plugind_words '--socket -h --help -V --version' ;;
+		reload) _plugind_words '--socket -h --help -V --version' ;;
+		log-level) _plugind_words '--socket -h --help -V --version' ;;
 		esac
 		return
 	fi
 	case $command in
-	'') _plugind_words 'run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help' ;;
+	'') _plugind_words 'run check-config config completion probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log-level help' ;;
 	check-config) _plugind_files -f; ;;
+	completion) _plugind_words 'bash zsh fish'; ;;
 	probe) _plugind_files -f; ;;
 	list) _plugind_plugins; ;;
 	devices) _plugind_resources; ;;
@@ -106,11 +108,11 @@ _plugind() {
 	describe) _plugind_plugins; _plugind_files -f; ;;
 	watch) _plugind_plugins; ;;
 	events) _plugind_plugins; _plugind_files -f; ;;
-	wait) _plugind_plugins; ;;
+	wait) _plugind_plugins; _plugind_files -f; ;;
 	retry) _plugind_plugins; _plugind_files -f; ;;
 	forget) _plugind_plugins; ;;
-	log) _plugind_words 'default error warn info debug trace off'; ;;
-	help) _plugind_words 'run check-config probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log help'; ;;
+	log-level) _plugind_words 'default error warn info debug trace off'; ;;
+	help) _plugind_words 'run check-config config completion probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log-level help'; ;;
 	esac
 }
 

@@ -82,8 +82,14 @@ impl Value {
             _ if has("RESOURCE") => Some(Source::Resources),
             _ => (has("FILE") || has("PATH")).then_some(Source::Files),
         };
-        let words = if has("FILTER") { LEVELS } else { "" };
-        let words = words.to_owned();
+        let words = if has("FILTER") {
+            LEVELS.to_owned()
+        } else {
+            operands.replace('|', " ")
+        };
+        let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+        let words: Vec<&str> = words.split(' ').filter(is_word).collect();
+        let words = words.join(" ");
         Self { words, source }
     }
 }
@@ -120,10 +126,9 @@ fn bash(commands: &[Command<'_>], names: &str) -> String {
             let spelled = option.spelled().map(|it| format!("{name}:{it}"));
             patterns.extend(spelled);
         }
-        let short = command.options.iter().map(|it| it.0.short.to_owned());
-        let short = short.filter(|it| !it.is_empty());
-        let long = command.options.iter().map(|it| format!("--{}", it.0.long));
-        let all = short.chain(long).collect::<Vec<_>>().join(" ");
+        let own = command.options.iter().flat_map(|it| it.0.spelled());
+        let all: Vec<String> = own.chain(STANDARD.map(str::to_owned)).collect();
+        let all = all.join(" ");
         options += &format!("\t\t{name}) _plugind_words {} ;;\n", quoted(&all));
         match &*action(&command.operand) {
             "" => {}
@@ -193,6 +198,7 @@ fn zsh(commands: &[Command<'_>]) -> String {
             };
             arguments += &format!(" \\\n\t\t\t\t{option}");
         }
+        arguments += " $standard";
         match &*action(&command.operand) {
             "" => {}
             action => {
@@ -231,7 +237,7 @@ fn fish(commands: &[Command<'_>], names: &str) -> String {
         let Verb { name, summary, .. } = command.verb;
         let summary = in_quotes(summary);
         listed += &format!("complete -c plugind -n $first -a {name} -d {summary}\n");
-        let begin = format!("complete -c plugind -n '__plugind_is {name}'");
+        let begin = format!("__plugind {name}");
         options.push('\n');
         match &*value(&command.operand) {
             "" => {}
@@ -261,6 +267,9 @@ fn fish(commands: &[Command<'_>], names: &str) -> String {
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
+
+/// The options of every command.
+const STANDARD: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
 /// The simple log filters.
 const LEVELS: &str = "default error warn info debug trace off";

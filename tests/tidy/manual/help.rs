@@ -104,7 +104,8 @@ impl Verb {
             let is_value = |at: usize| at > 0 && words[at - 1].starts_with("--");
             let operands = (0..words.len()).filter(|&at| {
                 let word = words[at].trim_start_matches('[');
-                word.starts_with(|c: char| c.is_ascii_uppercase())
+                let is_choice = word.contains('|') && !word.starts_with('-');
+                (is_choice || word.starts_with(|c: char| c.is_ascii_uppercase()))
                     && word != "OPTIONS]"
                     && !is_value(at)
             });

@@ -13,7 +13,11 @@ fn bash_completes_commands_options_and_values() {
     for (line, expected) in [
         (&["plugind", "che"][..], "check-config"),
         (&["plugind", "help", "wat"], "watch"),
-        (&["plugind", "-"], "-h --help -V --version"),
+        (
+            &["plugind", "version", "-"],
+            "-o --output -h --help -V --version",
+        ),
+        (&["plugind", "-"], "--socket -h --help -V --version"),
         (&["plugind", "list", "--no"], "--no-headers"),
         (
             &["plugind", "run", "--device"],
@@ -35,7 +39,9 @@ fn bash_completes_commands_options_and_values() {
             &["plugind", "probe", "--type", "D"],
             "DevicePlugin DRAPlugin",
         ),
-        (&["plugind", "log", "d"], "default debug"),
+        (&["plugind", "log-level", "d"], "default debug"),
+        (&["plugind", "completion", "f"], "fish"),
+        (&["plugind", "wait", "src/mai"], "src/main.rs"),
         (&["plugind", "run", "--plugins-dir", "src/gui"], "src/guide"),
         (&["plugind", "run", "--config", "src/mai"], "src/main.rs"),
         (&["plugind", "run", "--config", "no"], "none"),
@@ -69,7 +75,8 @@ fn zsh_completes_commands_options_and_values() {
         ("plugind run --unknown-types ig", "ignore"),
         ("plugind run --plugins-dir ../../gui", "../../guide"),
         ("plugind describe ../../mai", "main.rs"),
-        ("plugind log war", "warn"),
+        ("plugind log-level war", "warn"),
+        ("plugind completion fi", "fish"),
     ] {
         let mut timeout = Command::new("timeout");
         timeout.args(["20", "zsh", "-f", "-c", ZSH, "zsh", line, expected]);
@@ -97,7 +104,8 @@ fn fish_completes_commands_options_and_values() {
         ("plugind run --unknown-types ", "accept ignore reject"),
         ("plugind run --plugins-dir ../../gui", "../../guide/"),
         ("plugind describe ../../mai", "../../main.rs"),
-        ("plugind log war", "warn"),
+        ("plugind log-level war", "warn"),
+        ("plugind completion fi", "fish"),
     ] {
         let output = run("fish", &["--no-config", "-c", FISH, line]);
         assert!(output.status.success(), "{output:?}");

@@ -1,0 +1,62 @@
+//! `plugind config` and `plugind completion`: files for the daemon and for shells.
+
+use super::Command;
+use super::arguments::{Argument, Arguments, UsageError};
+use super::settings::file;
+use super::values::{any_of, choice};
+
+/// Parses the arguments after `config`: there are none.
+pub(super) fn config(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    match arguments.next()? {
+        None => Ok(Command::Print([CONFIG, file().leak()])),
+        Some(other) => arguments.standard(&other),
+    }
+}
+
+/// Parses the arguments after `completion`: the name of a shell.
+pub(super) fn completion(arguments: &mut Arguments) -> Result<Command, UsageError> {
+    let expected = any_of(&SHELLS.map(|(name, _)| name));
+    let script = match arguments.next()? {
+        None => return Err(arguments.error(format!("missing shell, expected {expected}"))),
+        Some(Argument::Value(name)) => {
+            choice(&name, &SHELLS).map_err(|expected| arguments.unaccepted(&name, &expected))?
+        }
+        Some(other) => return arguments.standard(&other),
+    };
+    match arguments.next()? {
+        None => Ok(Command::Print([script, ""])),
+        Some(other) => arguments.standard(&other),
+    }
+}
+
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", include_str!("../dist/completions/plugind.bash")),
+    ("zsh", include_str!("../dist/completions/_plugind")),
+    ("fish", include_str!("../dist/completions/plugind.fish")),
+];
+
+/// The first lines of the configuration file.
+const CONFIG: &str = "\
+# The configuration of plugind: see plugind.conf(5). A line without # is an
+# option that is given. `plugind check-config` shows what is in force, and
+# `plugind reload` or a reload of the service reads this file again.
+";
+
+pub(super) const CONFIG_HELP: &str = "\
+Print a configuration file for plugind run: every option with its description
+and its default or the kind of its value, as comments.
+
+Usage: plugind config
+
+Exit status: 0 printed, 2 wrong usage.
+";
+
+pub(super) const COMPLETION_HELP: &str = "\
+Print the completions of a shell, such as
+\x20   . <(plugind completion bash)
+\x20   plugind completion fish > ~/.config/fish/completions/plugind.fish
+
+Usage: plugind completion bash|zsh|fish
+
+Exit status: 0 printed, 2 wrong usage.
+";
