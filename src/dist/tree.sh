@@ -21,6 +21,7 @@ main() {
 	put_all 644 'plugind*.socket' usr/lib/systemd/system
 	put_all 644 'plugind.service.d/*.conf' usr/share/doc/plugind/plugind.service.d
 	put_all 644 'plugind.rules*' usr/share/doc/plugind
+	put_all 644 'plugind.dashboard*' usr/share/doc/plugind
 	put_all 644 '*.path' usr/share/doc/plugind
 	put_all 644 plugind.conf etc/plugind
 	put 644 README.md usr/share/doc/plugind/README.md

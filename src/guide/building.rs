@@ -33,7 +33,8 @@
 //! `make dist` writes an archive, a Debian package and a container image for each processor, and
 //! `SHA256SUMS`, to `target/dist`. Archive and package contain the binary, the manual pages
 //! (`src/dist/man`), completions for bash, zsh and fish, the units of systemd, alert rules for
-//! Prometheus, the README and the pages of this guide that it links to.
+//! Prometheus, a dashboard for Grafana (`plugind.dashboard.json`), the README and the pages of this
+//! guide that it links to.
 //!
 //! The Debian package does not enable the service, because it must not run beside a kubelet on the
 //! same directory. An upgrade restarts the service if it runs, and every plugin stays registered. A

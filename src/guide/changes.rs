@@ -19,8 +19,8 @@
 //! - `simulate --legacy` is a device plugin that registers itself at `kubelet.sock`.
 //! - `by-name/TYPE/NAME.sock` in the run directory is a link to the endpoint of a registered
 //!   plugin.
-//! - systemd is notified, and may pass in sockets for the API and for metrics. There are units and
-//!   alert rules. `--log-format` is `text`, `json` or `journald`.
+//! - systemd is notified, and may pass in sockets for the API and for metrics. There are units,
+//!   alert rules and a dashboard for Grafana. `--log-format` is `text`, `json` or `journald`.
 //! - Sockets are distinguished by birth time in the static binary, too. The state file has format
 //!   2, and one of format 1 is not used.
 //! - Header lists of up to 64 KiB are accepted.

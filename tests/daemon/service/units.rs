@@ -1,12 +1,18 @@
-//! The unit files and the alert rules, examined by the tools of those that read them.
+//! The unit files, the alert rules and the dashboard, examined by the tools of those that read them.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use plugind::config::MEMORY_BUDGET;
+use serde_json::Value;
 
+use crate::api::node::Node;
 use crate::support::binary::binary;
+use crate::support::exposition::Exposition;
+use crate::support::simulated::Simulated;
 use crate::support::skip::skip;
 
 /// Returns the path of a file that packages carry.
@@ -149,19 +155,108 @@ fn prometheus_accepts_the_rules_and_they_fire_when_they_should() {
 }
 
 #[test]
-fn the_rules_name_metrics_that_exist_and_commands_too() {
-    let guide = include_str!("../../../src/guide/metrics.rs");
+fn the_rules_name_commands_that_readme_explains() {
     let rules = read("plugind.rules.yml");
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words = rules.split(|c| !is_name(c));
-    let metrics: Vec<&str> = words.filter(|word| word.starts_with("plugind_")).collect();
-    assert!(metrics.len() >= 9, "{metrics:?}");
-    for metric in metrics {
-        assert!(guide.contains(&format!("`{metric}`")), "{metric}");
-    }
     let readme = include_str!("../../../README.md");
     for command in ["list", "devices", "events", "status", "doctor"] {
         assert!(rules.contains(&format!("plugind {command}")), "{command}");
         assert!(readme.contains(&format!("`plugind {command}")), "{command}");
+    }
+}
+
+/// Returns the queries of the dashboard, and those of the rules.
+fn queries() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&read("plugind.dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels
+        .iter()
+        .flat_map(|it| it["targets"].as_array().unwrap());
+    let shown = targets.map(|it| it["expr"].as_str().unwrap());
+    let shown = shown.map(|it| {
+        it.replace("$instance", ".*")
+            .replace("$__rate_interval", "5m")
+    });
+    let rules = read("plugind.rules.yml");
+    let alerts = rules.split("expr: ").skip(1).map(|rest| {
+        let end = ["\n        for:", "\n        labels:"]
+            .map(|it| rest.find(it))
+            .into_iter();
+        let expr = &rest[..end.flatten().min().unwrap()];
+        expr.trim_start_matches(">-\n").trim().replace('\n', " ")
+    });
+    shown.chain(alerts).collect()
+}
+
+/// Returns the names in a list that ends with the first of `ends`.
+fn names<'a>(list: &'a str, end: char) -> impl Iterator<Item = &'a str> {
+    let list = list.split(end).next().unwrap();
+    let names = list
+        .split(',')
+        .map(|it| it.split(['=', '!']).next().unwrap());
+    names.map(str::trim).filter(|it| !it.is_empty())
+}
+
+#[test]
+fn every_metric_and_label_of_rules_and_dashboard_is_exposed() {
+    let node = Node::start_with(&["--exec=X=/bin/true"]);
+    let plugins = [
+        ("CSIPlugin", "csi.example"),
+        ("DevicePlugin", "example.com/gpu"),
+        ("X", "x.example"),
+        ("Toaster", "t.example"),
+    ]
+    .map(|(kind, name)| Simulated::start(&node.registry(""), kind, name, &[]));
+    node.until_listed(|all| {
+        let known = all.iter().filter(|it| it["state"] == "Registered");
+        known.count() == 3 && all.iter().any(|it| it["state"] == "Rejected")
+    });
+    let exposed = Exposition::parse(node.ask("GET", "/metrics").body.as_bytes());
+    drop(plugins);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let queries = queries();
+    assert!(queries.len() > 30, "{queries:?}");
+    for query in &queries {
+        let mut known = BTreeSet::from(["instance", "job", "le"]);
+        let begins = ["plugind_", "process_", "plugin_manager_"];
+        let words = query.split(|c| !is_name(c));
+        let used = words.filter(|word| begins.iter().any(|it| word.starts_with(it)));
+        let used: BTreeSet<&str> = used.collect();
+        assert!(!used.is_empty(), "{query}");
+        for series in used {
+            let suffixes = ["_bucket", "_sum", "_count"];
+            let family = suffixes.iter().find_map(|it| series.strip_suffix(it));
+            let family = family.unwrap_or(series);
+            assert!(
+                exposed.metrics().any(|it| it == family),
+                "{series}: {query}"
+            );
+            let labels = exposed.labels(series);
+            known.extend(labels.flat_map(|it| it.keys().map(String::as_str)));
+        }
+        let lists = ["by (", "on ("]
+            .map(|it| (it, ')'))
+            .into_iter()
+            .chain([("{", '}')]);
+        for (begin, end) in lists {
+            for list in query.split(begin).skip(1) {
+                for label in names(list, end) {
+                    assert!(known.contains(label), "{label}: {query}");
+                }
+            }
+        }
+    }
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut rules = "groups:\n  - name: queries\n    rules:\n".to_owned();
+    for (at, query) in queries.iter().enumerate() {
+        writeln!(
+            rules,
+            "      - record: query_{at}\n        expr: |\n          {query}"
+        )
+        .unwrap();
+    }
+    fs::write(dir.path().join("queries.yml"), rules).unwrap();
+    if let Some(output) = run("promtool", &["check", "rules", "queries.yml"], dir.path()) {
+        assert!(output.status.success(), "{}", said(&output));
     }
 }
