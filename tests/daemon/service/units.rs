@@ -1,4 +1,5 @@
-//! The unit files, the alert rules and the dashboard, examined by the tools of those that read them.
+//! The unit files, the alert rules and the dashboard, examined by the tools of those that read
+//! them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -187,8 +188,8 @@ fn queries() -> Vec<String> {
     shown.chain(alerts).collect()
 }
 
-/// Returns the names in a list that ends with the first of `ends`.
-fn names<'a>(list: &'a str, end: char) -> impl Iterator<Item = &'a str> {
+/// Returns the names in a list that ends with `end`.
+fn names(list: &str, end: char) -> impl Iterator<Item = &str> {
     let list = list.split(end).next().unwrap();
     let names = list
         .split(',')
