@@ -12,10 +12,10 @@ use crate::budget::{Budget, Reserved};
 use crate::grpc::CallError;
 use crate::time::Time;
 
-/// The number of a question to a handler. Never reused, so a late answer cannot be mistaken for the
-/// answer to another question.
+/// The number of a question to a handler: that of an effect of the plugin. Never reused, so a late
+/// answer cannot be mistaken for the answer to another question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub(crate) u64);
+pub struct Ticket(pub(crate) EffectId);
 
 /// The number of an effect that a handler asked for. Never reused, so a late event cannot be
 /// mistaken for that of another effect.

@@ -10,7 +10,6 @@ use super::connections::{Connection, Owner, SERVERS, Server};
 use super::context::Context;
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
-use super::host::Asker;
 use super::ids::SocketId;
 use super::messages::Output;
 use super::names::Names;
@@ -180,11 +179,8 @@ impl Actions for Execution<'_> {
         };
         let Manager { host, context, .. } = &mut *self.manager;
         let handler = self.active.handler;
-        match handler.or_else(|| host.handlers.find(&plugin.kind)) {
-            Some(handler) => host.abandon(handler, ticket, (self.socket.id, plugin), context),
-            None => {
-                host.tickets.remove(&ticket);
-            }
+        if let Some(handler) = handler.or_else(|| host.handlers.find(&plugin.kind)) {
+            host.abandon(handler, ticket, (self.socket.id, plugin), context);
         }
     }
 
@@ -320,13 +316,8 @@ impl Execution<'_> {
                 hints.ready_by = Some(desired.found + READY_GRACE);
             }
         }
-        let asker = Asker {
-            socket: self.socket.id,
-            attempt: self.active.id,
-            handler,
-        };
         let Manager { host, context, .. } = &mut *self.manager;
-        match host.ask(asker, question, plugin, hints, context) {
+        match host.ask(handler, question, (self.socket.id, plugin), hints, context) {
             Ok(result) => {
                 let names = &mut self.manager.names;
                 Err(self.socket.answered(question, plugin, result, names))

@@ -15,7 +15,7 @@
 //! may begin to listen at any moment. There may be thousands of such sockets, so each dial after
 //! the first attempt has a time of its own, at least [`REDIAL_INTERVAL`] after the one before it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
@@ -26,7 +26,7 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     /// The sockets whose operations hold a permit, and the time at which each got it.
-    pub(super) held: BTreeMap<SocketId, Time>,
+    pub(super) held: Vec<(SocketId, Time)>,
     pub(super) queue: VecDeque<SocketId>,
     /// The time at which a permit should be released.
     pub(super) deadline: Scheduled,
@@ -59,12 +59,13 @@ impl Limiter {
         if self.queue.is_empty() {
             return None;
         }
-        self.held.values().min().map(|since| *since + PERMIT_TIME)
+        let since = self.held.iter().map(|(_, since)| *since).min();
+        since.map(|since| since + PERMIT_TIME)
     }
 
     /// Releases every permit that an operation has held for long enough.
     fn release_slow(&mut self, now: Time) {
-        self.held.retain(|_, since| now < *since + PERMIT_TIME);
+        self.held.retain(|(_, since)| now < *since + PERMIT_TIME);
     }
 
     /// Schedules the release of a permit if sockets are in the queue. To be called after the queue
@@ -106,7 +107,7 @@ mod tests {
         for n in 0..count {
             assert!(limiter.is_any_free(Time::ZERO));
             let socket = SocketId(n.try_into().unwrap());
-            limiter.held.insert(socket, Time::ZERO);
+            limiter.held.push((socket, Time::ZERO));
         }
         limiter
     }
@@ -133,9 +134,9 @@ mod tests {
         }
         limiter.queue.retain(|it| *it != SocketId('a'.into()));
         assert_eq!(ready(&mut limiter, usize::MAX), "");
-        limiter.held.remove(&SocketId(0));
+        limiter.held.retain(|(id, _)| *id != SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "c");
-        limiter.held.remove(&SocketId(1));
+        limiter.held.retain(|(id, _)| *id != SocketId(1));
         assert_eq!(ready(&mut limiter, usize::MAX), "b");
     }
 
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(limiter.next_release(), Some(at));
         limiter.release_slow(at);
         assert_eq!((limiter.held.len(), limiter.next_release()), (0, None));
-        limiter.held.remove(&SocketId(0));
+        limiter.held.retain(|(id, _)| *id != SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "a");
     }
 

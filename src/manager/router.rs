@@ -57,8 +57,8 @@ impl Manager {
                 });
             }
             Work::Answer(ticket, result) => {
-                if let Some(asker) = self.host.tickets.remove(&ticket) {
-                    self.visit(asker.socket, |visit| visit.answered(asker, ticket, result));
+                if let Some(id) = SocketId::of_owner(ticket.0.owner) {
+                    self.visit(id, |visit| visit.answered(ticket, result));
                 }
             }
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
@@ -178,11 +178,11 @@ impl Manager {
         }
         match (&socket.applied.permit, socket.claims_permit()) {
             (Permit::None, true) => {
-                self.limiter.held.insert(id, self.context.now);
+                self.limiter.held.push((id, self.context.now));
                 socket.applied.permit = Permit::Held;
             }
             (Permit::Held, false) => {
-                self.limiter.held.remove(&id);
+                self.limiter.held.retain(|(holder, _)| *holder != id);
                 // planted: the release of a permit is applied twice
                 socket.applied.permit = Permit::None;
             }
@@ -287,8 +287,9 @@ impl Manager {
             let (id, applied) = (socket.id, &socket.applied);
             assert!(!socket.is_empty(), "{:?}", socket.path);
             assert_eq!(applied.permit == Permit::Held, socket.claims_permit());
-            held += usize::from(self.limiter.held.contains_key(&id));
-            assert!(!self.limiter.held.contains_key(&id) || applied.permit == Permit::Held);
+            let holds = self.limiter.held.iter().any(|(holder, _)| *holder == id);
+            held += usize::from(holds);
+            assert!(!holds || applied.permit == Permit::Held);
             let is_queued = applied.permit == Permit::Queued;
             assert!(!is_queued || socket.desired.is_some());
             queued += usize::from(is_queued);

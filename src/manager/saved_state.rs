@@ -182,7 +182,7 @@ impl Manager {
             left_out += usize::from(entry.is_none());
             entry
         };
-        let owed = self.host.owed.values();
+        let owed = self.host.owed.iter();
         let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, NO_SOCKET, false));
         let owed = owed.filter_map(&mut count).collect();
         let saved = self.sockets.iter().filter_map(Socket::saved);

@@ -10,7 +10,6 @@ use super::Manager;
 use super::actions::Execution;
 use super::connections::{Connection, ConnectionEvent, SERVERS, Server};
 use super::event::{EventKind, PluginEvent, Shortage};
-use super::host::Asker;
 use super::messages::Limit;
 use super::operation::{Event, Goal, Operation, Step};
 use super::reconcile::Target;
@@ -62,9 +61,8 @@ impl Visit<'_> {
 
     /// Accepts the answer to a pending question, or drops it if the operation does not wait any
     /// more.
-    pub(super) fn answered(&mut self, asker: Asker, ticket: Ticket, result: Result<(), Reason>) {
+    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         let active = self.socket.active.as_mut();
-        let active = active.filter(|it| it.id == asker.attempt);
         let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
         let plugin = self.socket.claims_name().cloned();
         if let (Some(pending), Some(plugin)) = (pending, plugin) {

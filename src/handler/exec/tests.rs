@@ -19,7 +19,6 @@ struct Bench {
     owed: BTreeMap<EffectId, Arc<Plugin>>,
     /// The reasons of the events for operators.
     reported: Vec<&'static str>,
-    last_ticket: u64,
     now: Time,
 }
 
@@ -31,7 +30,6 @@ impl Bench {
             effects: Vec::new(),
             owed: BTreeMap::new(),
             reported: Vec::new(),
-            last_ticket: 0,
             now: Time::ZERO,
         }
     }
@@ -64,8 +62,7 @@ impl Bench {
         &mut self,
         question: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> Answer,
     ) -> Ticket {
-        self.last_ticket += 1;
-        let ticket = Ticket(self.last_ticket);
+        let ticket = Ticket(self.ids.next(EffectOwner(1)));
         assert_eq!(self.call(Some(ticket), question), Answer::Pending);
         ticket
     }
@@ -486,7 +483,8 @@ fn outside_the_grammar() -> Arc<Plugin> {
 fn a_registered_plugin_outside_the_grammar_is_deregistered() {
     let mut bench = Bench::new();
     let plugin = outside_the_grammar();
-    let answer = bench.call(Some(Ticket(1)), |handler, context| {
+    let ticket = Ticket(EffectOwner(1).first_effect());
+    let answer = bench.call(Some(ticket), |handler, context| {
         handler.deregister(&plugin, context)
     });
     let Answer::Done(Err(reason)) = answer else {

@@ -71,7 +71,11 @@ impl HandlerHost {
                 context.timers.set(timer, &mut effect.deadline, Some(at));
             }
             Effect::Owe { id, plugin } => {
-                self.owed.insert(id, Debt { handler, plugin });
+                self.owed.push(Debt {
+                    id,
+                    handler,
+                    plugin,
+                });
                 self.owed_revision += 1;
             }
             Effect::Cancel { id } => self.cancel(id, context),
@@ -108,7 +112,8 @@ impl HandlerHost {
     /// Cancels an effect: drops its events that were not delivered yet, too.
     fn cancel(&mut self, id: EffectId, context: &mut Context) {
         drop_events_of(context, &|effect| effect == id);
-        if self.owed.remove(&id).is_some() {
+        if let Some(at) = self.owed.iter().position(|debt| debt.id == id) {
+            self.owed.remove(at);
             self.owed_revision += 1;
         }
         self.close(id, context);

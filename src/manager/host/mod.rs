@@ -6,7 +6,7 @@
 mod call;
 mod effects;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::connections::Connection;
 use super::context::{Context, Recipient, Work};
 use super::event::{EventKind, PluginEvent};
 use super::failure::Refusal;
-use super::ids::{AttemptId, SocketId};
+use super::ids::SocketId;
 use super::operation::Question;
 use super::socket::Socket;
 use super::sockets::Sockets;
@@ -32,9 +32,6 @@ pub(super) struct HandlerHost {
     pub(super) handlers: HandlerTable,
     /// The handlers without assigned types that are still in use.
     pub(super) replaced: Vec<HandlerId>,
-    /// The questions that handlers have not answered yet.
-    pub(super) tickets: BTreeMap<Ticket, Asker>,
-    last_ticket: u64,
     ids: EffectIds,
     /// The effects that have not ended; those of one owner are neighbours.
     effects: BTreeMap<EffectId, OpenEffect>,
@@ -43,20 +40,12 @@ pub(super) struct HandlerHost {
     /// The handler of each program that runs.
     running: Vec<HandlerId>,
     /// The plugins that handlers have yet to deregister.
-    pub(super) owed: BTreeMap<EffectId, Debt>,
+    pub(super) owed: Vec<Debt>,
     /// The number of changes to `owed`.
     pub(super) owed_revision: u64,
     /// The connection of the call that succeeded last, until its handler has received the reply: a
     /// stream that the handler opens then is opened on it, as with kubelet.
     idle: Option<Idle>,
-}
-
-/// The run of an operation that asks a question, and the handler that is asked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asker {
-    pub(super) socket: SocketId,
-    pub(super) attempt: AttemptId,
-    pub(super) handler: HandlerId,
 }
 
 /// The plugin that a call of a handler is about, and the owner of the effects that the call asks
@@ -112,6 +101,7 @@ impl Idle {
 /// A plugin that a handler has yet to deregister.
 #[derive(Debug)]
 pub(super) struct Debt {
+    id: EffectId,
     handler: HandlerId,
     pub(super) plugin: Arc<Plugin>,
 }
@@ -122,13 +112,11 @@ impl HandlerHost {
         Self {
             handlers,
             replaced: Vec::new(),
-            tickets: BTreeMap::new(),
-            last_ticket: 0,
             ids: EffectIds::default(),
             effects: BTreeMap::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
-            owed: BTreeMap::new(),
+            owed: Vec::new(),
             owed_revision: 0,
             idle: None,
         }
@@ -157,8 +145,8 @@ impl HandlerHost {
         }
         let plugins = sockets.iter().filter_map(|it| it.applied.handler);
         let effects = self.effects.values().map(|it| it.recipient.handler);
-        let debts = self.owed.values().map(|it| it.handler);
-        let used: BTreeSet<_> = plugins.chain(effects).chain(debts).collect();
+        let debts = self.owed.iter().map(|it| it.handler);
+        let used: Vec<_> = plugins.chain(effects).chain(debts).collect();
         let handlers = &mut self.handlers;
         self.replaced.retain(|id| {
             let is_used = used.contains(id);
@@ -200,15 +188,14 @@ impl HandlerHost {
     /// The open effects of a plugin are cancelled before its deregistration is asked for.
     pub(super) fn ask(
         &mut self,
-        asker: Asker,
+        handler: HandlerId,
         question: Question,
-        plugin: &Arc<Plugin>,
+        (socket, plugin): (SocketId, &Arc<Plugin>),
         hints: Hints,
         context: &mut Context,
     ) -> Result<Result<(), Reason>, Ticket> {
-        self.last_ticket += 1;
-        let ticket = Ticket(self.last_ticket);
-        let owner = asker.socket.owner();
+        let owner = socket.owner();
+        let ticket = Ticket(self.ids.next(owner));
         // planted: an effect is open while its plugin is deregistered
         if question == Question::Deregister {
             self.cancel_all_of(owner, context);
@@ -222,13 +209,10 @@ impl HandlerHost {
                 Question::Deregister => handler.deregister(plugin, context),
             }
         };
-        match self.with_handler(asker.handler, subject, Some(ticket), context, ask) {
+        match self.with_handler(handler, subject, Some(ticket), context, ask) {
             None => Ok(Err(Reason::new(DROPPED))),
             Some(Answer::Done(result)) => Ok(result),
-            Some(Answer::Pending) => {
-                self.tickets.insert(ticket, asker);
-                Err(ticket)
-            }
+            Some(Answer::Pending) => Err(ticket),
         }
     }
 
@@ -240,7 +224,6 @@ impl HandlerHost {
         (socket, plugin): (SocketId, &Arc<Plugin>),
         context: &mut Context,
     ) {
-        self.tickets.remove(&ticket);
         self.notify(handler, (socket, plugin), context, |handler, context| {
             handler.abandon(ticket, context);
         });
