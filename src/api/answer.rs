@@ -10,7 +10,7 @@ use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::Call;
 use super::view::View;
-use crate::handler::Inventory;
+use crate::handler::{Inventory, device};
 use crate::manager::{Record, State};
 
 /// Returns the response to a call that is neither a change nor followed. `clients` is their number.
@@ -90,7 +90,9 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let listed = plugins.iter().flat_map(|it| {
         let held = inventory.leases.held(&it.plugin.name);
         let devices = it.devices.iter();
-        devices.map(move |device| DeviceEntry::new(&it.plugin, device, held.get(&device.id)))
+        devices.map(move |device| {
+            DeviceEntry::new(&it.plugin, device, device::find_holder(&held, &device.id))
+        })
     });
     let reported = drivers.iter().flat_map(|it| {
         let devices = it.devices.iter();

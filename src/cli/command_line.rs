@@ -4,7 +4,6 @@
 //! An option of a higher source replaces that of a lower one; an option that can be given several
 //! times, the whole list.
 
-use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -75,7 +74,7 @@ impl Given {
 pub(super) type File<'a> = (&'a Path, &'a [u8]);
 
 /// The variables of the environment.
-pub(super) type Environment = BTreeMap<String, OsString>;
+pub(super) type Environment = Vec<(String, OsString)>;
 
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -180,8 +179,8 @@ impl CommandLine {
         }
         problems.extend(
             environment
-                .keys()
-                .filter_map(|name| unknown(environment, name)),
+                .iter()
+                .filter_map(|(name, value)| unknown(name, value)),
         );
         let count = problems.len();
         // planted: all problems of a configuration are listed
@@ -279,15 +278,15 @@ fn apply_absolute(
 
 /// Returns the value of a variable that is set and not empty.
 fn set(environment: &Environment, name: &str) -> Option<OsString> {
-    let value = environment.get(name).filter(|value| !value.is_empty());
-    value.cloned()
+    let mut set = environment.iter().filter(|(_, value)| !value.is_empty());
+    let (_, value) = set.find(|(it, _)| it == name)?;
+    Some(value.clone())
 }
 
 /// Returns the problem with a variable that is set and begins as those of plugind, and that has no
 /// meaning. In a pod, Kubernetes sets two kinds of them for a service that is called `plugind`.
-fn unknown(environment: &Environment, name: &str) -> Option<String> {
+fn unknown(name: &str, value: &OsStr) -> Option<String> {
     let own = name.strip_prefix("PLUGIND_")?;
-    set(environment, name)?;
     let is_kubernetes = own.starts_with("SERVICE_") || own.split('_').next() == Some("PORT");
     let others = PROGRAM_VARIABLES.iter().chain([&CONFIG]);
     let known = || {
@@ -295,7 +294,7 @@ fn unknown(environment: &Environment, name: &str) -> Option<String> {
             .map(Setting::variable)
             .chain(others.clone().map(|&it| it.to_owned()))
     };
-    if is_kubernetes || known().any(|it| it == name) {
+    if value.is_empty() || is_kubernetes || known().any(|it| it == name) {
         return None;
     }
     let hint = did_you_mean(name, known());

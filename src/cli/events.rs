@@ -1,7 +1,5 @@
 //! `plugind events`: what happened to plugins.
 
-use std::collections::BTreeSet;
-
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
@@ -51,7 +49,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 struct Shown<'a> {
     target: &'a Target,
     /// The sockets of the plugin that was asked for: their first events are about no plugin yet.
-    sockets: BTreeSet<String>,
+    sockets: Vec<String>,
 }
 
 impl<'a> Shown<'a> {
@@ -69,7 +67,7 @@ impl<'a> Shown<'a> {
     }
 
     fn includes(&self, event: &Event) -> bool {
-        let is_early = event.plugin.is_none() && self.sockets.contains(&*event.socket);
+        let is_early = event.plugin.is_none() && self.sockets.iter().any(|it| *it == event.socket);
         is_early || self.target.includes(event_keys(event))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # The static binary
 //!
-//! `make static` builds one file without dependencies, of at most 1,600,000 octets, and checks it.
+//! `make static` builds one file without dependencies, of at most 1,500,000 octets, and checks it.
 //!
 //! | processor | `TARGET` | tested |
 //! |---|---|---|

@@ -1,6 +1,5 @@
 //! The assignment of handlers to plugin types.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use super::PluginHandler;
@@ -10,7 +9,8 @@ use super::PluginHandler;
 pub struct HandlerTable {
     /// The handlers, by their numbers; `None` for one that was dropped.
     handlers: Vec<Option<Box<dyn PluginHandler>>>,
-    by_type: BTreeMap<String, HandlerId>,
+    /// Sorted by type.
+    by_type: Vec<(String, HandlerId)>,
     unknown: Unknown,
 }
 
@@ -53,19 +53,22 @@ impl HandlerTable {
         let id = HandlerId(u32::try_from(self.handlers.len()).unwrap_or(u32::MAX));
         self.handlers.push(Some(Box::new(handler)));
         for kind in types {
-            self.by_type.insert(kind.into(), id);
+            self.assign(&kind.into(), id);
         }
         id
     }
 
     /// Assigns plugins of this type to the handler with that number.
     pub fn assign(&mut self, kind: &str, id: HandlerId) {
-        self.by_type.insert(kind.to_owned(), id);
+        match self.position(kind) {
+            Ok(at) => self.by_type[at].1 = id,
+            Err(at) => self.by_type.insert(at, (kind.to_owned(), id)),
+        }
     }
 
     /// Unassigns a type: its plugins are treated as those of a type without a handler.
     pub fn unassign(&mut self, kind: &str) {
-        self.by_type.remove(kind);
+        self.by_type.retain(|(it, _)| it != kind);
     }
 
     /// Sets the treatment of plugins of a type without a handler.
@@ -80,8 +83,8 @@ impl HandlerTable {
 
     /// Returns the handler for plugins of type `kind`, which must match exactly.
     pub fn find(&self, kind: &str) -> Option<HandlerId> {
-        let known = self.by_type.get(kind).copied();
-        known.or(match self.unknown {
+        let known = self.position(kind).ok();
+        known.map(|at| self.by_type[at].1).or(match self.unknown {
             Unknown::GivenTo(id) => Some(id),
             Unknown::Refused | Unknown::Ignored => None,
         })
@@ -89,7 +92,11 @@ impl HandlerTable {
 
     /// Returns whether a handler is assigned to type `kind` by name.
     pub fn is_assigned(&self, kind: &str) -> bool {
-        self.by_type.contains_key(kind)
+        self.position(kind).is_ok()
+    }
+
+    fn position(&self, kind: &str) -> Result<usize, usize> {
+        self.by_type.binary_search_by(|(it, _)| (**it).cmp(kind))
     }
 
     /// Returns the handler with that number, or `None` if it was dropped.
@@ -107,7 +114,7 @@ impl HandlerTable {
         let ids = self.handlers.iter().zip(0..);
         let ids = ids.filter_map(|(handler, id)| handler.is_some().then_some(HandlerId(id)));
         ids.filter(|id| {
-            let has_type = self.by_type.values().any(|it| it == id);
+            let has_type = self.by_type.iter().any(|(_, it)| it == id);
             !has_type && self.unknown != Unknown::GivenTo(*id)
         })
     }
@@ -124,7 +131,7 @@ impl HandlerTable {
 
     /// Returns the types with a handler of their own, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
-        self.by_type.keys().map(String::as_str)
+        self.by_type.iter().map(|(kind, _)| &**kind)
     }
 }
 

@@ -5,8 +5,6 @@
 //! sockets below it is unknown: they stay expected, and the directory is reported with their
 //! number.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,27 +12,33 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Expected {
     /// Sorted as `Path` is, so that all paths below one directory are adjacent.
-    pub(super) paths: BTreeSet<Arc<Path>>,
-    /// The number of sockets that each directory was last reported with.
-    reported: BTreeMap<Arc<Path>, usize>,
+    paths: Vec<Arc<Path>>,
 }
 
 impl Expected {
-    /// Returns the expected sockets below a directory, at any depth, and at the path itself.
-    pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Arc<Path>> {
-        let from_there = (Bound::Included(dir), Bound::Unbounded);
-        let paths = self.paths.range::<Path, _>(from_there);
-        paths.take_while(move |path| path.starts_with(dir))
+    /// Expects further sockets.
+    pub(super) fn extend(&mut self, sockets: Vec<Arc<Path>>) {
+        self.paths.extend(sockets);
+        self.paths.sort_unstable();
+        self.paths.dedup();
     }
 
-    /// Records that `count` sockets below a directory stay expected. Returns whether this has to be
-    /// reported: the number is not 0 and differs from the last report.
-    pub(super) fn is_news(&mut self, dir: &Arc<Path>, count: usize) -> bool {
-        let before = match count {
-            0 => self.reported.remove(&**dir),
-            _ => self.reported.insert(dir.clone(), count),
-        };
-        count > 0 && before != Some(count)
+    /// Returns all expected sockets.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Path>> {
+        self.paths.iter()
+    }
+
+    /// Returns whether the socket at this path was expected, and does not expect it any more.
+    pub(super) fn remove(&mut self, path: &Path) -> bool {
+        let found = self.paths.binary_search_by(|it| (**it).cmp(path));
+        found.map(|at| self.paths.remove(at)).is_ok()
+    }
+
+    /// Returns the expected sockets below a directory, at any depth, and at the path itself.
+    pub(super) fn below<'a>(&'a self, dir: &'a Path) -> impl Iterator<Item = &'a Arc<Path>> {
+        let first = self.paths.partition_point(|path| **path < *dir);
+        let paths = self.paths[first..].iter();
+        paths.take_while(move |path| path.starts_with(dir))
     }
 }
 
@@ -49,10 +53,8 @@ mod tests {
     #[test]
     fn what_is_below_a_directory_is_found_by_whole_names() {
         let all = ["/p/a/x", "/p/a.b", "/p/a/b/y", "/p/b", "/q", "/p-q"].map(path);
-        let mut expected = Expected {
-            paths: all.into_iter().collect(),
-            ..Expected::default()
-        };
+        let mut expected = Expected::default();
+        expected.extend(all.into());
         let below = |expected: &Expected, dir: &str| {
             let below = expected.below(Path::new(dir));
             below.map(|it| it.display().to_string()).collect::<Vec<_>>()
@@ -63,7 +65,7 @@ mod tests {
         );
         assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y", "/p/a/x"]);
         assert_eq!(below(&expected, "/q"), ["/q"]);
-        expected.paths.remove(Path::new("/p/a/x"));
+        assert!(expected.remove(Path::new("/p/a/x")));
         assert_eq!(below(&expected, "/p/a"), ["/p/a/b/y"]);
     }
 }

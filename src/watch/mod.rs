@@ -133,7 +133,7 @@ impl Watch {
     /// are reported as lost, each once its directory has been listed completely. Sockets below none
     /// of the roots are lost at once: a root that is added later does not wait for them.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
-        self.expected.paths.extend(sockets);
+        self.expected.extend(sockets);
         self.lose_uncovered();
     }
 
@@ -358,7 +358,7 @@ impl Watch {
             other_path_in,
         };
         self.tree.add_socket(identity, socket)?;
-        self.expected.paths.remove(path);
+        self.expected.remove(path);
         self.lose_expected(path); // Nothing is below a socket.
         let path = Arc::clone(path);
         self.outputs.push_back(Output::Found { path, identity });
@@ -378,7 +378,7 @@ impl Watch {
                 );
             }
         }
-        if self.expected.paths.remove(path) {
+        if self.expected.remove(path) {
             self.outputs.push_back(Output::Lost {
                 path: Arc::clone(path),
             });
@@ -389,7 +389,7 @@ impl Watch {
     fn lose_expected(&mut self, path: &Path) {
         let gone: Vec<_> = self.expected.below(path).cloned().collect();
         for path in gone {
-            self.expected.paths.remove(&path);
+            self.expected.remove(&path);
             self.outputs.push_back(Output::Lost { path });
         }
     }

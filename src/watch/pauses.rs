@@ -4,7 +4,8 @@
 //! when the pause ends, and the next pause is twice as long. A path without requests for a while
 //! starts with the shortest pause again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(super) struct Pauses {
     /// At most [`MAX_SOCKETS`].
     by_path: BTreeMap<PathKey, Pause>,
     /// The paths that have requested work during their pause, by the end of the pause.
-    pending: BTreeSet<(Time, Arc<Path>)>,
+    pending: Vec<(Time, Arc<Path>)>,
 }
 
 /// The pause of a path.
@@ -29,6 +30,8 @@ pub(super) struct Pauses {
 struct Pause {
     end: Time,
     length: Duration,
+    /// Whether work was requested during it.
+    is_pending: bool,
 }
 
 impl Pauses {
@@ -36,7 +39,7 @@ impl Pauses {
         Self {
             backoff,
             by_path: BTreeMap::new(),
-            pending: BTreeSet::new(),
+            pending: Vec::new(),
         }
     }
 
@@ -47,15 +50,17 @@ impl Pauses {
             return true;
         };
         if now < pause.end {
-            self.pending.insert((pause.end, path.clone()));
+            if !mem::replace(&mut pause.is_pending, true) {
+                let at = self.pending.partition_point(|(end, _)| *end <= pause.end);
+                self.pending.insert(at, (pause.end, path.clone()));
+            }
             return false;
         }
-        let before = pause.end;
+        if pause.is_pending {
+            self.pending.retain(|(_, pending)| pending != path);
+        }
         let last = (now < pause.end + PAUSE_CALM).then_some(pause.length);
         *pause = Pause::begin(self.backoff.after(last), now);
-        if !self.pending.is_empty() {
-            self.pending.remove(&(before, path.clone()));
-        }
         true
     }
 
@@ -82,15 +87,12 @@ impl Pauses {
 
     /// Removes and returns the paths that are due by `now`.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<Arc<Path>> {
-        let mut due = Vec::new();
-        while self.poll_timeout().is_some_and(|end| end <= now) {
-            let Some((_, path)) = self.pending.pop_first() else {
-                break;
-            };
+        let due = self.pending.partition_point(|(end, _)| *end <= now);
+        let due: Vec<_> = self.pending.drain(..due).map(|(_, path)| path).collect();
+        for path in &due {
             if let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) {
                 *pause = Pause::begin(self.backoff.after(Some(pause.length)), now);
             }
-            due.push(path);
         }
         due
     }
@@ -99,7 +101,11 @@ impl Pauses {
 impl Pause {
     fn begin(length: Duration, now: Time) -> Self {
         let end = now + length;
-        Self { end, length }
+        Self {
+            end,
+            length,
+            is_pending: false,
+        }
     }
 }
 

@@ -62,10 +62,10 @@ impl Watch {
 
     /// Reports the expected sockets as lost that no root leads to.
     pub(super) fn lose_uncovered(&mut self) {
-        let paths = self.expected.paths.iter();
+        let paths = self.expected.iter();
         let uncovered: Vec<_> = paths.filter(|path| !self.covers(path)).cloned().collect();
         for path in uncovered {
-            self.expected.paths.remove(&path);
+            self.expected.remove(&path);
             self.outputs.push_back(Output::Lost { path });
         }
     }

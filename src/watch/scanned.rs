@@ -3,8 +3,8 @@
 //! The directory is watched before it is listed: a change that the listing missed is reported as an
 //! event, and examined. A known name that is not listed is examined, too.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Watch {
             Err(gone) if gone.means_gone() => self.leave(dir, now),
             // An unreadable directory may still exist: healthy plugins stay.
             Err(unreadable) => {
-                self.settle_expected(dir, false, &BTreeSet::new());
+                self.settle_expected(dir, false, &[]);
                 self.set_problem(dir, Some(unreadable), now);
             }
         }
@@ -64,12 +64,12 @@ impl Watch {
         now: Time,
     ) {
         if let Some(known) = self.tree.get_mut(dir) {
-            if !std::mem::replace(&mut known.is_listed, true) {
+            if !mem::replace(&mut known.is_listed, true) {
                 log_ignored(dir, &listing);
             }
         }
         let mut unlisted = self.tree.children(dir);
-        let mut unexamined = BTreeSet::new();
+        let mut unexamined = Vec::new();
         let mut misfit = listing.is_cut.then_some(Problem::TooManyNames);
         for Entry { name, kind } in listing.entries {
             if is_hidden(&name) || kind == EntryKind::Other {
@@ -78,7 +78,7 @@ impl Watch {
             let path = PathKey(path::join(dir, &name));
             unlisted.remove(&path);
             if kind == EntryKind::Unknown {
-                unexamined.insert(name);
+                unexamined.push(name);
             } else if let Err(problem) = self.see(&path.0, kind, now) {
                 misfit.get_or_insert(problem);
             }
@@ -86,12 +86,13 @@ impl Watch {
         for PathKey(path) in unlisted {
             self.examine(path);
         }
-        if self.expected.paths.remove(dir) {
+        if self.expected.remove(dir) {
             // A container runtime creates a directory to mount a removed socket.
             self.outputs.push_back(Output::Lost {
                 path: Arc::clone(dir),
             });
         }
+        unexamined.sort_unstable();
         self.settle_expected(dir, misfit.is_none(), &unexamined);
         let not_examined = (!unexamined.is_empty()).then_some(Problem::NotExamined);
         let not_reported = listing.unreported.map(Problem::NotReported);
@@ -100,10 +101,10 @@ impl Watch {
     }
 
     /// Decides about the expected sockets below a directory that has just been read, completely
-    /// (`is_whole`) or not; the names in `unknown` could not be examined. Sockets below a
+    /// (`is_whole`) or not; the sorted names in `unknown` could not be examined. Sockets below a
     /// subdirectory are left to the scan of that directory.
-    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &BTreeSet<OsString>) {
-        let (mut missing, mut undecided) = (BTreeSet::new(), 0);
+    fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
+        let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
         for path in self.expected.below(dir) {
             let rest = path.strip_prefix(dir).ok();
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
@@ -112,13 +113,15 @@ impl Watch {
             if self.tree.child(&path::join(dir, name)) == Some(Child::Directory) {
                 continue;
             }
-            if is_whole && !unknown.contains(name) {
-                missing.insert(name.to_owned());
-            } else {
+            if !is_whole || unknown.binary_search_by(|it| (**it).cmp(name)).is_ok() {
                 undecided += 1;
+            } else if missing.last().is_none_or(|it| it != name) {
+                missing.push(name.to_owned());
             }
         }
-        if self.expected.is_news(dir, undecided) {
+        let known = self.tree.get_mut(dir);
+        let before = known.map(|dir| mem::replace(&mut dir.undecided, undecided));
+        if undecided > 0 && before != Some(undecided) {
             let (dir, sockets) = (Arc::clone(dir), undecided);
             let report = Report::Undecided { dir, sockets };
             self.outputs.push_back(Output::Report(report));

@@ -42,6 +42,8 @@ pub(super) struct Dir {
     pub(super) is_listed: bool,
     /// Whether a scan of it is wanted that has not begun.
     pub(super) is_scan_wanted: bool,
+    /// The number of expected sockets below it that was last reported.
+    pub(super) undecided: usize,
     children: BTreeMap<PathKey, Child>,
 }
 

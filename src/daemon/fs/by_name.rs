@@ -12,7 +12,6 @@
 //! Only symbolic links are replaced or removed. One process keeps the links of a run directory: the
 //! one that holds its lock.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -44,8 +43,8 @@ pub(crate) struct ByName {
     dir: PathBuf,
     path_map: PathMap,
     _lock: FileLock,
-    /// The types and names whose links are set at `set_at`.
-    changed: BTreeSet<NameKey>,
+    /// The types and names whose links are set at `set_at`, some of them more than once.
+    changed: Vec<NameKey>,
     set_at: Time,
     /// Whether everything is compared after the first scan.
     awaits_scan: bool,
@@ -77,7 +76,7 @@ impl ByName {
             dir,
             path_map,
             _lock: lock,
-            changed: BTreeSet::new(),
+            changed: Vec::new(),
             set_at: Time::ZERO,
             compare_at: None,
             has_restored: true,
@@ -105,7 +104,7 @@ impl ByName {
             return;
         };
         if self.changed.len() < MAX_CHANGED_LINKS {
-            self.changed.insert(NameKey(plugin.clone()));
+            self.changed.push(NameKey(plugin.clone()));
         } else {
             self.compare_at.get_or_insert(self.set_at);
         }
@@ -159,8 +158,10 @@ impl ByName {
             self.compare(manager)?;
         }
         self.has_restored = self.has_restored && manager.awaiting().next().is_some();
+        self.changed.sort_unstable();
+        self.changed.dedup();
         for _ in 0..most {
-            let Some(NameKey(plugin)) = self.changed.pop_first() else {
+            let Some(NameKey(plugin)) = self.changed.pop() else {
                 break;
             };
             self.set_link(&plugin, world)?;
@@ -178,11 +179,12 @@ impl ByName {
         self.changed.extend(plugins.cloned().map(NameKey));
         let changed = self.changed.iter();
         let paths = changed.filter_map(|NameKey(it)| link_path(&it.kind, &it.name));
-        let kept: BTreeSet<PathBuf> = paths.map(|path| self.dir.join(path)).collect();
+        let mut kept: Vec<PathBuf> = paths.map(|path| self.dir.join(path)).collect();
+        kept.sort_unstable();
         for of_type in entries(&self.dir) {
             for link in entries(&of_type) {
                 let is_link = link.is_symlink() && link.extension() == Some(OsStr::new("sock"));
-                if is_link && !kept.contains(&link) {
+                if is_link && kept.binary_search(&link).is_err() {
                     fs::remove_file(link)?;
                 }
             }

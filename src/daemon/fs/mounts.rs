@@ -9,7 +9,6 @@
 //! the descriptor of the loop uses up the report of the file in it.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -50,10 +49,10 @@ pub(crate) struct Mounts {
     examine_at: Time,
 }
 
-/// The mounts by id, without those that others cover.
+/// The mounts, without those that others cover.
 #[derive(Debug)]
 pub(crate) struct Table {
-    by_id: BTreeMap<u32, Mount>,
+    mounts: Vec<Mount>,
     /// Whether all file systems answer.
     pub(crate) all_answer: bool,
     /// The id of the mount of the root directory, which answers. The kernel does not list it in a
@@ -206,7 +205,7 @@ impl Mounts {
         let (root, below) = self.named_part(dir)?;
         let dir = real(root).join(below);
         let table = self.table().ok()?;
-        let mounts = table.as_ref()?.by_id.values();
+        let mounts = table.as_ref()?.mounts.iter();
         let around = mounts.filter(|mount| dir.starts_with(&mount.path));
         let innermost = around.max_by_key(|mount| mount.path.as_os_str().len())?;
         let file_system = &*innermost.file_system;
@@ -252,19 +251,19 @@ impl Table {
     fn read(mut file: File, named: &[PathBuf]) -> io::Result<Self> {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
-        let mut by_id = BTreeMap::<u32, Mount>::new();
+        let mut mounts = Vec::<Mount>::new();
         for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
             // A mount on the root of another mount covers all of it, as one does on an automount.
-            let above = by_id.get(&mount.parent);
-            if above.is_some_and(|it| it.path == mount.path) {
-                by_id.remove(&mount.parent);
+            let above = mounts.iter_mut().find(|it| it.id == mount.parent);
+            match above.filter(|it| it.path == mount.path) {
+                Some(covered) => *covered = mount,
+                None => mounts.push(mount),
             }
-            by_id.insert(mount.id, mount);
         }
-        let all_answer = !by_id.values().any(|mount| mount.may_hang);
+        let all_answer = !mounts.iter().any(|mount| mount.may_hang);
         Ok(Self {
-            by_id,
+            mounts,
             all_answer,
             root: mount_id(&File::open("/")?)?,
             file,
@@ -280,7 +279,7 @@ impl Table {
 
     /// Returns the type of a file system above `path`, or at it, that may not answer.
     pub(crate) fn hanging_above(&self, path: &Path) -> Option<&str> {
-        let mut mounts = self.by_id.values();
+        let mut mounts = self.mounts.iter();
         let above = mounts.find(|mount| mount.may_hang && path.starts_with(&mount.path));
         above.map(|mount| &*mount.file_system)
     }
@@ -289,7 +288,7 @@ impl Table {
     /// not accessed. Fails with `EAGAIN` if the mount was added or removed a moment ago.
     pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
         let id = mount_id(file)?;
-        match self.by_id.get(&id) {
+        match self.mounts.iter().find(|mount| mount.id == id) {
             Some(mount) => Ok(mount.may_hang.then_some(&mount.file_system)),
             None if id == self.root => Ok(None),
             None => Err(Errno::EAGAIN.into()),
@@ -488,12 +487,12 @@ mod tests {
         let mut table = mounts.table().unwrap();
         let table = table.as_mut().unwrap();
         assert_eq!(table.hanging_at(&root).unwrap(), None);
-        for mount in table.by_id.values_mut() {
+        for mount in &mut table.mounts {
             mount.may_hang = mount.path == Path::new("/proc");
         }
         assert_eq!(table.hanging_at(&root).unwrap(), None);
         assert_eq!(table.hanging_at(&proc).unwrap(), Some("proc"));
-        table.by_id.clear();
+        table.mounts.clear();
         assert!(table.hanging_at(&proc).is_err());
         assert_eq!(table.hanging_at(&root).unwrap(), None, "as in a chroot");
     }

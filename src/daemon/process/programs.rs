@@ -5,7 +5,7 @@
 //! standard error is kept, and the rest is read so that the program never blocks on it. When a
 //! program ends, or is to be killed, whatever is left of its group is killed, too.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::env;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -31,10 +31,7 @@ use crate::handler::{EffectId, Program, ProgramEnd, ProgramOutcome};
 /// The programs that run or are to be started.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
-    /// The running programs, by the numbers of their effects.
-    by_number: BTreeMap<u64, Running>,
-    /// The numbers of programs that may have ended or written to standard error.
-    ready: BTreeSet<u64>,
+    running: Vec<Running>,
     /// The programs that have yet to be started, in this order.
     waiting: VecDeque<(EffectId, Program)>,
     /// Whether programs are killed when the thread that starts them ends.
@@ -45,6 +42,8 @@ pub(crate) struct Programs {
 #[derive(Debug)]
 struct Running {
     id: EffectId,
+    /// Whether it may have ended or written to standard error.
+    is_ready: bool,
     child: Child,
     /// The descriptor that is readable when the program has ended.
     _end: OwnedFd,
@@ -83,15 +82,15 @@ impl Programs {
 
     /// Records that the loop has reported an event of the program with this token.
     pub(crate) fn report(&mut self, token: Token) {
-        let mut numbers = self.by_number.keys();
-        if let Some(number) = numbers.find(|&&number| Source::Program(number).token() == token) {
-            self.ready.insert(*number);
+        let is_its = |it: &&mut Running| Source::Program(it.id.number).token() == token;
+        if let Some(running) = self.running.iter_mut().find(is_its) {
+            running.is_ready = true;
         }
     }
 
     /// Returns whether there is something to do before the loop reports another event.
     pub(crate) fn is_any_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.waiting.is_empty()
+        self.running.iter().any(|it| it.is_ready) || !self.waiting.is_empty()
     }
 
     /// Starts the next program, if one waits, reads the standard error of programs, and returns the
@@ -103,26 +102,22 @@ impl Programs {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
             match Running::start(id, &program, self.die_with_thread, registry) {
-                Ok(running) => {
-                    self.by_number.insert(id.number, running);
-                }
+                Ok(running) => self.running.push(running),
                 Err(error) => {
                     let end = ProgramEnd::NotStarted(error.to_string());
                     ended.push((id, ProgramOutcome::silent(end)));
                 }
             }
         }
-        for number in std::mem::take(&mut self.ready) {
-            let Some(running) = self.by_number.get_mut(&number) else {
-                continue;
-            };
-            let has_ended = running.has_ended();
-            if running.errors.read() && !has_ended {
-                self.ready.insert(number);
-            }
+        let mut at = 0;
+        while let Some(running) = self.running.get_mut(at) {
+            let has_ended = running.is_ready && running.has_ended();
+            running.is_ready = running.is_ready && running.errors.read();
             if has_ended {
-                let buried = self.by_number.remove(&number);
-                ended.extend(buried.map(|running| (running.id, running.bury())));
+                let running = self.running.remove(at);
+                ended.push((running.id, running.bury()));
+            } else {
+                at += 1;
             }
         }
         ended
@@ -132,7 +127,7 @@ impl Programs {
     /// was started. A killed program is kept until the kernel reports its end.
     pub(crate) fn kill(&mut self, id: EffectId) -> ProgramEnd {
         self.waiting.retain(|(waiting, ..)| *waiting != id);
-        let Some(running) = self.by_number.get(&id.number) else {
+        let Some(running) = self.running.iter().find(|it| it.id == id) else {
             return ProgramEnd::NotInTime;
         };
         running.kill();
@@ -143,7 +138,7 @@ impl Programs {
 /// Kills all running programs: none outlives the daemon.
 impl Drop for Programs {
     fn drop(&mut self) {
-        for running in self.by_number.values() {
+        for running in &self.running {
             running.kill();
         }
     }
@@ -163,6 +158,7 @@ impl Running {
         match watch(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
                 id,
+                is_ready: false,
                 child,
                 _end: end,
                 errors,

@@ -3,7 +3,6 @@
 //! Each plugin is probed ([`super::probe`]), as the daemon would do. Nothing is changed, and no
 //! file system that may not answer is entered, wherever a path leads.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -187,13 +186,13 @@ impl Doctor {
 
     /// Adds a finding for all sockets about which the probe has found the same.
     fn assess_sockets(&mut self, report: &probe::Report) {
-        let mut alike = BTreeMap::<(Outcome, &str), Vec<&Path>>::new();
+        let mut found = Vec::new();
         for (path, probed) in &report.sockets {
             let (_, _, what, _) = probed.outcome.describe();
             let last = probed.steps.last().map_or(what, |step| &step.message);
             let is_well = probed.outcome == Outcome::WouldRegister;
             let what = if is_well { what } else { last };
-            alike.entry((probed.outcome, what)).or_default().push(path);
+            found.push((probed.outcome, what, &**path));
         }
         for (path, probed) in &report.sockets {
             let steps = probed.steps.iter();
@@ -201,7 +200,10 @@ impl Doctor {
                 self.add(Level::Note, "trust", &[path], &*step.message, "");
             }
         }
-        for ((outcome, what), paths) in alike {
+        found.sort_unstable();
+        for alike in found.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
+            let (outcome, what, _) = alike[0];
+            let paths: Vec<&Path> = alike.iter().map(|(.., path)| *path).collect();
             let (_, _, _, advice) = outcome.describe();
             let level = match outcome {
                 Outcome::WouldRegister => Level::Ok,

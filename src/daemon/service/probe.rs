@@ -5,7 +5,6 @@
 //! notified, so a plugin in service can be probed. The only step of the probe's own is a connection
 //! to the endpoint of a plugin that would be registered.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,8 +36,8 @@ pub struct Options {
 /// The findings of a probe.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The findings about each socket, by its path.
-    pub sockets: BTreeMap<Arc<Path>, Probed>,
+    /// The findings about each socket, sorted by path.
+    pub sockets: Vec<(Arc<Path>, Probed)>,
     /// The reasons why directories could not be watched or read as a whole.
     pub problems: Vec<watch::Report>,
 }
@@ -218,15 +217,13 @@ impl Probe<'_> {
             EventKind::AttemptFailed { failure, .. } => (outcome_of(failure), None),
             EventKind::NotConnected { .. } => (Outcome::Unreachable, None),
             EventKind::SocketLost => {
-                self.report.sockets.remove(path);
-                return;
+                return self.report.sockets.retain(|(it, _)| it != path);
             }
             _ => return,
         };
-        if let Some(probed) = self.report.sockets.get_mut(path) {
-            probed.plugin.clone_from(&event.plugin);
-            probed.notification = notification;
-        }
+        let probed = self.probed(path);
+        probed.plugin.clone_from(&event.plugin);
+        probed.notification = notification;
         self.conclude(path, outcome);
     }
 
@@ -256,17 +253,32 @@ impl Probe<'_> {
             message,
         };
         (self.show)(path, &step);
-        let probed = self.report.sockets.entry(path.clone()).or_default();
-        probed.steps.push(step);
+        self.probed(path).steps.push(step);
     }
 
     fn conclude(&mut self, path: &Arc<Path>, outcome: Outcome) {
-        let probed = self.report.sockets.entry(path.clone()).or_default();
+        let probed = self.probed(path);
         (probed.outcome, probed.is_over) = (outcome, true);
     }
 
     fn is_over(&self, path: &Path) -> bool {
-        self.report.sockets.get(path).is_some_and(|it| it.is_over)
+        let at = self.position(path);
+        at.is_ok_and(|at| self.report.sockets[at].1.is_over)
+    }
+
+    /// Returns the findings about a socket, which are new if there were none.
+    fn probed(&mut self, path: &Arc<Path>) -> &mut Probed {
+        let at = self.position(path).unwrap_or_else(|at| {
+            let new = (path.clone(), Probed::default());
+            self.report.sockets.insert(at, new);
+            at
+        });
+        &mut self.report.sockets[at].1
+    }
+
+    fn position(&self, path: &Path) -> Result<usize, usize> {
+        let sockets = &self.report.sockets;
+        sockets.binary_search_by(|(it, _)| (**it).cmp(path))
     }
 }
 

@@ -11,7 +11,6 @@
 //!                  +---------> file --------------->+ if any was refused
 //! ```
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +28,8 @@ use crate::proto::v1beta1::device_plugin;
 #[derive(Clone, Debug, Default)]
 pub struct CdiFiles(Arc<Mutex<Changes>>);
 
-/// The content of each file that has changed, by name; `None`: the file is to be removed.
-pub(crate) type Changed = BTreeMap<String, Option<String>>;
+/// The names of the files that have changed, and their contents; `None`: the file is to be removed.
+pub(crate) type Changed = Vec<(String, Option<String>)>;
 
 #[derive(Debug, Default)]
 struct Changes {
@@ -63,7 +62,8 @@ impl CdiFiles {
     pub(super) fn set(&self, name: String, content: Option<String>) {
         let mut changes = self.lock();
         if changes.is_on {
-            changes.changed.insert(name, content);
+            changes.changed.retain(|(changed, _)| *changed != name);
+            changes.changed.push((name, content));
         }
     }
 
@@ -76,7 +76,8 @@ impl CdiFiles {
 #[derive(Debug)]
 pub(super) struct Published {
     /// What the plugin has answered for each device that it has listed since; `None`: it refused.
-    answers: BTreeMap<Box<str>, Option<CdiDevice>>,
+    /// Sorted by device.
+    answers: Vec<(Box<str>, Option<CdiDevice>)>,
     /// The open call, and its device.
     call: Option<(EffectId, Box<str>)>,
     /// The last device that was asked about; those behind it are next.
@@ -104,7 +105,7 @@ pub(super) struct CdiDevice {
 impl Published {
     pub(super) fn new(context: &Context<'_>) -> Self {
         Self {
-            answers: BTreeMap::new(),
+            answers: Vec::new(),
             call: None,
             last: None,
             retry: None,
@@ -124,7 +125,7 @@ impl Published {
         files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
-        self.answers.retain(|id, answer| {
+        self.answers.retain(|(id, answer)| {
             let is_listed = known.devices.get(id).is_some();
             if !is_listed {
                 self.octets -= answer.as_ref().map_or(0, CdiDevice::len);
@@ -145,7 +146,7 @@ impl Published {
         context: &mut Context<'_>,
     ) -> bool {
         if self.retry.take_if(|timer| *timer == effect).is_some() {
-            self.answers.retain(|_, answer| answer.is_some());
+            self.answers.retain(|(_, answer)| answer.is_some());
             self.last = None;
             return true;
         }
@@ -168,8 +169,14 @@ impl Published {
             context.emit(plugin, EventType::Warning, "AllocateFailed", message);
         }
         self.is_stale |= answer.is_ok();
-        self.answers.insert(id, answer.ok());
+        let (Ok(at) | Err(at)) = self.position(&id); // It is asked about if there is no answer.
+        self.answers.insert(at, (id, answer.ok()));
         true
+    }
+
+    /// Returns the position of the answer for a device, or the one that it would have.
+    fn position(&self, id: &str) -> Result<usize, usize> {
+        self.answers.binary_search_by(|(it, _)| (**it).cmp(id))
     }
 
     /// Returns the device of an answer, if there is memory for it.
@@ -203,7 +210,7 @@ impl Published {
             return;
         }
         let mut behind = known.devices.after(self.last.as_deref()).iter();
-        let next = behind.find(|it| it.is_healthy && !self.answers.contains_key(&it.id));
+        let next = behind.find(|it| it.is_healthy && self.position(&it.id).is_err());
         if let Some(device) = next {
             let call = context.call(Call {
                 endpoint: plugin.endpoint.clone(),
@@ -219,7 +226,7 @@ impl Published {
         if self.is_stale {
             self.write(known, files);
         }
-        let is_any_refused = self.answers.values().any(Option::is_none);
+        let is_any_refused = self.answers.iter().any(|(_, answer)| answer.is_none());
         if !is_any_refused {
             (self.pause, self.is_warned) = (None, false);
         } else if self.retry.is_none() {
@@ -235,7 +242,8 @@ impl Published {
         }
         self.is_stale = false;
         let usable = known.devices.iter().filter(|device| device.is_healthy);
-        let usable = usable.filter_map(|device| self.answers.get(&device.id)?.as_ref());
+        let answers = usable.filter_map(|device| self.position(&device.id).ok());
+        let usable = answers.filter_map(|at| self.answers[at].1.as_ref());
         let name = &known.plugin.name;
         files.set(file_name(name), document(name, usable));
     }

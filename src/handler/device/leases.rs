@@ -13,7 +13,6 @@
 //! clients can have the same. They stay taken until the client has gone, whatever becomes of their
 //! plugin.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -147,8 +146,8 @@ impl Leases {
         mem::take(&mut self.lock().outcomes)
     }
 
-    /// Returns the devices of a resource that are held.
-    pub fn held(&self, resource: &str) -> BTreeMap<Box<str>, Holder> {
+    /// Returns the devices of a resource that are held, by ID.
+    pub fn held(&self, resource: &str) -> Vec<(Box<str>, Holder)> {
         held(&self.lock().leases, resource)
     }
 
@@ -157,7 +156,7 @@ impl Leases {
     pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let mut table = self.lock();
         let Table { leases, outcomes } = &mut *table;
-        let mut awaited = BTreeSet::new();
+        let mut awaited = Vec::new();
         for at in 0..leases.len() {
             leases[at].report_lost(plugins, context);
             let State::Waiting(timer) = leases[at].state else {
@@ -275,7 +274,7 @@ impl Lease {
         &mut self,
         step: usize,
         result: Result<Vec<u8>, CallFailure>,
-        held: &BTreeMap<Box<str>, Holder>,
+        held: &[(Box<str>, Holder)],
     ) -> Result<(), Refusal> {
         let part = &mut self.parts[step / METHODS.len()];
         let method = METHODS[step % METHODS.len()];
@@ -381,18 +380,21 @@ impl Part {
     }
 
     /// Exchanges the devices for those that the plugin prefers, if it may have them.
-    fn prefer(&mut self, reply: &[u8], held: &BTreeMap<Box<str>, Holder>, required: &[String]) {
+    fn prefer(&mut self, reply: &[u8], held: &[(Box<str>, Holder)], required: &[String]) {
         let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
         let preferred = reply.container_responses.into_iter().next();
-        let preferred = preferred.unwrap_or_default().device_i_ds;
-        let preferred: BTreeSet<_> = preferred.into_iter().collect();
+        let mut preferred = preferred.unwrap_or_default().device_i_ds;
+        preferred.sort_unstable();
+        preferred.dedup();
         let is_own = |id: &str| self.ids().any(|own| own == id);
-        let is_free = |id: &String| is_own(id) || !held.contains_key(&**id);
+        let is_free = |id: &String| is_own(id) || find_holder(held, id).is_none();
         let is_valid = preferred.len() == self.devices.len()
             && preferred
                 .iter()
                 .all(|id| self.choice.binary_search(id).is_ok() && is_free(id))
-            && required.iter().all(|id| preferred.contains(id));
+            && required
+                .iter()
+                .all(|id| preferred.binary_search(id).is_ok());
         if is_valid {
             let preferred = preferred.into_iter();
             self.devices = preferred.map(|id| (id.into(), false)).collect();
@@ -401,22 +403,30 @@ impl Part {
     }
 }
 
-/// Returns the devices of a resource that are held.
-fn held(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
+/// Returns the devices of a resource that are held, by ID.
+fn held(leases: &[Lease], resource: &str) -> Vec<(Box<str>, Holder)> {
     let parts = leases.iter().flat_map(|lease| {
         let parts = lease.parts.iter();
         parts.map(|part| (part, lease.holder))
     });
     let parts = parts.filter(|(part, _)| part.plugin.name == resource);
     let devices = parts.flat_map(|(part, holder)| part.ids().map(move |id| (id.into(), holder)));
-    devices.collect()
+    let mut devices: Vec<(Box<str>, Holder)> = devices.collect();
+    devices.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    devices
+}
+
+/// Returns the holder of a device, if it is among those that are held.
+pub(crate) fn find_holder<'a>(held: &'a [(Box<str>, Holder)], device: &str) -> Option<&'a Holder> {
+    let at = held.binary_search_by(|(id, _)| (**id).cmp(device));
+    Some(&held[at.ok()?].1)
 }
 
 /// Chooses devices of each resource, if enough are free and no earlier client waits for
 /// some of them.
 fn choose(
     wish: &Wish,
-    awaited: &BTreeSet<String>,
+    awaited: &[String],
     leases: &[Lease],
     plugins: &Store<DevicePlugin>,
 ) -> Result<Vec<Part>, Refusal> {
@@ -424,7 +434,7 @@ fn choose(
         let known = plugins.get(name).ok_or_else(|| missing(name))?;
         let held = held(leases, name);
         let devices = known.devices.iter();
-        let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
+        let free = devices.filter(|it| it.is_healthy && find_holder(&held, &it.id).is_none());
         let mut free: Vec<&Device> = free.collect();
         let is_free = |id: &String| free.iter().any(|device| *device.id == **id);
         let has_required = wish.devices.iter().all(is_free);
@@ -452,12 +462,11 @@ fn choose(
 /// all, or else of the one that has the most.
 fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
     let node = |device: &Device| device.numa_nodes.first().copied();
-    let mut sizes = BTreeMap::<_, usize>::new();
-    for device in &*free {
-        *sizes.entry(node(device)).or_default() += 1;
-    }
+    let mut nodes: Vec<_> = free.iter().map(|device| node(device)).collect();
+    nodes.sort_unstable();
     free.sort_by_cached_key(|device| {
-        let (node, size) = (node(device), sizes[&node(device)]);
+        let node = node(device);
+        let size = nodes.partition_point(|it| *it <= node) - nodes.partition_point(|it| *it < node);
         let rank = if size >= count {
             size
         } else {
@@ -473,7 +482,7 @@ fn missing(resource: &str) -> Refusal {
 }
 
 /// Returns the refusal that names the holders of a resource.
-fn busy(known: &DevicePlugin, free: usize, held: &BTreeMap<Box<str>, Holder>) -> Refusal {
+fn busy(known: &DevicePlugin, free: usize, held: &[(Box<str>, Holder)]) -> Refusal {
     let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
     let mut why = format!("{name}: free={free} healthy={healthy}");
     for (id, holder) in held.iter().take(SHOWN_HOLDERS) {
