@@ -57,6 +57,8 @@
 //! - **A fuzz target**: a function in `tests/fuzz_replay/targets/`, a line in its `TARGETS`, a
 //!   program in `fuzz/fuzz_targets/`, an entry in `fuzz/Cargo.toml`, and a first input in
 //!   `fuzz/corpus/`.
+//! - **A gRPC stack, or what one can do**: a program in `tests/peers/stacks`, which
+//!   `tests/tools/stacks.sh` builds, or a case in `tests/interop/cases.rs`.
 //! - **An attack of a neighbour**: a `Row` in `tests/neighbours/`, with what the attack did before.
 //! - **A plugin that misbehaves**: `tests/manager/script.rs` in virtual time,
 //!   `tests/support/plugin.rs` on real sockets, or an option of `plugind simulate`.
@@ -65,6 +67,39 @@
 //!   does not apply there is listed with its reason, and must fail there, unless it needs a
 //!   namespace that the machine does not allow. A test for which something else is expected there
 //!   asks `lacks`.
+//!
+//! # Every gRPC stack
+//!
+//! `make full ONLY=interop` builds a small plugin on each stack whose tools the machine has
+//! (`tests/peers/stacks`), and plays each case: as a server beside the daemon, and as a client that
+//! calls `plugind simulate`. The other stacks are reported as skipped. With all tools it printed:
+//!
+//! | case | grpc-go | connect-go | grpcio | grpc.aio | grpc-js | grpc-java | tonic | simulate |
+//! |---|---|---|---|---|---|---|---|---|
+//! | `device`: register, break a device, shut down | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `csi`: Probe and NodeGetInfo | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `dra`: health of devices | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `announce`: Register on `kubelet.sock` | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `many`: 10,000 devices | ok | ok | ok | ok | ok | ok | ok | - |
+//! | `restart`: the server starts again | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `kill`: SIGKILL, and a start | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `age`: the connection is closed each second | ok | - | ok | ok | ok | ok | ok | - |
+//! | `age-grace`: GOAWAY with a stream open | ok | - | ok | ok | ok | ok | ok | - |
+//! | `pings`: the server pings each second | ok | ok | ok | ok | ok | ok | ok | - |
+//! | `policy`: the server allows no pings | ok | - | ok | ok | - | ok | - | - |
+//! | `windows-small`, 10,000 devices | ok | ok | ok | ok | - | ok | ok | - |
+//! | `windows-large`, 10,000 devices | ok | ok | ok | ok | ok | ok | ok | - |
+//! | `no-table`: a header table of 0 octets | ok | ok | ok | ok | - | - | - | - |
+//! | `one-stream` at a time | ok | ok | ok | ok | ok | ok | ok | - |
+//! | `metadata`: 20 KiB in each response | ok | ok | ok | ok | ok | ok | ok | - |
+//! | `compressed`: responses, if allowed | ok | ok | ok | ok | ok | ok | - | - |
+//! | `details`: GetInfo fails with details first | ok | ok | ok | ok | ok | ok | ok | ok |
+//! | `client`: unary calls and a stream | ok | ok | ok | ok | ok | ok | ok | - |
+//!
+//! `-`: the stack has no such setting. grpc-go's old compressor does not ask whether it may, so its
+//! plugin is refused with that reason; kubelet cannot read its responses either. A server whose
+//! windows are smaller than a request resets the first call, which is on its way before the
+//! server's SETTINGS arrive (RFC 9113 section 6.9.2 allows that): Go's with 1 octet per stream.
 //!
 //! # Replaying
 //!

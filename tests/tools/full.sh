@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 readonly -a cargo=(${CARGO:-cargo}) # It may bring options of its own.
 readonly static=$PWD/target/static/plugind
 readonly peers=$PWD/target/peers
-readonly all=(msrv timed older-kernels soak sim crashes neighbours parity containers mistakes cost
+readonly all=(msrv timed older-kernels soak sim crashes neighbours parity interop containers mistakes cost
 	coverage h2spec fuzz static "static aarch64" "static armv7" reproducible dist)
 
 main() {
@@ -57,6 +57,12 @@ parity() {
 	build_peers parity || return 0
 	TEST_KUBELET=$peers/kubelet test_with --test parity -- --nocapture
 	TEST_KUBELET=$peers/kubelet test_with --test daemon device_plugins:: -- --nocapture
+}
+
+## interop ## plugins and clients on every gRPC stack (uses Go, Python, Node, Java where found)
+interop() {
+	tests/tools/stacks.sh
+	TEST_STACKS=$PWD/target/stacks test_with --test interop -- --nocapture
 }
 
 ## containers ## devices for containers, by the CDI project's library and by podman (needs root, Go)
