@@ -33,8 +33,10 @@ pub struct Config {
     pub device_plugins_dir: Option<PathBuf>,
     /// The file that stores the registered plugins over a restart; `None`: they are not stored.
     pub state_file: Option<PathBuf>,
-    /// The directory of the lock files that keep two plugin managers from using one directory;
-    /// `None`: the default for the process's user (`/run/plugind` for root).
+    /// The directory of the lock files that keep two plugin managers from using one directory, of
+    /// links by name and of the default API socket. `None`: the default for the process's user
+    /// (`/run/plugind` for root) if links or that socket are wanted, and no lock files, except in
+    /// `plugind run`.
     pub run_dir: Option<PathBuf>,
     /// Whether links to the endpoints of registered plugins, `by-name/TYPE/NAME.sock`, are kept in
     /// the run directory. Not in a dry run, and not if another plugin manager keeps them there.

@@ -62,6 +62,8 @@
 //! - [`daemon::PluginManager::poll_event`] returns what has happened, as values: the log shows the
 //!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
+//! - [`config::Config::run_dir`] names a directory for locks, which keep two plugin managers from
+//!   using one plugins directory. Without it there are none: nothing is made in `/run`.
 //! - [`config::Config::api_socket`] has the API ([`guide::api`]) served in the same turns. Without
 //!   it, the plugin manager has no socket of its own.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
@@ -69,6 +71,10 @@
 //!   file, if there is one.
 //!
 //! The examples `poll-loop` and `in-tokio` in `tests/examples/` are complete programs.
+//!
+//! The feature `cli`, a default, is the daemon as a process: the commands, `simulate`, signals and
+//! the log. Without default features, three packages and a fifth of the code are left out.
+//! [`guide::handlers`] helps to choose a handler.
 //!
 //! # What is promised
 //!
@@ -119,6 +125,11 @@
 //! An async runtime, threads, a general gRPC or HTTP/2 library (TLS, compression, server push and
 //! prioritisation), and any knowledge of pods, containers or the Kubernetes API.
 
+#![cfg_attr(
+    not(feature = "cli"),
+    allow(dead_code, unused_imports, reason = "cli uses it")
+)]
+
 #[cfg(not(target_os = "linux"))]
 compile_error!("plugind needs Linux: inotify, epoll and pidfd");
 
@@ -156,9 +167,11 @@ pub mod api;
 pub mod registration;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
+#[cfg(feature = "cli")]
 pub mod simulate;
 
 #[cfg_attr(not(plugind_internals), doc(hidden))]
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod daemon;
 

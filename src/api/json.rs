@@ -333,7 +333,7 @@ mod tests {
 
     use super::*;
     use crate::api::{Counters, Daemon, EventLog};
-    use crate::config::UnknownTypes;
+    use crate::config::{DEFAULT_TYPES, UnknownTypes};
     use crate::handler::csi::Version;
     use crate::handler::{Inventory, built_in};
     use crate::manager::{Failure, LastError, Manager, Process, State};
@@ -357,7 +357,7 @@ mod tests {
 
     /// Returns the record of a plugin as JSON, with what this inventory knows.
     fn shown(plugin: &Arc<Plugin>, inventory: &Inventory) -> Value {
-        let (handlers, _) = built_in(&[], UnknownTypes::Reject);
+        let (handlers, _) = built_in(DEFAULT_TYPES, UnknownTypes::Reject);
         let daemon = Daemon {
             pid: 1,
             mode: Mode::Observe,
@@ -401,7 +401,7 @@ mod tests {
     }
 
     fn inventory() -> Inventory {
-        built_in(&[], UnknownTypes::Reject).1
+        built_in(DEFAULT_TYPES, UnknownTypes::Reject).1
     }
 
     #[test]

@@ -24,10 +24,12 @@ mod clock;
 mod connection;
 mod event_loop;
 mod fs;
+#[cfg(feature = "cli")]
 mod log;
 mod process;
 mod service;
 mod source;
+mod time_of_day;
 
 use std::fmt;
 use std::io;
@@ -38,16 +40,22 @@ use crate::config::LEAST_DESCRIPTORS;
 use crate::escape;
 pub use crate::watch::{Problem, Report};
 
+#[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::api::client;
 pub use self::event_loop::{Event, PluginManager};
 pub use self::fs::{ProgramProblem, RunDirProblem, SocketProblem};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::fs::{group_id, user_id};
+#[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::log::{FilterError, Logger, TimeOfDay, has_colours};
+pub use self::log::{FilterError, Logger, has_colours};
+pub use self::service::handlers;
+#[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::service::{Daemon, Load, config_file, doctor, handlers, missing, probe, simulate};
+pub use self::service::{Daemon, Load, config_file, doctor, missing, probe, simulate};
+#[cfg_attr(not(plugind_internals), doc(hidden))]
+pub use self::time_of_day::TimeOfDay;
 
 /// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]

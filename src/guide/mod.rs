@@ -14,7 +14,8 @@
 //! 9. [`metrics`]: the metrics, with their labels and bounds.
 //! 10. [`log`]: every line of the log, with what it means and what to do.
 //! 11. [`building`]: processors, reproducible builds, packages and images.
-//! 12. [`changes`]: what has changed between versions.
+//! 12. [`handlers`]: which handler to choose in a program that embeds the plugin manager.
+//! 13. [`changes`]: what has changed between versions.
 //!
 //! After that, `src/main.rs` shows the shape of the program on one screen, and the documentation of
 //! each folder's `mod.rs` draws its data flow. The README explains how to use the program.
@@ -25,6 +26,7 @@ pub mod changes;
 pub mod decisions;
 pub mod differences;
 pub mod glossary;
+pub mod handlers;
 pub mod kubelet;
 pub mod log;
 pub mod metrics;

@@ -32,10 +32,13 @@ pub struct Inventory {
 }
 
 /// Returns the built-in handlers for plugins of these types, and the inventory that they fill.
-pub fn built_in(types: &[String], unknown: UnknownTypes) -> (HandlerTable, Inventory) {
+pub fn built_in<T: Into<String>>(
+    types: impl IntoIterator<Item = T>,
+    unknown: UnknownTypes,
+) -> (HandlerTable, Inventory) {
     let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
     let after = HandlerConfig {
-        types: types.to_vec(),
+        types: types.into_iter().map(Into::into).collect(),
         unknown_types: unknown,
         ..NO_HANDLERS
     };

@@ -95,7 +95,7 @@ fn a_registered_plugin_is_not_down_for_want_of_a_descriptor() {
 
 /// Returns a world with the built-in handlers, in which plugins may use this many descriptors.
 fn with_built_in_handlers(descriptors: usize) -> World {
-    let (handlers, _) = built_in(&DEFAULT_TYPES.map(str::to_owned), UnknownTypes::Reject);
+    let (handlers, _) = built_in(DEFAULT_TYPES, UnknownTypes::Reject);
     let mut world = World::with(Manager::new(handlers));
     world
         .manager

@@ -6,6 +6,7 @@
 //! - [`client`]: the connection of a command.
 
 mod calendar;
+#[cfg(feature = "cli")]
 pub mod client;
 mod exchange;
 pub(super) mod listener;

@@ -11,6 +11,7 @@
 //! changes that are made. So clients delay plugins by a few milliseconds at most.
 
 use std::collections::hash_map::RandomState;
+use std::fmt::Debug;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::path::Path;
@@ -31,8 +32,8 @@ use crate::api::{
     self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
 };
 use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
+use crate::daemon::TimeOfDay;
 use crate::daemon::connection;
-use crate::daemon::log::{Logger, TimeOfDay};
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::process::usage;
 use crate::daemon::source::Source;
@@ -58,7 +59,7 @@ pub(crate) struct Api {
     daemon: api::Daemon,
     calendar: Calendar,
     inventory: Option<Inventory>,
-    log: Option<&'static Logger>,
+    log: Option<&'static dyn Filtered>,
     /// The clients that have gone since the last [`Api::take_gone`].
     gone: Vec<ClientId>,
     /// The clients that wait for a rescan, and its number.
@@ -132,7 +133,7 @@ impl Api {
     }
 
     /// Sets the logger whose filter clients may change.
-    pub(crate) fn set_log(&mut self, log: &'static Logger) {
+    pub(crate) fn set_log(&mut self, log: &'static dyn Filtered) {
         self.log = Some(log);
     }
 
@@ -324,7 +325,7 @@ impl Api {
         };
         match log.set_filter(filter) {
             Ok(()) => Response::json(&json!({ "filter": filter })),
-            Err(error) => Response::error(Status::BAD_REQUEST, &error.to_string()),
+            Err(error) => Response::error(Status::BAD_REQUEST, &error),
         }
     }
 
@@ -416,6 +417,12 @@ impl Api {
         self.clients.push(client);
         Ok(true)
     }
+}
+
+/// A log whose filter clients may change.
+pub(crate) trait Filtered: Debug + Sync {
+    /// Sets the filter, or returns the problem with it.
+    fn set_filter(&self, directives: &str) -> Result<(), String>;
 }
 
 /// Returns the name of a change and what it concerns, for the log.

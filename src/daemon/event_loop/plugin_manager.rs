@@ -100,7 +100,7 @@ pub struct PluginManager {
     longest_turn: Duration,
     longest_turn_ever: Duration,
     unread_events: UnreadEvents,
-    /// The locks that keep other daemons from using the same directories; `None` in observe mode.
+    /// The locks that keep other daemons from using the same directories, if there are any.
     locks: Option<Locks>,
     /// The directories that were removed, until their plugins are deregistered.
     leaving: Vec<Leaving>,
@@ -127,14 +127,13 @@ impl PluginManager {
         let dirs = roots::resolve(&config.plugins_dirs)?;
         let device_plugins_dir = registrations::dir(config, &dirs)?;
         let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
-        let locks = match config.mode {
-            Mode::Register => {
-                let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
-                let dirs: Vec<_> = dirs.collect();
-                Some(lock::acquire_all(&dirs, config.run_dir.as_deref())?)
-            }
-            Mode::Observe => None,
-        };
+        let run_dir = config.run_dir.as_deref();
+        let locks = run_dir.filter(|_| config.mode == Mode::Register);
+        let locks = locks.map(|run_dir| {
+            let dirs = dirs.iter().chain(&device_plugins_dir).cloned();
+            lock::acquire_all(&dirs.collect::<Vec<_>>(), run_dir)
+        });
+        let locks = locks.transpose()?;
         let device_plugins = device_plugins_dir.map(|dir| {
             DevicePlugins::open(&dir, poll.registry())
                 .map_err(|problem| SetupError::DevicePlugins { dir, problem })

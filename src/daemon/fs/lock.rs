@@ -27,7 +27,7 @@ use crate::watch::Identity;
 #[derive(Debug)]
 pub(crate) struct Locks {
     /// The run directory that the user named.
-    run_dir: Option<PathBuf>,
+    run_dir: PathBuf,
     /// The plugins directories, as the user named them, and their locks.
     held: Vec<(PathBuf, FileLock)>,
 }
@@ -37,11 +37,11 @@ pub(crate) struct Locks {
 ///
 /// Waits only while another process holds a lock: for at most [`LOCK_TIMEOUT`], or
 /// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
-pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: Option<&Path>) -> Result<Locks, SetupError> {
+pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: &Path) -> Result<Locks, SetupError> {
     let start = Instant::now();
     loop {
         let mut locks = Locks {
-            run_dir: run_dir.map(Path::to_owned),
+            run_dir: run_dir.to_owned(),
             held: Vec::new(),
         };
         match dirs.iter().try_for_each(|dir| locks.add(dir)) {
@@ -67,7 +67,7 @@ impl Locks {
             return Ok(());
         };
         let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
-        let locks_dir = run_dir::open(self.run_dir.as_deref())
+        let locks_dir = run_dir::open(Some(&self.run_dir))
             .and_then(|run_dir| run_dir::locks_dir(&run_dir))
             .map_err(unusable)?;
         let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::Unusable(error)));
@@ -163,7 +163,7 @@ mod tests {
 
     fn lock(dirs: &[&Path], run: &Path) -> Result<Locks, SetupError> {
         let dirs: Vec<PathBuf> = dirs.iter().map(|&dir| dir.to_owned()).collect();
-        acquire_all(&dirs, Some(run))
+        acquire_all(&dirs, run)
     }
 
     fn files(run: &Path) -> usize {

@@ -18,7 +18,6 @@ mod filter;
 mod format;
 mod limiter;
 mod sink;
-mod time_of_day;
 
 use std::fmt::Write as _;
 use std::io::{self, Stderr};
@@ -35,8 +34,8 @@ use self::format::Style;
 pub use self::format::has_colours;
 use self::limiter::Limiter;
 use self::sink::Sink;
-pub use self::time_of_day::TimeOfDay;
 use crate::config::LogFormat;
+use crate::daemon::api::server::Filtered;
 use crate::daemon::clock::Clock;
 use crate::time::Time;
 
@@ -240,6 +239,12 @@ impl Logger {
     /// Returns the line of a warning of the logger itself.
     fn warning(&self, message: &str) -> Vec<u8> {
         self.style.line(Level::Warn, module_path!(), message, None)
+    }
+}
+
+impl Filtered for Logger {
+    fn set_filter(&self, directives: &str) -> Result<(), String> {
+        Self::set_filter(self, directives).map_err(|error| error.to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::run;
+use super::handlers::handlers;
 use crate::config::{ApiSocket, Config, DaemonConfig, Mode};
 use crate::daemon::{Event, PluginManager, SetupError};
 use crate::escape;
@@ -123,7 +123,7 @@ impl Outcome {
 /// its socket as soon as it is taken. Fails if a program of the configuration must not be run, or
 /// if the directory cannot be used.
 pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Report, SetupError> {
-    let (handlers, _) = run::handlers(&options.config.handlers)?;
+    let (handlers, _) = handlers(&options.config.handlers)?;
     let is_directory = options.path.is_dir();
     let config = Config {
         plugins_dirs: Vec::from_iter(is_directory.then(|| options.path.clone())),

@@ -9,7 +9,7 @@ use std::mem;
 use log::LevelFilter;
 use serde_json::json;
 
-use super::run;
+use super::handlers::resolve_programs;
 use crate::api::{Response, Status};
 use crate::config::DaemonConfig;
 use crate::daemon::Daemon;
@@ -94,7 +94,7 @@ impl Daemon {
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
         let is_strict = new.manager.trust.is_strict();
-        run::resolve_programs(&mut new.handlers, is_strict)?;
+        resolve_programs(&mut new.handlers, is_strict)?;
         PluginManager::require_trusted(&new.manager)?;
         let mut keys = Vec::new();
         let (config, old) = (&new.manager, &mut self.config.manager);

@@ -9,20 +9,20 @@ use std::process;
 use log::LevelFilter;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+use super::handlers::{resolve_programs, table};
 use super::sd_notify::Service;
-use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS};
+use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
 use crate::daemon::Logger;
 use crate::daemon::PluginManager;
 use crate::daemon::SetupError;
-use crate::daemon::fs::{permissions, run_dir};
+use crate::daemon::fs::run_dir;
 use crate::daemon::process::descriptors;
 use crate::daemon::process::passed;
 use crate::daemon::process::signals;
 use crate::daemon::process::signals::Signals;
 use crate::escape;
-use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
+use crate::handler::Inventory;
 use crate::time;
 
 /// A plugin manager that runs as a process of its own.
@@ -64,7 +64,12 @@ impl Daemon {
         if limit < LEAST_DESCRIPTORS {
             return Err(SetupError::Descriptors(limit));
         }
-        let plugins = PluginManager::with_passed(&config.manager, handlers, passed)?;
+        let mut manager = config.manager.clone();
+        if manager.mode == Mode::Register && manager.run_dir.is_none() {
+            let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
+            manager.run_dir = Some(run_dir::open(None).map_err(unusable)?);
+        }
+        let plugins = PluginManager::with_passed(&manager, handlers, passed)?;
         let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.
         plugins.set_inventory(inventory.clone());
@@ -204,45 +209,6 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
         let (kind, program) = (escape::text(kind), escape::path(program));
         log::info!("using a program as handler type={kind} program={program}");
     }
-}
-
-/// Returns the handlers that this crate provides, and the [`Inventory`] of the built-in ones.
-///
-/// Fails if users other than root and this process's user can change a program, or if the kernel
-/// cannot watch programs (before Linux 5.3).
-pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
-    let mut config = config.clone();
-    resolve_programs(&mut config, false)?;
-    Ok(table(&config))
-}
-
-/// Returns the handlers of a configuration whose programs can be trusted.
-fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
-    let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
-    handler::change_handlers(&mut table, &mut inventory, &NO_HANDLERS, config);
-    (table, inventory)
-}
-
-/// Replaces the path of each program by one without symbolic links. Fails if a program cannot be
-/// trusted.
-pub(crate) fn resolve_programs(
-    config: &mut HandlerConfig,
-    is_strict: bool,
-) -> Result<(), SetupError> {
-    for Exec { program, .. } in &mut config.exec {
-        pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| {
-            SetupError::Unusable(format!(
-                "cannot watch programs of --exec: {error}; Linux 5.3 or later is required"
-            ))
-        })?;
-        *program = permissions::trusted_program(program, !is_strict).map_err(|problem| {
-            let (program, remedy) = (escape::path(program), problem.remedy());
-            SetupError::Unusable(format!(
-                "cannot use the program {program}: {problem}; {remedy}"
-            ))
-        })?;
-    }
-    Ok(())
 }
 
 /// Returns what a configuration names and does not exist, or cannot be used for a reason that does

@@ -16,6 +16,14 @@ fn a_read_only_run_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let config = watching(dir.path());
         let start = |config: &Config| PluginManager::new(config, HandlerTable::new());
+        assert!(
+            start(&config).is_ok(),
+            "nothing is made where nothing is named"
+        );
+        let config = Config {
+            run_dir: Some("/run/plugind".into()),
+            ..config
+        };
         let error = start(&config).unwrap_err();
         let said = error.to_string();
         assert!(

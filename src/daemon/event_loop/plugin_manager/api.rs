@@ -6,9 +6,8 @@ use serde_json::json;
 
 use super::PluginManager;
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status};
-use crate::daemon::Logger;
 use crate::daemon::TimeOfDay;
-use crate::daemon::api::server::Sources;
+use crate::daemon::api::server::{Filtered, Sources};
 use crate::handler::Inventory;
 use crate::manager::{ForgetError, Record};
 use crate::time::Time;
@@ -34,7 +33,7 @@ impl PluginManager {
     }
 
     /// Lets clients of the API change the filter of this logger.
-    pub(crate) fn set_log(&mut self, log: &'static Logger) {
+    pub(crate) fn set_log(&mut self, log: &'static dyn Filtered) {
         self.api.set_log(log);
     }
 

@@ -121,7 +121,8 @@ pub(super) fn own_dirs(config: &Config) -> Vec<PathBuf> {
         return Vec::new();
     }
     let state = config.state_file.as_ref().and_then(|file| file.parent());
-    let run_dir = run_dir::open(config.run_dir.as_deref()).ok();
+    let run_dir = config.run_dir.as_deref();
+    let run_dir = run_dir.and_then(|dir| run_dir::open(Some(dir)).ok());
     state
         .map(Path::to_owned)
         .into_iter()
