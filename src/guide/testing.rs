@@ -101,6 +101,12 @@
 //! windows are smaller than a request resets the first call, which is on its way before the
 //! server's SETTINGS arrive (RFC 9113 section 6.9.2 allows that): Go's with 1 octet per stream.
 //!
+//! The same command calls `simulate` and `kubelet.sock` with curl, and `simulate` 2,000 times with
+//! h2load, where they are found. With `TEST_HPACK_STORIES=DIR`, a directory of HPACK stories (the
+//! format of `hpack-test-case`), it decodes them: 478 stories of 15 encoders with 47,142 blocks
+//! decode to their fields. `make full ONLY=h2spec` passes 144 of 144 cases as a server and 57 of 57
+//! as a client.
+//!
 //! # Replaying
 //!
 //! | what failed | how to run it alone |

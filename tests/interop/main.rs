@@ -14,8 +14,10 @@
 
 mod cases;
 mod stack;
+mod stories;
 #[path = "../support/mod.rs"]
 mod support;
+mod tools;
 
 use std::panic;
 use std::thread;
