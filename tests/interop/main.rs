@@ -27,8 +27,9 @@ use self::stack::Stack;
 
 #[test]
 fn every_stack_passes_every_case() {
-    let names: String = CASES.iter().map(|it| format!(" {} |", it.name)).collect();
-    println!("| stack |{names}\n|---|{}", "---|".repeat(CASES.len()));
+    let names: Vec<&str> = CASES.iter().map(|it| it.name).collect();
+    println!("| stack | {} |", names.join(" | "));
+    println!("|---|{}", "---|".repeat(CASES.len()));
     let rows = thread::scope(|threads| {
         let rows = Stack::ALL.map(|stack| threads.spawn(move || row(stack)));
         rows.map(|row| row.join().expect("cases that fail are caught"))

@@ -26,7 +26,7 @@ check_format() {
 
 check_lints() {
 	"${cargo[@]}" clippy --version >/dev/null 2>&1 || { skip lints clippy && return; }
-	"${cargo[@]}" clippy --locked --all-targets --test neighbours -- $(flags)
+	"${cargo[@]}" clippy --locked --all-targets --test neighbours --test interop -- $(flags)
 	"${cargo[@]}" clippy --locked --lib --no-default-features -- $(flags)
 }
 
