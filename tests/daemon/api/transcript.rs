@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -113,5 +114,83 @@ fn the_transcripts_are_what_the_commands_print() {
             lines.collect::<Vec<_>>()
         });
         assert_eq!(shown, expected, "$ {command}");
+    }
+    try_walkthroughs(&node);
+}
+
+/// Runs the commands that ask the daemon, and examines the link, of the guide's walk-throughs.
+fn try_walkthroughs(node: &Node) {
+    let guide = include_str!("../../../src/guide/asking.md");
+    let verbs = ["wait", "probe", "watch"].map(|verb| format!("plugind {verb} "));
+    let commands = guide
+        .lines()
+        .filter(|line| verbs.iter().any(|it| line.starts_with(it)));
+    let mut count = 0;
+    for command in commands {
+        let command = command.split("    #").next().unwrap();
+        let command = command.replace("/tmp/plugind.sock", SOCKET);
+        let command = command.replace("/tmp/registry/", node.registry("").to_str().unwrap());
+        let shown = run(&format!("{command} | head -n 1"), node);
+        let expected = match command.split(' ').nth(1) {
+            Some("wait") => "CSIPlugin/csi.example.com registered",
+            Some("probe") => "plugind 0.2.0-dev probes ",
+            _ => "{\"event\":\"ADDED\"",
+        };
+        assert!(shown[0].starts_with(expected), "{command}: {shown:?}");
+        count += 1;
+    }
+    assert_eq!(count, 4, "the walk-throughs are another text");
+    let link = guide.split("unix:///run/plugind/").nth(1).unwrap();
+    let link = node
+        .dir
+        .path()
+        .join("run")
+        .join(link.lines().next().unwrap());
+    let target = fs::metadata(&link).unwrap_or_else(|error| panic!("{link:?}: {error}"));
+    assert!(target.file_type().is_socket(), "{link:?}");
+}
+
+/// Returns the lines of the sample of README that begins as this one, up to its end.
+fn sample(begin: &str) -> Vec<String> {
+    let readme = include_str!("../../../README.md");
+    let lines = readme.lines().skip_while(|line| !line.starts_with(begin));
+    let lines: Vec<String> = lines
+        .take_while(|line| *line != "```")
+        .map(masked)
+        .collect();
+    assert!(lines.len() >= 2, "{begin}: {lines:?}");
+    lines
+}
+
+#[test]
+fn the_demo_prints_the_lines_that_readme_shows() {
+    let mut demo = Command::new("tests/demo.sh");
+    demo.current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("TEST_BINARY", binary());
+    let output = demo.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let listening = text.split(": listening on ").nth(1).unwrap();
+    let socket = Path::new(listening.lines().next().unwrap());
+    let dir = socket.parent().and_then(Path::to_str).unwrap();
+    let text = text.replace(dir, "/tmp/demo");
+    let printed: Vec<String> = text.lines().map(masked).collect();
+    for line in sample("  20") {
+        assert!(printed.contains(&line), "{line}\nis not in\n{text}");
+    }
+}
+
+#[test]
+fn probe_prints_the_sample_of_readme() {
+    let dir = tempfile::tempdir().unwrap();
+    let _toaster = Simulated::start(dir.path(), "Toaster", "toast.example", &[]);
+    let socket = dir.path().join("toast.example-reg.sock");
+    let mut probe = Command::new(binary());
+    let output = probe.arg("probe").arg(socket).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let text = text.replace(dir.path().to_str().unwrap(), "/tmp/plugins");
+    let printed: Vec<String> = text.lines().map(masked).collect();
+    for line in sample("plugind 0.2.0-dev probes ") {
+        assert!(printed.contains(&line), "{line}\nis not in\n{text}");
     }
 }
