@@ -1,4 +1,4 @@
-//! Times as kubectl shows them: how long ago, in two units at most.
+//! Times about as kubectl shows them: how long ago, in two units at most.
 //!
 //! The daemon sends times of day; the difference to the clock of this process is shown.
 
@@ -22,37 +22,32 @@ fn between(from: Option<u64>, to: Option<u64>) -> String {
     }
 }
 
-/// Returns a number of seconds as kubectl shows it (`HumanDuration` of k8s.io/apimachinery).
+/// Returns a number of seconds in the largest unit of which there are two, and in the next one if
+/// there are fewer than eight: about as kubectl shows it (`HumanDuration` of k8s.io/apimachinery).
 pub(super) fn duration(seconds: u64) -> String {
-    let scale = SCALES.iter().find(|(below, ..)| seconds < *below);
-    let (_, (unit, letter), minor) = scale.unwrap_or(&(u64::MAX, YEARS, None));
-    let shown = format!("{}{letter}", seconds / unit);
-    match minor.map(|(minor, letter)| (seconds % unit / minor, letter)) {
-        Some((rest @ 1.., letter)) => format!("{shown}{rest}{letter}"),
-        _ => shown,
+    let at = UNITS.iter().position(|(unit, _)| seconds / 2 >= *unit);
+    let at = at.unwrap_or(UNITS.len() - 1);
+    let (unit, letter) = UNITS[at];
+    let (count, rest) = (seconds / unit, seconds % unit);
+    match UNITS
+        .get(at + 1)
+        .map(|(next, letter)| (rest / next, letter))
+    {
+        Some((more @ 1.., next)) if count < 8 => format!("{count}{letter}{more}{next}"),
+        _ => format!("{count}{letter}"),
     }
 }
 
-/// A number of seconds, and its letter.
-type Unit = (u64, char);
-
-const SECONDS: Unit = (1, 's');
-const MINUTES: Unit = (60, 'm');
-const HOURS: Unit = (60 * 60, 'h');
-const DAYS: Unit = (24 * 60 * 60, 'd');
-const YEARS: Unit = (365 * 24 * 60 * 60, 'y');
-
-/// The unit of durations below a limit, and the smaller unit that is shown, too.
-const SCALES: [(u64, Unit, Option<Unit>); 8] = [
-    (2 * MINUTES.0, SECONDS, None),
-    (10 * MINUTES.0, MINUTES, Some(SECONDS)),
-    (3 * HOURS.0, MINUTES, None),
-    (8 * HOURS.0, HOURS, Some(MINUTES)),
-    (2 * DAYS.0, HOURS, None),
-    (8 * DAYS.0, DAYS, Some(HOURS)),
-    (2 * YEARS.0, DAYS, None),
-    (8 * YEARS.0, YEARS, Some(DAYS)),
+/// The units in seconds, with their letters.
+const UNITS: [(u64, char); 5] = [
+    (365 * DAY, 'y'),
+    (DAY, 'd'),
+    (3600, 'h'),
+    (60, 'm'),
+    (1, 's'),
 ];
+
+const DAY: u64 = 24 * 3600;
 
 /// Parses a time such as `2026-01-31T12:00:00.250Z` and returns the milliseconds since 1970.
 fn parse(time: &str) -> Option<u64> {
@@ -71,7 +66,7 @@ fn parse(time: &str) -> Option<u64> {
     };
     let leap_days = year / 4 - year / 100 + year / 400;
     let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - DAYS_BEFORE_1970;
-    let seconds = days * DAYS.0 + hour * HOURS.0 + minute * MINUTES.0 + second;
+    let seconds = days * DAY + hour * 3600 + minute * 60 + second;
     Some(seconds * 1000 + millis)
 }
 
@@ -83,28 +78,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_has_the_units_that_kubectl_shows() {
+    fn a_duration_has_two_units_at_most() {
         for (seconds, expected) in [
             (0, "0s"),
             (5, "5s"),
             (119, "119s"),
             (120, "2m"),
             (192, "3m12s"),
-            (599, "9m59s"),
-            (600, "10m"),
-            (3 * HOURS.0 - 1, "179m"),
-            (3 * HOURS.0, "3h"),
-            (4 * HOURS.0 + 59, "4h"),
-            (7 * HOURS.0 + 59 * MINUTES.0, "7h59m"),
-            (8 * HOURS.0 + 59 * MINUTES.0, "8h"),
-            (47 * HOURS.0, "47h"),
-            (48 * HOURS.0, "2d"),
-            (7 * DAYS.0 + 23 * HOURS.0, "7d23h"),
-            (12 * DAYS.0, "12d"),
-            (729 * DAYS.0, "729d"),
-            (2 * YEARS.0, "2y"),
-            (2 * YEARS.0 + DAYS.0, "2y1d"),
-            (9 * YEARS.0 + 300 * DAYS.0, "9y"),
+            (479, "7m59s"),
+            (480, "8m"),
+            (2 * 3600 - 1, "119m"),
+            (3 * 3600, "3h"),
+            (4 * 3600 + 59, "4h"),
+            (7 * 3600 + 59 * 60, "7h59m"),
+            (8 * 3600 + 59 * 60, "8h"),
+            (47 * 3600, "47h"),
+            (2 * DAY, "2d"),
+            (7 * DAY + 23 * 3600, "7d23h"),
+            (12 * DAY, "12d"),
+            (729 * DAY, "729d"),
+            (2 * 365 * DAY, "2y"),
+            (2 * 365 * DAY + DAY, "2y1d"),
+            (9 * 365 * DAY + 300 * DAY, "9y"),
             (u64::MAX, "584942417355y"),
         ] {
             assert_eq!(duration(seconds), expected, "{seconds} s");
