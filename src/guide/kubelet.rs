@@ -312,7 +312,7 @@
 //!   that ends, the newer plugin is disconnected. Here, as in 1.37, the end of the older plugin
 //!   changes nothing, and the older one is used again when the newer one ends.
 //!   Tests: `the_end_of_an_older_plugin_leaves_the_newer_one_healthy`,
-//!   `the_end_of_the_newest_stream_leaves_the_devices_before_it`.
+//!   `the_end_of_the_newest_plugin_leaves_the_one_before_it`.
 //! - **H25** After a registration that failed, the end of the plugin that was registered before is
 //!   not noticed. A failure leaves that plugin as it was, unless both have one endpoint.
 //!   Test: `the_end_of_a_plugin_is_noticed_after_a_failure`.

@@ -1,6 +1,7 @@
 //! Plugins for a long time: many that register and end, and many that do nothing.
 //! What is measured belongs to the whole process: `make full ONLY=soak` runs one test at a time.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -10,6 +11,7 @@ use plugind::config::READY_TIME;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::PATIENCE;
+use crate::support::simulated::Simulated;
 
 #[test]
 #[ignore = "make full ONLY=soak"]
@@ -58,18 +60,57 @@ fn a_hundred_registered_plugins_wake_nobody() {
     if !crate::support::watches::are_enough_or_skip() {
         return;
     }
-    let quiet = Duration::from_secs(60);
     // Changes beside the watched directory do not concern the daemon, but they wake it.
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().join("registry");
     let mut daemon = Daemon::start(&registry);
-    let plugins: Vec<_> = (0..REGISTERED)
-        .map(|n| Plugin::serve(&registry.join(format!("{n}.sock")), &format!("plugin-{n}")))
+    let serve = |n| Plugin::serve(&registry.join(format!("{n}.sock")), &format!("plugin-{n}"));
+    let plugins: Vec<_> = (0..REGISTERED).map(serve).collect();
+    assert_never_woken(&mut daemon, &plugins);
+}
+
+#[test]
+#[ignore = "make full ONLY=soak"]
+fn a_hundred_drivers_beside_registrars_wake_nobody_until_killed() {
+    if !crate::support::watches::are_enough_or_skip() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [registry, drivers_dir] = ["registry", "drivers"].map(|it| dir.path().join(it));
+    fs::create_dir(&drivers_dir).unwrap();
+    let mut daemon = Daemon::start(&registry);
+    let serve = |n| {
+        let name = format!("driver-{n}");
+        let driver = Simulated::start(&drivers_dir, "CSIPlugin", &name, &[]);
+        let socket = registry.join(format!("{n}.sock"));
+        let registrar = Plugin::serve_elsewhere(&socket, &name, driver.socket());
+        (driver, registrar)
+    };
+    let (drivers, registrars): (Vec<_>, Vec<_>) = (0..REGISTERED).map(serve).unzip();
+    assert_never_woken(&mut daemon, &registrars);
+    let mut times: Vec<_> = drivers[..KILLED]
+        .iter()
+        .map(|driver| {
+            let start = Instant::now();
+            driver.kill();
+            daemon.until_logged(" is down: the driver's process at ");
+            start.elapsed()
+        })
         .collect();
-    for plugin in &plugins {
+    times.sort_unstable();
+    let median = times[KILLED / 2];
+    println!("{KILLED} drivers killed: down after {median:?} (median), {times:?}");
+    assert!(median < Duration::from_millis(10), "{times:?}");
+}
+
+/// Waits until these plugins are registered and the daemon is at rest, and fails if it wakes up
+/// within a minute.
+#[track_caller]
+fn assert_never_woken(daemon: &mut Daemon, plugins: &[Plugin]) {
+    for plugin in plugins {
         assert!(plugin.until_notified().plugin_registered);
     }
-    for _ in &plugins {
+    for _ in plugins {
         daemon.until_logged(": registered ");
     }
     // Links to plugins from before are compared once, and the last connection is closed a moment
@@ -81,9 +122,10 @@ fn a_hundred_registered_plugins_wake_nobody() {
         assert!(Instant::now() < end, "the daemon wakes up again and again");
         wakeups = daemon.wakeups();
     }
+    let quiet = Duration::from_secs(60);
     assert!(daemon.is_silent_for(quiet));
     let woken = daemon.wakeups() - wakeups;
-    println!("{REGISTERED} plugins, {quiet:?}: {woken} wakeups");
+    println!("{} plugins, {quiet:?}: {woken} wakeups", plugins.len());
     assert_eq!(woken, 0);
 }
 
@@ -97,3 +139,6 @@ const SLACK: u64 = 512;
 
 /// The number of plugins that are registered and do nothing: more than a node has.
 const REGISTERED: usize = 100;
+
+/// The number of drivers whose end is noticed, for a median.
+const KILLED: usize = 20;

@@ -278,11 +278,19 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     same("three versions", |stage| {
         one(stage, "a.sock", versions("a", &["1.0", "v1beta1", "x"]));
     }),
+    same("a hundred versions", |stage| {
+        one(stage, "a.sock", versions("a", &["1.0.0"; 100]));
+    }),
     same("an empty version", |stage| {
         one(stage, "a.sock", versions("a", &[""]));
     }),
     differs(
-        "more than 32 versions, or one of more than 128 octets",
+        "more than 256 versions, or one of more than 128 octets",
+        "more versions than are accepted",
+        |stage| one(stage, "a.sock", versions("a", &["1.0.0"; 257])),
+    ),
+    differs(
+        "more than 256 versions, or one of more than 128 octets",
         "a long version",
         |stage| {
             one(stage, "a.sock", versions("a", &["1".repeat(300).as_str()]));

@@ -27,6 +27,8 @@ pub(crate) struct Caller {
     /// Whether the peer still reads. If not, it may still have written something.
     is_writable: bool,
     finished: Vec<(CallId, Outcome)>,
+    /// The number of messages that were received on streams.
+    pub(crate) messages: usize,
 }
 
 impl Caller {
@@ -40,6 +42,7 @@ impl Caller {
             received: Vec::new(),
             is_writable: true,
             finished: Vec::new(),
+            messages: 0,
         }
     }
 
@@ -81,15 +84,16 @@ impl Caller {
 
     /// Waits for the outcome of a call.
     pub(crate) fn end(&mut self, call: CallId) -> Outcome {
-        self.run_until(|caller| {
-            caller
-                .finished
-                .iter()
-                .any(|(finished, _)| *finished == call)
-        });
+        self.run_until(|caller| caller.has_ended(call));
         let mut finished = self.finished.iter();
         let at = finished.position(|(finished, _)| *finished == call);
         self.finished.remove(at.expect("the call has ended")).1
+    }
+
+    /// Returns whether the outcome of a call is known, and was not returned yet.
+    pub(crate) fn has_ended(&self, call: CallId) -> bool {
+        let mut finished = self.finished.iter();
+        finished.any(|(finished, _)| *finished == call)
     }
 
     /// Moves octets until `is_over` returns `true`.
@@ -97,8 +101,10 @@ impl Caller {
         loop {
             self.write();
             while let Some(event) = self.client.poll_event(self.now()) {
-                if let Event::Finished { call, result } = event {
-                    self.finished.push((call, result));
+                match event {
+                    Event::Finished { call, result } => self.finished.push((call, result)),
+                    Event::Message { .. } => self.messages += 1,
+                    Event::Closed { .. } => {}
                 }
             }
             if is_over(self) {

@@ -1,5 +1,6 @@
 //! Device plugins that announce themselves to the built binary, as they do with kubelet.
 
+mod calls;
 mod crowds;
 mod directory;
 mod endpoints;
