@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::process::setpriority_process;
 use tempfile::TempDir;
 
 use crate::support::binary::binary;
@@ -138,6 +139,12 @@ impl Daemon {
             .arg(self.pid().to_string())
             .stderr(Stdio::null())
             .status();
+    }
+
+    /// Does nearly the same without real-time priority, if that is allowed.
+    pub(crate) fn run_before_most_others(&self) {
+        let pid = rustix::process::Pid::from_raw(self.pid().as_raw());
+        let _ = setpriority_process(pid, -20);
     }
 
     /// Returns the resident memory of the daemon (KiB).

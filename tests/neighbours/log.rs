@@ -21,7 +21,7 @@ use plugind::proto::pluginregistration::{PluginInfo, registration};
 use plugind::proto::v1beta1::{Device, ListAndWatchResponse, device_plugin};
 use prost::Message;
 
-use crate::honest::Times;
+use crate::honest::{Times, register};
 use crate::row::{Row, alone};
 use crate::support::binary::binary;
 use crate::support::pipe::full_pipe;
@@ -64,7 +64,7 @@ fn a_log_that_is_not_read() {
         .stderr(pipe);
     let mut daemon = Ending(command.spawn().unwrap());
     drop(command);
-    let times = Times::measure(root.path(), "unread", ROUNDS);
+    let times = Times::measure("unread", ROUNDS, |name| register(root.path(), name));
     let start = Instant::now();
     let pid = Pid::from_raw(i32::try_from(daemon.0.id()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();

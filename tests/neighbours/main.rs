@@ -17,6 +17,7 @@ mod memory;
 mod programs;
 mod readers;
 mod row;
+mod shares;
 mod state_file;
 #[path = "../support/mod.rs"]
 mod support;

@@ -16,7 +16,7 @@ use crate::support::plugin::Plugin;
 use crate::until::Steps;
 
 /// Returns a list of this many devices.
-fn list(devices: usize) -> Vec<u8> {
+pub(crate) fn list(devices: usize) -> Vec<u8> {
     let devices = (0..devices).map(|n| Device {
         id: format!("device-{n:06}"),
         health: "Healthy".to_owned(),

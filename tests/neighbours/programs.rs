@@ -19,7 +19,7 @@ use crate::support::plugin::Plugin;
 use crate::support::skip::programs_can_be_trusted_or_skip;
 use crate::until::Steps;
 
-/// A program for the type `Hooked`, in a directory of its own.
+/// A program for a type, in a directory of its own.
 pub(crate) struct Hook(TempDir);
 
 impl Hook {
@@ -40,11 +40,14 @@ impl Hook {
         self.0.path().join("hook")
     }
 
+    /// Returns the options that make it the program of the type `Hooked`.
     pub(crate) fn options(&self) -> [OsString; 2] {
-        [
-            "--exec".into(),
-            format!("Hooked={}", self.program().display()).into(),
-        ]
+        self.options_for("Hooked")
+    }
+
+    pub(crate) fn options_for(&self, kind: &str) -> [OsString; 2] {
+        let value = format!("{kind}={}", self.program().display());
+        ["--exec".into(), value.into()]
     }
 
     /// Returns what the program has written to the file with this name.

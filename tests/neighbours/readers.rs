@@ -36,7 +36,7 @@ fn readers_of_many_plugins() {
 }
 
 /// Returns the options of a daemon that has its API at this path.
-fn api_at(socket: &Path) -> [OsString; 2] {
+pub(crate) fn api_at(socket: &Path) -> [OsString; 2] {
     ["--socket".into(), socket.into()]
 }
 

@@ -13,7 +13,7 @@ use plugind::config::STOP_GRACE;
 use rustix::process::setpriority_process;
 
 use crate::daemon::{Daemon, share_processors, use_all_processors};
-use crate::honest::Times;
+use crate::honest::{Times, register};
 use crate::support::plugin::Plugin;
 
 /// An attack, with its name and its settings.
@@ -32,7 +32,17 @@ pub(crate) struct Row {
     is_greedy: bool,
     /// Whether the attack leaves the daemon no time to rest.
     is_restless: bool,
+    /// What the honest plugin or operator does again and again, in the watched directory and under
+    /// this name. Returns how long it took.
+    honest: Box<Act>,
+    /// Checks the daemon after the measurement, while the attack continues.
+    check: Box<dyn Fn(&Daemon) + Sync>,
+    /// Whether the attacker ends before the daemon.
+    ends_early: bool,
 }
+
+/// What is measured: it is done in a directory and under a name, and returns how long it took.
+type Act = dyn Fn(&Path, &str) -> Duration + Sync;
 
 /// The measurements of an attack.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +61,8 @@ struct Measured {
     /// The time for which others kept the daemon from running. Each turn and each plugin may have
     /// had to wait for as long as all of these waits together.
     delay: Duration,
+    /// The time from the end of an attacker that ends early until all was as before.
+    recovered: Duration,
 }
 
 /// Sets a flag when it is dropped.
@@ -73,6 +85,9 @@ impl Row {
             rounds: if is_measured() { ROUNDS } else { ROUNDS / 2 },
             is_greedy: false,
             is_restless: false,
+            honest: Box::new(register),
+            check: Box::new(|_| ()),
+            ends_early: false,
         }
     }
 
@@ -122,10 +137,34 @@ impl Row {
     /// Measures the daemon without real-time priority, because it always has something to do.
     ///
     /// sched(7): by default, the kernel stops real-time processes for 50 ms of each second in which
-    /// they never rest.
+    /// they never rest. It has the highest priority of the others.
     pub(crate) fn restless(self) -> Self {
         Self {
             is_restless: true,
+            ..self
+        }
+    }
+
+    /// Measures something else than registrations.
+    pub(crate) fn honest(self, act: impl Fn(&Path, &str) -> Duration + Sync + 'static) -> Self {
+        Self {
+            honest: Box::new(act),
+            ..self
+        }
+    }
+
+    /// Checks the daemon after the measurement, while the attack continues.
+    pub(crate) fn checked(self, check: impl Fn(&Daemon) + Sync + 'static) -> Self {
+        Self {
+            check: Box::new(check),
+            ..self
+        }
+    }
+
+    /// Lets the attacker end before the daemon, after which all has to be as before.
+    pub(crate) fn ends_early(self) -> Self {
+        Self {
+            ends_early: true,
             ..self
         }
     }
@@ -154,14 +193,18 @@ impl Row {
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
         let mut daemon = Daemon::start(&self.options);
-        if is_measured() && !self.is_greedy && !self.is_restless {
-            daemon.run_before_all_others();
+        match (is_measured() && !self.is_greedy, self.is_restless) {
+            (true, false) => daemon.run_before_all_others(),
+            (true, true) => daemon.run_before_most_others(),
+            (false, _) => {}
         }
         let attacker = daemon.root().join("attacker");
         std::fs::create_dir(&attacker).unwrap();
         (self.prepare)(&attacker);
         let registered = register_many(&attacker, self.registered);
-        let peace = Times::measure(daemon.root(), "peace", self.rounds);
+        let root = daemon.root().to_owned();
+        let honest = |name: &str| (self.honest)(&root, name);
+        let peace = Times::measure("peace", self.rounds, honest);
         daemon.longest_turn();
         let over = AtomicBool::new(false);
         let measured = thread::scope(|scope| {
@@ -175,15 +218,25 @@ impl Row {
                 attack(&attacker, &over);
             });
             let (start, log, delay) = (Instant::now(), daemon.log_len(), daemon.delay());
-            let attacked = Times::measure(daemon.root(), "attacked", self.rounds);
+            let attacked = Times::measure("attacked", self.rounds, honest);
             let logged = daemon.log_len() - log;
             let longest_turn = daemon.longest_turn();
             let time = start.elapsed().max(LEAST_LOG_TIME);
             let delay = daemon.delay().saturating_sub(delay);
             let resident = daemon.resident();
-            let (heard, ended) = daemon.end_with(Signal::SIGTERM);
-            over.store(true, Ordering::Relaxed);
-            attacking.join().unwrap();
+            (self.check)(&daemon);
+            let mut recovered = Duration::ZERO;
+            let (heard, ended) = if self.ends_early {
+                over.store(true, Ordering::Relaxed);
+                attacking.join().unwrap();
+                recovered = until_as_before(honest, peace);
+                daemon.end_with(Signal::SIGTERM)
+            } else {
+                let ended = daemon.end_with(Signal::SIGTERM);
+                over.store(true, Ordering::Relaxed);
+                attacking.join().unwrap();
+                ended
+            };
             Measured {
                 peace,
                 attacked,
@@ -193,6 +246,7 @@ impl Row {
                 log_rate: f64::from(u32::try_from(logged).unwrap()) / time.as_secs_f64(),
                 longest_turn,
                 delay,
+                recovered,
             }
         });
         registered.into_iter().for_each(Plugin::leave);
@@ -204,10 +258,12 @@ impl Row {
         let Self { name, before, .. } = self;
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         format!(
-            "| {name} | {before} | p99 {:.1} ms, in peace {:.1} | SIGTERM heard after {:.0} ms, \
-             ended after {:.0} | {} KiB | log {:.1} KiB/s | longest turn {:.1} ms | waited {:.1} ms \
-             for a processor |",
+            "| {name} | {before} | p50 {:.1} ms, p99 {:.1}, in peace {:.1}, {:.1} | SIGTERM heard \
+             after {:.0} ms, ended after {:.0} | {} KiB | log {:.1} KiB/s | longest turn {:.1} ms | \
+             waited {:.1} ms for a processor | as before after {:.0} ms |",
+            milliseconds(measured.attacked.p50),
             milliseconds(measured.attacked.p99),
+            milliseconds(measured.peace.p50),
             milliseconds(measured.peace.p99),
             milliseconds(measured.heard),
             milliseconds(measured.ended),
@@ -215,6 +271,7 @@ impl Row {
             measured.log_rate / 1024.0,
             milliseconds(measured.longest_turn),
             milliseconds(measured.delay),
+            milliseconds(measured.recovered),
         )
     }
 }
@@ -237,6 +294,14 @@ impl Measured {
             self.attacked.p99 <= self.peace.p99 + MAX_DELAY * factor * leniency() + excused,
             "the honest plugin waits too long",
         );
+        check(
+            self.attacked.p50 <= self.peace.p50 + MAX_DELAY * factor * leniency(),
+            "the honest plugin waits too long as a rule",
+        );
+        check(
+            self.recovered <= MAX_RECOVERY * leniency(),
+            "the attack has an effect after its end",
+        );
         check(self.heard <= MAX_HEARD, "SIGTERM is heard late");
         check(self.ended <= STOP_GRACE + MAX_ENDED, "the end takes long");
         check(self.resident < MAX_RESIDENT, "the daemon grows");
@@ -257,6 +322,18 @@ fn register_many(dir: &Path, plugins: usize) -> Vec<Plugin> {
         plugin
     };
     (0..plugins).map(register).collect()
+}
+
+/// Waits until the honest plugin is as fast as in peace. Returns the time until then.
+fn until_as_before(honest: impl Fn(&str) -> Duration, peace: Times) -> Duration {
+    let start = Instant::now();
+    loop {
+        let since = start.elapsed();
+        let times = Times::measure("after", 10, &honest);
+        if times.p99 <= peace.p99 + MAX_DELAY || since > MAX_RECOVERY * leniency() {
+            return since;
+        }
+    }
 }
 
 /// Leaves the processor to the honest plugin whenever that needs it: its measured time should
@@ -286,6 +363,9 @@ const ATTEMPTS: usize = 3;
 
 /// The most by which the honest plugin may be notified later than in peace.
 const MAX_DELAY: Duration = Duration::from_millis(20);
+
+/// The time limit until all is as before when the attacker has ended.
+const MAX_RECOVERY: Duration = Duration::from_secs(2);
 
 /// The time limit until the log mentions a signal.
 const MAX_HEARD: Duration = Duration::from_millis(100);
