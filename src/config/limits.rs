@@ -67,9 +67,9 @@ pub const API_DEVICE_NODES: usize = 1024;
 /// ones: a registration is several changes, and each piece of output wakes the client.
 pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 
-/// The number of clients that wait to be accepted: accepting takes one turn. The kernel refuses a
-/// client beyond this number, or has it wait.
-pub const API_BACKLOG: i32 = 64;
+/// The number of clients of the API, and of `kubelet.sock`, that wait to be accepted: a few turns.
+/// The kernel refuses a client beyond this number, or has it wait (kubelet: 4,096 as a rule).
+pub const BACKLOG: i32 = 64;
 
 /// The pause before clients are accepted again after the process has run out of descriptors.
 pub const API_ACCEPT_RETRY: Duration = Duration::from_secs(1);

@@ -343,6 +343,7 @@ fn a_takeover_beside_sockets_that_are_renewed() {
     )
     .options(api_at(&socket))
     .options(["--type=X", "--type=CSIPlugin"])
+    .restless()
     .checked(move |daemon| {
         daemon.forget_lines();
         let victim = Plugin::serve_type(&daemon.root().join("victim.sock"), "X", "victim");

@@ -23,9 +23,7 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, fchmod};
 
-use crate::config::{
-    API_BACKLOG, ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run,
-};
+use crate::config::{ApiSocket, BACKLOG, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run};
 use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
@@ -194,7 +192,7 @@ fn listen_at(path: &Path, group: Option<u32>) -> io::Result<net::UnixListener> {
             lchown(path, None, group)?;
         }
         fs::set_permissions(path, Permissions::from_mode(MODE))?;
-        let backlog = Backlog::new(API_BACKLOG).unwrap_or(Backlog::MAXCONN);
+        let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
         listen(&fd, backlog).map_err(io::Error::from)
     };
     if let Err(error) = finish() {

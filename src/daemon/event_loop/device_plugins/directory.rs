@@ -8,7 +8,9 @@ use std::path::Path;
 
 use mio::net::UnixListener;
 use mio::{Interest, Registry};
+use nix::sys::socket::Backlog;
 
+use crate::config::BACKLOG;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::source::Source;
@@ -111,11 +113,16 @@ impl Drop for Directory {
 
 /// Listens on a socket in `dir`, whose path may be too long for an address.
 fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
-    if socket.as_os_str().len() <= LONGEST_ADDRESS {
-        return UnixListener::bind(socket);
-    }
-    let held = File::open(dir)?;
-    UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))
+    let listener = if socket.as_os_str().len() <= LONGEST_ADDRESS {
+        UnixListener::bind(socket)?
+    } else {
+        let held = File::open(dir)?;
+        UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))?
+    };
+    // In place of 4,096: a plugin waits for all that have connected before.
+    let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
+    nix::sys::socket::listen(&listener, backlog)?;
+    Ok(listener)
 }
 
 /// Returns what can be done about a `kubelet.sock` that cannot be served.
