@@ -1,7 +1,7 @@
 //! Places, names, memory and log lines of which one client takes all that it gets.
 //!
-//! Who takes them is told by processes and users, so that attackers are processes of their own: this
-//! program runs itself, as [`attack`].
+//! The daemon counts by processes and users, so attackers are processes of their own: this program
+//! runs itself, as [`attack`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
