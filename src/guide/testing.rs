@@ -18,7 +18,7 @@
 //! | `daemon` | `binary`, `log`, ... | the built binary, as users meet it |
 //! | | `api` | its API: the socket, its clients, and what they change |
 //! | | `kubelet_sock` | its `kubelet.sock`: clients, directory, crowds |
-//! | | `device_plugins` | device plugins in Go and Python that register with `kubelet.sock` |
+//! | | `device_plugins` | plugins in Go and Python: on `kubelet.sock`, and a DRA driver |
 //! | | `commands`, `doctor`, `probe`, `simulate` | the other commands |
 //! | | `configuration` | its file, the environment, and reloads |
 //! | | `service` | the daemon under a service manager; log formats and unit files |

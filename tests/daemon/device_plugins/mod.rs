@@ -1,5 +1,6 @@
 //! Device plugins that register with kubelet.sock, as they are in use: kubelet's own one on
-//! grpc-go, and two on gRPC's C core that behave as two common plugins do.
+//! grpc-go, and two on gRPC's C core that behave as two common plugins do. And a DRA driver on
+//! kubelet's helper library, which registers with its socket.
 //!
 //! Each scenario runs with the built binary and with kubelet's registration server: a plugin that
 //! kubelet does not accept proves nothing about the daemon. What is not installed is skipped:
@@ -7,6 +8,7 @@
 
 #[allow(dead_code, reason = "only lists are asked for")]
 mod calls;
+mod dra_driver;
 mod manager;
 mod peer;
 pub(crate) mod scripted;
