@@ -71,30 +71,31 @@ _plugind() {
 	esac
 	if [[ $cur == -* ]]; then
 		case $command in
-		'') _plugind_words '--socket -h --help -V --version' ;;
-		run) _plugind_words '--config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group -v --verbose --log-format -h --help -V --version' ;;
-		check-config) _plugind_words '-h --help -V --version' ;;
-		config) _plugind_words '-h --help -V --version' ;;
-		completion) _plugind_words '-h --help -V --version' ;;
-		probe) _plugind_words '--root-dir --map-path --type --unknown-types --exec --timeout -o --output -h --help -V --version' ;;
-		doctor) _plugind_words '--plugins-dir --root-dir --run-dir --socket -o --output -h --help -V --version' ;;
-		simulate) _plugind_words '--dir --type --name --endpoint --legacy --versions --toggle-health --cdi-devices --fail-getinfo --delay --crash-after --refuse-allocate --delay-allocate --reject-notify --stale -h --help -V --version' ;;
-		version) _plugind_words '-o --output -h --help -V --version' ;;
-		list) _plugind_words '-o --output --state --no-headers -w --watch --socket -h --help -V --version' ;;
-		devices) _plugind_words '-o --output --no-headers --socket -h --help -V --version' ;;
-		with) _plugind_words '--device --wait --timeout --socket -h --help -V --version' ;;
-		describe) _plugind_words '-o --output --socket -h --help -V --version' ;;
-		watch) _plugind_words '-o --output --state --no-headers --socket -h --help -V --version' ;;
-		events) _plugind_words '-o --output --no-headers -w --watch --socket -h --help -V --version' ;;
-		wait) _plugind_words '--for --timeout --socket -h --help -V --version' ;;
-		status) _plugind_words '-o --output --socket -h --help -V --version' ;;
-		metrics) _plugind_words '--socket -h --help -V --version' ;;
-		retry) _plugind_words '--socket -h --help -V --version' ;;
-		forget) _plugind_words '--socket -h --help -V --version' ;;
-		rescan) _plugind_words '--socket -h --help -V --version' ;;
-		reload) _plugind_words '--socket -h --help -V --version' ;;
-		log-level) _plugind_words '--socket -h --help -V --version' ;;
+		'') _plugind_words '--socket' ;;
+		run) _plugind_words '--config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group -v --verbose --log-format' ;;
+		check-config) _plugind_words '' ;;
+		config) _plugind_words '' ;;
+		completion) _plugind_words '' ;;
+		probe) _plugind_words '--root-dir --map-path --type --unknown-types --exec --timeout -o --output' ;;
+		doctor) _plugind_words '--plugins-dir --root-dir --run-dir --socket -o --output' ;;
+		simulate) _plugind_words '--dir --type --name --endpoint --legacy --versions --toggle-health --cdi-devices --fail-getinfo --delay --crash-after --refuse-allocate --delay-allocate --reject-notify --stale' ;;
+		version) _plugind_words '-o --output' ;;
+		list) _plugind_words '-o --output --state --no-headers -w --watch --socket' ;;
+		devices) _plugind_words '-o --output --no-headers --socket' ;;
+		with) _plugind_words '--device --wait --timeout --socket' ;;
+		describe) _plugind_words '-o --output --socket' ;;
+		watch) _plugind_words '-o --output --state --no-headers --socket' ;;
+		events) _plugind_words '-o --output --no-headers -w --watch --socket' ;;
+		wait) _plugind_words '--for --timeout --socket' ;;
+		status) _plugind_words '-o --output --socket' ;;
+		metrics) _plugind_words '--socket' ;;
+		retry) _plugind_words '--socket' ;;
+		forget) _plugind_words '--socket' ;;
+		rescan) _plugind_words '--socket' ;;
+		reload) _plugind_words '--socket' ;;
+		log-level) _plugind_words '--socket' ;;
 		esac
+		_plugind_words '-h --help -V --version'
 		return
 	fi
 	case $command in

@@ -12,159 +12,115 @@ function __plugind
     complete -c plugind -n "__plugind_is $argv[1]" $argv[2..]
 end
 
+# Adds a command with its description.
+function __plugind_command
+    complete -c plugind -n __plugind_begins -a $argv[1] -d $argv[2]
+end
+
 # Prints the resources of device plugins.
 function __plugind_resources
     plugind list -o name DevicePlugin 2>/dev/null | string replace DevicePlugin/ ""
 end
 
-set -l first 'not __fish_seen_subcommand_from run check-config config completion probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log-level help'
+# Succeeds before the command.
+function __plugind_begins
+    not __fish_seen_subcommand_from run check-config config completion probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log-level help
+end
+
 complete -c plugind -f
 complete -c plugind -s h -l help -d 'print the help'
 complete -c plugind -s V -l version -d 'print the version'
-complete -c plugind -n $first -l socket -r -F -d 'the API socket of plugind'
-complete -c plugind -n $first -a run -d 'watch directories and register the plugins that appear there'
-complete -c plugind -n $first -a check-config -d 'check the configuration of run, and print what is in force'
-complete -c plugind -n $first -a config -d 'print a configuration file with every option, as comments'
-complete -c plugind -n $first -a completion -d 'print the completions of bash, zsh or fish'
-complete -c plugind -n $first -a probe -d 'show what run would do with the plugins on existing sockets'
-complete -c plugind -n $first -a doctor -d 'examine the node: permissions, limits, dead sockets, other roots'
-complete -c plugind -n $first -a simulate -d 'simulate a plugin, to test a node and its handlers'
-complete -c plugind -n $first -a version -d 'print the version, the commit and the target'
-complete -c plugind -n $first -a list -d 'list the plugins and their states'
-complete -c plugind -n $first -a devices -d 'list the devices of device plugins, and their health'
-complete -c plugind -n $first -a with -d 'run a command that uses devices exclusively'
-complete -c plugind -n $first -a describe -d 'show one plugin or socket in detail, with its events'
-complete -c plugind -n $first -a watch -d 'show the plugins and then each change'
-complete -c plugind -n $first -a events -d 'show the events of plugins and sockets'
-complete -c plugind -n $first -a wait -d 'wait until a plugin is registered, or the daemon is ready'
-complete -c plugind -n $first -a status -d 'show the daemon, its directories and its limits'
-complete -c plugind -n $first -a metrics -d 'print the metrics for Prometheus'
-complete -c plugind -n $first -a retry -d 'reset backoff and retry at once'
-complete -c plugind -n $first -a forget -d 'deregister a plugin that is down'
-complete -c plugind -n $first -a rescan -d 'read all directories again'
-complete -c plugind -n $first -a reload -d 'read the configuration again'
-complete -c plugind -n $first -a log-level -d 'change the log filter'
-complete -c plugind -n $first -a help -d 'print the help of a command'
-
-__plugind run -l config -r -F -a 'none' -d 'read options from FILE, or from no file'
-__plugind run -l plugins-dir -x -a '(__fish_complete_directories)' -d 'watch DIR and its subdirectories for plugin sockets'
-__plugind run -l root-dir -x -a '(__fish_complete_directories)' -d 'watch DIR/plugins_registry, DIR being the --root-dir of kubelet'
-__plugind run -l device-plugins-dir -x -a '(__fish_complete_directories)' -d 'let device plugins register by calling DIR/kubelet.sock, as they do with kubelet'
-__plugind run -l device-plugins -d 'the same with the directory of kubelet'
-__plugind run -l observe -d 'dry run'
-__plugind run -l map-path -r -F -d 'connect to endpoints below FROM at paths below TO'
-__plugind run -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'
-__plugind run -l unknown-types -x -a 'reject accept ignore' -d 'what to do with plugins of other types'
-__plugind run -l exec -r -F -d 'have PROGRAM register and deregister plugins of TYPE'
-__plugind run -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again, and report a new volume limit or topology'
-__plugind run -l on-down -x -a 'keep deregister deregister=' -d 'what to do with a registered plugin whose process has ended or that does not answer'
-__plugind run -l trust -x -a 'warn strict' -d 'what to do with plugins and endpoints of users other than root, the user of plugind and those of --allow-uid and --allow-name, with endpoints elsewhere than below the plugins directories, a directory with one called plugins_registry, as kubelet\'s root directory, the targets of --map-path and --endpoint-dir, and with a name or an endpoint of another user\'s plugin'
-__plugind run -l endpoint-dir -x -a '(__fish_complete_directories)' -d 'trust endpoints below DIR, or abstract ones'
-__plugind run -l allow-uid -x -d 'trust this user with plugins of any name that --allow-name does not give to others'
-__plugind run -l allow-name -x -d 'trust this user with the plugins of this name, which may end with * for the rest of it, and no other user but root and that of plugind'
-__plugind run -l memory-budget -x -d 'hold at most SIZE octets of all plugins together'
-__plugind run -l state-file -r -F -d 'store the registered plugins in FILE, so that plugins that disappear while plugind is not running are deregistered at its next start'
-__plugind run -l run-dir -x -a '(__fish_complete_directories)' -d 'keep lock files in DIR, so that two daemons never use the same plugins directory, and links to the endpoints of registered plugins, DIR/by-name/TYPE/NAME.sock'
-__plugind run -l cdi-dir -x -a '(__fish_complete_directories)' -d 'let container runtimes use the devices of device plugins'
-__plugind run -l socket -r -F -a 'none' -d 'serve the API on a unix socket at PATH, with mode 0660, or not at all'
-__plugind run -l socket-group -x -d 'let this group connect to that socket'
-__plugind run -l allocate-group -x -d 'let the members of this group use devices by plugind with, if they can connect to that socket'
-__plugind run -s v -l verbose -d 'log every step'
-__plugind run -l log-format -x -a 'text json journald' -d 'FORMAT'
-
-__plugind check-config -F
-
-
+complete -c plugind -n __plugind_begins -l socket -r -F -d 'the API socket of plugind'
+__plugind_command run 'watch directories and register the plugins that appear there'
+__plugind_command check-config 'check the configuration of run, and print what is in force'
+__plugind_command config 'print a configuration file with every option, as comments'
+__plugind_command completion 'print the completions of bash, zsh or fish'
+__plugind_command probe 'show what run would do with the plugins on existing sockets'
+__plugind_command doctor 'examine the node: permissions, limits, dead sockets, other roots'
+__plugind_command simulate 'simulate a plugin, to test a node and its handlers'
+__plugind_command version 'print the version, the commit and the target'
+__plugind_command list 'list the plugins and their states'
+__plugind_command devices 'list the devices of device plugins, and their health'
+__plugind_command with 'run a command that uses devices exclusively'
+__plugind_command describe 'show one plugin or socket in detail, with its events'
+__plugind_command watch 'show the plugins and then each change'
+__plugind_command events 'show the events of plugins and sockets'
+__plugind_command wait 'wait until a plugin is registered, or the daemon is ready'
+__plugind_command status 'show the daemon, its directories and its limits'
+__plugind_command metrics 'print the metrics for Prometheus'
+__plugind_command retry 'reset backoff and retry at once'
+__plugind_command forget 'deregister a plugin that is down'
+__plugind_command rescan 'read all directories again'
+__plugind_command reload 'read the configuration again'
+__plugind_command log-level 'change the log filter'
+__plugind_command help 'print the help of a command'
+for c in check-config probe; __plugind $c -F; end
+for c in describe events wait retry; __plugind $c -F -a '(plugind list -o name 2>/dev/null)'; end
+for c in devices with; __plugind $c -a '(__plugind_resources)'; end
+for c in list watch forget; __plugind $c -a '(plugind list -o name 2>/dev/null)'; end
 __plugind completion -a 'bash zsh fish'
-
-__plugind probe -F
-__plugind probe -l root-dir -x -a '(__fish_complete_directories)' -d 'probe DIR/plugins_registry if PATH is not given'
-__plugind probe -l map-path -r -F -d 'connect to endpoints below FROM at paths below TO'
-__plugind probe -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'
-__plugind probe -l unknown-types -x -a 'reject accept ignore' -d 'what run does with plugins of other types'
-__plugind probe -l exec -r -F -d 'accept plugins of TYPE, for which run would use PROGRAM'
-__plugind probe -l timeout -x -d 'give up after that time, such as 500ms or 30s'
-__plugind probe -s o -l output -x -a 'text json' -d 'FORMAT'
-
-__plugind doctor -l plugins-dir -x -a '(__fish_complete_directories)' -d 'examine DIR'
-__plugind doctor -l root-dir -x -a '(__fish_complete_directories)' -d 'examine DIR/plugins_registry, DIR being the --root-dir of kubelet'
-__plugind doctor -l run-dir -x -a '(__fish_complete_directories)' -d 'the run directory of the daemon'
-__plugind doctor -l socket -r -F -d 'the socket of the daemon'
-__plugind doctor -s o -l output -x -a 'text json' -d 'FORMAT'
-
-__plugind simulate -l dir -x -a '(__fish_complete_directories)' -d 'serve the registration on DIR/NAME-reg.sock'
-__plugind simulate -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'CSIPlugin, DevicePlugin, DRAPlugin or a type of your own, which has no service'
-__plugind simulate -l name -x -d 'the name of the driver or resource'
-__plugind simulate -l endpoint -r -F -d 'serve the plugin\'s service on PATH'
-__plugind simulate -l legacy -d 'with --type DevicePlugin'
-__plugind simulate -l versions -x -d 'the supported versions to report'
-__plugind simulate -l toggle-health -x -d 'break or repair a device after each DURATION'
-__plugind simulate -l cdi-devices -x -d 'with --type DevicePlugin'
-__plugind simulate -l fail-getinfo -x -d 'return an error for the first N GetInfo calls'
-__plugind simulate -l delay -x -d 'wait that long before each reply'
-__plugind simulate -l crash-after -x -d 'exit after that time as if killed, and leave the sockets behind'
-__plugind simulate -l refuse-allocate -d 'reply to Allocate with an error'
-__plugind simulate -l delay-allocate -x -d 'wait that much longer before each reply to Allocate'
-__plugind simulate -l reject-notify -d 'reply to NotifyRegistrationStatus with an error'
-__plugind simulate -l stale -d 'leave the sockets behind on exit'
-
-__plugind version -s o -l output -x -a 'text json' -d 'FORMAT'
-
-__plugind list -a '(plugind list -o name 2>/dev/null)'
-__plugind list -s o -l output -x -a 'table wide json jsonl name' -d 'FORMAT'
-__plugind list -l state -x -a 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering' -d 'only plugins in that state'
-__plugind list -l no-headers -d 'leave out the line with the names of the columns'
-__plugind list -s w -l watch -d 'afterwards print a line for each change, as watch does'
-__plugind list -l socket -r -F -d 'the API socket of plugind'
-
-__plugind devices -a '(__plugind_resources)'
-__plugind devices -s o -l output -x -a 'table json jsonl' -d 'FORMAT'
-__plugind devices -l no-headers -d 'leave out the line with the names of the columns'
-__plugind devices -l socket -r -F -d 'the API socket of plugind'
-
-__plugind with -a '(__plugind_resources)'
-__plugind with -l device -x -d 'take this device of the only RESOURCE'
-__plugind with -l wait -d 'wait until there are devices, in the order of arrival'
-__plugind with -l timeout -x -d 'wait that long at most'
-__plugind with -l socket -r -F -d 'the API socket of plugind'
-
-__plugind describe -F -a '(plugind list -o name 2>/dev/null)'
-__plugind describe -s o -l output -x -a 'text json' -d 'FORMAT'
-__plugind describe -l socket -r -F -d 'the API socket of plugind'
-
-__plugind watch -a '(plugind list -o name 2>/dev/null)'
-__plugind watch -s o -l output -x -a 'table wide json jsonl name' -d 'FORMAT'
-__plugind watch -l state -x -a 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering' -d 'only plugins in that state, as in list'
-__plugind watch -l no-headers -d 'leave out the line with the names of the columns'
-__plugind watch -l socket -r -F -d 'the API socket of plugind'
-
-__plugind events -F -a '(plugind list -o name 2>/dev/null)'
-__plugind events -s o -l output -x -a 'table json jsonl' -d 'FORMAT'
-__plugind events -l no-headers -d 'leave out the line with the names of the columns'
-__plugind events -s w -l watch -d 'afterwards print each new event, until plugind stops'
-__plugind events -l socket -r -F -d 'the API socket of plugind'
-
-__plugind wait -F -a '(plugind list -o name 2>/dev/null)'
-__plugind wait -l for -x -a 'registered deregistered ready' -d 'CONDITION'
-__plugind wait -l timeout -x -d 'give up after that time, such as 500ms, 30s or 5m'
-__plugind wait -l socket -r -F -d 'the API socket of plugind'
-
-__plugind status -s o -l output -x -a 'text json' -d 'FORMAT'
-__plugind status -l socket -r -F -d 'the API socket of plugind'
-
-__plugind metrics -l socket -r -F -d 'the API socket of plugind'
-
-__plugind retry -F -a '(plugind list -o name 2>/dev/null)'
-__plugind retry -l socket -r -F -d 'the API socket of plugind'
-
-__plugind forget -a '(plugind list -o name 2>/dev/null)'
-__plugind forget -l socket -r -F -d 'the API socket of plugind'
-
-__plugind rescan -l socket -r -F -d 'the API socket of plugind'
-
-__plugind reload -l socket -r -F -d 'the API socket of plugind'
-
 __plugind log-level -a 'default error warn info debug trace off'
-__plugind log-level -l socket -r -F -d 'the API socket of plugind'
+__plugind run -l allocate-group -x -d 'let the members of this group use devices by plugind with'
+__plugind run -l allow-name -x -d 'trust this user with the plugins of this name'
+__plugind run -l allow-uid -x -d 'trust this user with plugins of any name that --allow-name does not give to others'
+__plugind simulate -l cdi-devices -x -d 'with --type DevicePlugin'
+__plugind run -l cdi-dir -x -a '(__fish_complete_directories)' -d 'let container runtimes use the devices of device plugins'
+__plugind run -l config -r -F -a 'none' -d 'read options from FILE, or from no file'
+__plugind simulate -l crash-after -x -d 'exit after that time as if killed'
+__plugind run -l csi-node-info -x -d 'call NodeGetInfo on the registered CSI driver again and again'
+__plugind simulate -l delay -x -d 'wait that long before each reply'
+__plugind simulate -l delay-allocate -x -d 'wait that much longer before each reply to Allocate'
+__plugind with -l device -x -d 'take this device of the only RESOURCE'
+__plugind run -l device-plugins -d 'the same with the directory of kubelet'
+__plugind run -l device-plugins-dir -x -a '(__fish_complete_directories)' -d 'let device plugins register by calling DIR/kubelet.sock'
+__plugind simulate -l dir -x -a '(__fish_complete_directories)' -d 'serve the registration on DIR/NAME-reg.sock'
+__plugind simulate -l endpoint -r -F -d 'serve the plugin\'s service on PATH'
+__plugind run -l endpoint-dir -x -a '(__fish_complete_directories)' -d 'trust endpoints below DIR, or abstract ones'
+__plugind probe -l exec -r -F -d 'accept plugins of TYPE, for which run would use PROGRAM'
+__plugind run -l exec -r -F -d 'have PROGRAM register and deregister plugins of TYPE'
+__plugind simulate -l fail-getinfo -x -d 'return an error for the first N GetInfo calls'
+__plugind wait -l for -x -a 'registered deregistered ready' -d 'CONDITION'
+__plugind simulate -l legacy -d 'with --type DevicePlugin'
+__plugind run -l log-format -x -a 'text json journald' -d 'FORMAT'
+for c in run probe; __plugind $c -l map-path -r -F -d 'connect to endpoints below FROM at paths below TO'; end
+__plugind run -l memory-budget -x -d 'hold at most SIZE octets of all plugins together'
+__plugind simulate -l name -x -d 'the name of the driver or resource'
+for c in list devices watch events; __plugind $c -l no-headers -d 'leave out the line with the names of the columns'; end
+__plugind run -l observe -d 'dry run'
+__plugind run -l on-down -x -a 'keep deregister deregister=' -d 'what to do with a registered plugin whose process has ended or that does not answer'
+__plugind doctor -l plugins-dir -x -a '(__fish_complete_directories)' -d 'examine DIR'
+__plugind run -l plugins-dir -x -a '(__fish_complete_directories)' -d 'watch DIR and its subdirectories for plugin sockets'
+__plugind simulate -l refuse-allocate -d 'reply to Allocate with an error'
+__plugind simulate -l reject-notify -d 'reply to NotifyRegistrationStatus with an error'
+__plugind doctor -l root-dir -x -a '(__fish_complete_directories)' -d 'examine DIR/plugins_registry'
+__plugind probe -l root-dir -x -a '(__fish_complete_directories)' -d 'probe DIR/plugins_registry if PATH is not given'
+__plugind run -l root-dir -x -a '(__fish_complete_directories)' -d 'watch DIR/plugins_registry'
+__plugind run -l run-dir -x -a '(__fish_complete_directories)' -d 'keep lock files in DIR'
+__plugind doctor -l run-dir -x -a '(__fish_complete_directories)' -d 'the run directory of the daemon'
+__plugind run -l socket -r -F -a 'none' -d 'serve the API on a unix socket at PATH'
+for c in list devices with describe watch events wait status metrics retry forget rescan reload log-level; __plugind $c -l socket -r -F -d 'the API socket of plugind'; end
+__plugind doctor -l socket -r -F -d 'the socket of the daemon'
+__plugind run -l socket-group -x -d 'let this group connect to that socket'
+__plugind simulate -l stale -d 'leave the sockets behind on exit'
+__plugind list -l state -x -a 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering' -d 'only plugins in that state'
+__plugind watch -l state -x -a 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering' -d 'only plugins in that state, as in list'
+__plugind run -l state-file -r -F -d 'store the registered plugins in FILE'
+__plugind probe -l timeout -x -d 'give up after that time, such as 500ms or 30s'
+__plugind wait -l timeout -x -d 'give up after that time, such as 500ms, 30s or 5m'
+__plugind with -l timeout -x -d 'wait that long at most'
+__plugind simulate -l toggle-health -x -d 'break or repair a device after each DURATION'
+__plugind run -l trust -x -a 'warn strict' -d 'what to do with plugins and endpoints of users other than root'
+__plugind simulate -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'NAME'
+for c in run probe; __plugind $c -l type -x -a 'CSIPlugin DevicePlugin DRAPlugin' -d 'accept plugins of this type'; end
+__plugind probe -l unknown-types -x -a 'reject accept ignore' -d 'what run does with plugins of other types'
+__plugind run -l unknown-types -x -a 'reject accept ignore' -d 'what to do with plugins of other types'
+__plugind simulate -l versions -x -d 'the supported versions to report'
+__plugind with -l wait -d 'wait until there are devices, in the order of arrival'
+for c in devices events; __plugind $c -s o -l output -x -a 'table json jsonl' -d 'FORMAT'; end
+for c in list watch; __plugind $c -s o -l output -x -a 'table wide json jsonl name' -d 'FORMAT'; end
+for c in probe doctor version describe status; __plugind $c -s o -l output -x -a 'text json' -d 'FORMAT'; end
+__plugind run -s v -l verbose -d 'log every step'
+__plugind list -s w -l watch -d 'afterwards print a line for each change, as watch does'
+__plugind events -s w -l watch -d 'afterwards print each new event, until plugind stops'
 
 __plugind help -a 'run check-config config completion probe doctor simulate version list devices with describe watch events wait status metrics retry forget rescan reload log-level help'

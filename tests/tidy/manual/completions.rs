@@ -127,7 +127,7 @@ fn bash(commands: &[Command<'_>], names: &str) -> String {
             patterns.extend(spelled);
         }
         let own = command.options.iter().flat_map(|it| it.0.spelled());
-        let all: Vec<String> = own.chain(STANDARD.map(str::to_owned)).collect();
+        let all: Vec<String> = own.collect();
         let all = all.join(" ");
         options += &format!("\t\t{name}) _plugind_words {} ;;\n", quoted(&all));
         match &*action(&command.operand) {
@@ -196,7 +196,11 @@ fn zsh(commands: &[Command<'_>]) -> String {
                 }
                 _ => format!("'*'{{{short}{one},--{long}{other}}}{}", quoted(&text)),
             };
-            arguments += &format!(" \\\n\t\t\t\t{option}");
+            if option == SOCKET {
+                arguments += " $socket";
+            } else {
+                arguments += &format!(" \\\n\t\t\t\t{option}");
+            }
         }
         arguments += " $standard";
         match &*action(&command.operand) {
@@ -233,15 +237,16 @@ fn fish(commands: &[Command<'_>], names: &str) -> String {
     // A backslash stands before a quote in a quoted text.
     let in_quotes = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
     let (mut listed, mut options) = (String::new(), String::new());
+    // What several commands have is added once for all of them.
+    let mut of_commands: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for command in commands {
         let Verb { name, summary, .. } = command.verb;
         let summary = in_quotes(summary);
-        listed += &format!("complete -c plugind -n $first -a {name} -d {summary}\n");
-        let begin = format!("__plugind {name}");
-        options.push('\n');
-        match &*value(&command.operand) {
-            "" => {}
-            operand => options += &format!("{begin}{operand}\n"),
+        listed += &format!("__plugind_command {name} {summary}\n");
+        let mut add = |line: String| of_commands.entry(line).or_default().push(name);
+        match value(&command.operand) {
+            operand if operand.is_empty() => {}
+            operand => add(operand),
         }
         for (option, values) in &command.options {
             let short = option.short.strip_prefix('-');
@@ -252,8 +257,14 @@ fn fish(commands: &[Command<'_>], names: &str) -> String {
                 values => format!(" -x{values}"),
             };
             let (long, summary) = (option.long, in_quotes(option.summary()));
-            options += &format!("{begin}{short} -l {long}{values} -d {summary}\n");
+            add(format!("{short} -l {long}{values} -d {summary}"));
         }
+    }
+    for (line, names) in of_commands {
+        options += &match &names[..] {
+            [name] => format!("__plugind {name}{line}\n"),
+            names => format!("for c in {}; __plugind $c{line}; end\n", names.join(" ")),
+        };
     }
     let parts = [
         ("@NAMES@", names),
@@ -268,8 +279,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The options of every command.
-const STANDARD: [&str; 4] = ["-h", "--help", "-V", "--version"];
+/// The option of zsh that the commands have which ask a daemon.
+const SOCKET: &str = "'--socket=[the API socket of plugind]:PATH:_files'";
 
 /// The simple log filters.
 const LEVELS: &str = "default error warn info debug trace off";

@@ -297,9 +297,16 @@ impl<'a> Opt<'a> {
     pub(crate) fn summary(&self) -> &'a str {
         let end = self.text.find([';', ':', '(']).unwrap_or(self.text.len());
         let text = self.text[..end].trim();
+        let text = match text.find(", ") {
+            Some(at) if text.len() > SUMMARY => &text[..at],
+            _ => text,
+        };
         if text.contains(' ') { text } else { self.value }
     }
 }
+
+/// The length from which a summary ends at its first comma.
+const SUMMARY: usize = 60;
 
 /// Splits statuses such as `0 done, 1 failed, at once, 2 wrong usage.`
 fn numbered(text: &str) -> Vec<(u8, String)> {
