@@ -9,7 +9,7 @@ use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::{Record, keys, known};
 use super::options::{Context, READY, Target};
-use super::watch::{PATH, Records};
+use super::watch::{PATH, take};
 use crate::api::json::Change;
 use crate::daemon::client::Deadline;
 use crate::escape;
@@ -46,7 +46,7 @@ struct Plugin<'a> {
     target: &'a Target,
     name: String,
     condition: &'static str,
-    records: Records,
+    records: Vec<Record>,
     /// Whether all records were listed since the last failure.
     is_listed: bool,
 }
@@ -58,7 +58,7 @@ impl<'a> Plugin<'a> {
             target,
             name,
             condition,
-            records: Records::default(),
+            records: Vec::new(),
             is_listed: false,
         }
     }
@@ -66,7 +66,7 @@ impl<'a> Plugin<'a> {
     /// Waits until the condition is met. Returns `false` if the watch has expired.
     fn wait(&mut self, context: &Context<'_>, until: Deadline) -> Result<bool> {
         self.is_listed = false;
-        self.records = Records::default();
+        self.records.clear();
         let is_ready = self.condition == READY;
         let mut request = if is_ready {
             Request::get("/readyz")
@@ -96,10 +96,10 @@ impl<'a> Plugin<'a> {
     /// Applies a line of the daemon.
     fn apply(&mut self, change: Change<Record>) {
         let record = change.record.unwrap_or_default();
-        self.records.remove(&*record.socket);
+        take(&mut self.records, &record.socket);
         match &*change.event {
             "ADDED" | "MODIFIED" if self.target.includes(keys(&record)) => {
-                self.records.insert(record.socket.to_string(), record);
+                self.records.push(record);
             }
             "BOOKMARK" => self.is_listed = true,
             _ => {}
@@ -114,7 +114,7 @@ impl<'a> Plugin<'a> {
         } else {
             &HELD
         };
-        let mut records = self.records.values();
+        let mut records = self.records.iter();
         let found = records.any(|record| states.contains(&&*record.state));
         found == is_registered
     }
@@ -124,7 +124,7 @@ impl<'a> Plugin<'a> {
         if !self.is_listed {
             return cause.to_owned();
         }
-        let Some(record) = self.records.values().next() else {
+        let Some(record) = self.records.first() else {
             return format!("{} does not exist", self.name);
         };
         let state = known(&record.state);

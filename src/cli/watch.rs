@@ -1,6 +1,5 @@
 //! `plugind watch`, and `plugind list --watch`: the plugins, and then each change.
 
-use std::collections::BTreeMap;
 use std::mem;
 
 use super::client::{Request, print};
@@ -41,20 +40,23 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// The path of the stream of changes.
 pub(super) const PATH: &str = "/v1/watch";
 
-/// Records by their sockets.
-pub(super) type Records = BTreeMap<String, Record>;
+/// Removes and returns the record of a socket.
+pub(super) fn take(records: &mut Vec<Record>, socket: &str) -> Option<Record> {
+    let at = records.iter().position(|record| record.socket == socket)?;
+    Some(records.swap_remove(at))
+}
 
 /// The records that were seen last, and what is shown of their changes.
 struct Seen<'a> {
     options: &'a Options,
     rows: Rows<Record>,
-    records: Records,
+    records: Vec<Record>,
     /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
     /// Whether the records were shown.
     is_shown: bool,
     /// The records of the last request that the daemon has not mentioned since.
-    stale: Records,
+    stale: Vec<Record>,
 }
 
 impl<'a> Seen<'a> {
@@ -63,10 +65,10 @@ impl<'a> Seen<'a> {
         Self {
             options: context.options,
             rows: Rows::new(context, Some("EVENT"), columns, WIDTHS),
-            records: Records::default(),
+            records: Vec::new(),
             is_listed: false,
             is_shown: false,
-            stale: Records::default(),
+            stale: Vec::new(),
         }
     }
 
@@ -86,17 +88,15 @@ impl<'a> Seen<'a> {
             _ => return,
         };
         let record = change.record.unwrap_or_default();
-        let socket = record.socket.to_string();
-        let known = self.records.remove(&socket);
-        let known = known.or_else(|| self.stale.remove(&socket));
+        let known = take(&mut self.records, &record.socket);
+        let known = known.or_else(|| take(&mut self.stale, &record.socket));
         let selects = is_set && selects(self.options, &record);
         let (event, shown) = match known {
             None if !selects => return,
             None => ("ADDED", &record),
             // A record may be listed again without having changed.
             Some(known) if selects && known.generation == record.generation => {
-                self.records.insert(socket, record);
-                return;
+                return self.records.push(record);
             }
             Some(_) if selects => ("MODIFIED", &record),
             Some(_) if is_set => ("DELETED", &record),
@@ -106,7 +106,7 @@ impl<'a> Seen<'a> {
             self.show(event, generation, Some(shown), now);
         }
         if selects {
-            self.records.insert(socket, record);
+            self.records.push(record);
         }
     }
 
@@ -114,13 +114,13 @@ impl<'a> Seen<'a> {
     fn bookmark(&mut self, generation: u64, now: u64) {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
-            let mut all: Vec<Record> = self.records.values().cloned().collect();
+            let mut all = self.records.clone();
             sort(&mut all);
             for record in &all {
                 self.show("ADDED", record.generation, Some(record), now);
             }
         }
-        for stale in mem::take(&mut self.stale).into_values() {
+        for stale in mem::take(&mut self.stale) {
             self.show("DELETED", generation, Some(&deleted(stale)), now);
         }
         self.show("BOOKMARK", generation, None, now);

@@ -24,8 +24,9 @@ use crate::escape;
 use crate::watch::{Cause, Event, Place, Problem, WatchId};
 
 /// A directory that the user named.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Root {
+    path: PathBuf,
     /// The watch of the directory.
     watch: WatchId,
     /// The watch of its parent directory.
@@ -40,7 +41,7 @@ pub(crate) struct Inotify {
     /// The watches of the kernel. A directory has one, however many purposes it is watched for.
     watched: BTreeMap<WatchId, WatchDescriptor>,
     /// The roots that are watched.
-    roots: BTreeMap<PathBuf, Root>,
+    roots: Vec<Root>,
     registry: Registry,
     token: Token,
 }
@@ -51,7 +52,7 @@ impl Inotify {
         Self {
             instance: None,
             watched: BTreeMap::new(),
-            roots: BTreeMap::new(),
+            roots: Vec::new(),
             registry,
             token,
         }
@@ -71,21 +72,22 @@ impl Inotify {
 
     /// Stops watching the parent directory of a root for the root's name.
     pub(crate) fn unwatch_name_of(&mut self, root: &Path) {
-        if let Some(root) = self.roots.remove(root) {
-            self.unwatch(root.above);
+        if let Some(above) = self.forget(root) {
+            self.unwatch(above);
         }
     }
 
     /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
     /// root.
     fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
-        let before = self.roots.remove(root).map(|root| root.above);
+        let before = self.forget(root);
         let Some(dir) = root.parent() else {
             return; // `/` has no name that it could lose.
         };
         match self.add(dir, INTERESTS) {
             Ok(above) => {
-                self.roots.insert(root.to_owned(), Root { watch, above });
+                let path = root.to_owned();
+                self.roots.push(Root { path, watch, above });
             }
             Err(problem) => log::debug!(
                 "{}: cannot watch the directory above a plugins directory: {}",
@@ -96,6 +98,11 @@ impl Inotify {
         if let Some(before) = before {
             self.unwatch(before);
         }
+    }
+
+    fn forget(&mut self, root: &Path) -> Option<WatchId> {
+        let at = self.roots.iter().position(|it| it.path == *root)?;
+        Some(self.roots.swap_remove(at).above)
     }
 
     fn add(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
@@ -113,7 +120,7 @@ impl Inotify {
     /// A plugins directory can be such a parent only through a symbolic link. If its watch is
     /// removed for the sake of the link, the kernel reports that, and it is watched anew.
     pub(crate) fn unwatch(&mut self, id: WatchId) {
-        if self.roots.values().any(|root| root.above == id) {
+        if self.roots.iter().any(|root| root.above == id) {
             return;
         }
         if let (Some(descriptor), Some(instance)) = (self.watched.remove(&id), &self.instance) {
@@ -155,8 +162,8 @@ impl Inotify {
         if let Event::Unwatched { watch } = event {
             self.watched.remove(&watch);
         }
-        for (path, root) in &self.roots {
-            if concerns(&event, path, root.above) {
+        for root in &self.roots {
+            if concerns(&event, &root.path, root.above) {
                 report(Event::Moved { watch: root.watch });
             }
         }
@@ -323,7 +330,8 @@ mod tests {
             fs::create_dir_all(root).unwrap();
         }
         let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
-        let shared = inotify.roots[&b].above;
+        let shared = inotify.roots.iter().find(|root| root.path == b);
+        let shared = shared.expect("it is watched").above;
         // After another scan, both are watched for their names as before.
         inotify.watch(&a, Place::Root).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
