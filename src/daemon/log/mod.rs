@@ -21,6 +21,7 @@ mod sink;
 
 use std::fmt::Write as _;
 use std::io::{self, Stderr};
+use std::mem;
 use std::panic;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -59,6 +60,8 @@ struct State {
     /// The limits on the lines of the daemon about itself, and about security.
     own: Limiter,
     buffer: Buffer,
+    /// The room for the message of a line.
+    message: String,
 }
 
 impl Logger {
@@ -84,6 +87,7 @@ impl Logger {
                 peers: Limiter::default(),
                 own: Limiter::default(),
                 buffer: Buffer::default(),
+                message: String::with_capacity(USUAL),
             }),
         }));
         log::set_logger(logger).ok()?;
@@ -176,7 +180,7 @@ impl Log for Logger {
         }
         let now = self.clock.now();
         let (level, target) = (record.level(), record.target());
-        let mut message = String::with_capacity(USUAL);
+        let mut message = mem::take(&mut state.message);
         let _ = message.write_fmt(*record.args());
         let State {
             peers, own, buffer, ..
@@ -195,6 +199,9 @@ impl Log for Logger {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }
+        message.clear();
+        message.shrink_to(USUAL);
+        state.message = message;
     }
 
     fn flush(&self) {
@@ -250,7 +257,9 @@ impl Filtered for Logger {
 
 /// Returns the path of the socket or the name of the plugin that a line is about.
 fn subject(message: &str) -> Option<&str> {
-    message.split_once(": ").map(|(subject, _)| subject)
+    let mut colons = message.match_indices(':').map(|(at, _)| at);
+    let end = colons.find(|at| message[at + 1..].starts_with(' '))?;
+    Some(&message[..end])
 }
 
 /// The room for a line (octets): more than a usual one takes.
