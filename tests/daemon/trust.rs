@@ -32,7 +32,10 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // A copy of the source may lie below a directory that others can change, such as /tmp.
+        let home = tempfile::tempdir_in("/var/lib");
+        let home = home.or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")));
+        let home = home.unwrap();
         let real = home.path().canonicalize().unwrap();
         let [registry, elsewhere] = ["r", "e"].map(|name| real.join(name));
         for dir in [&real, &registry, &elsewhere] {
