@@ -169,7 +169,7 @@ impl Published {
             context.emit(plugin, EventType::Warning, "AllocateFailed", message);
         }
         self.is_stale |= answer.is_ok();
-        let (Ok(at) | Err(at)) = self.position(&id); // It is asked about if there is no answer.
+        let (Ok(at) | Err(at)) = self.position(&id); // Without an answer, the plugin is asked.
         self.answers.insert(at, (id, answer.ok()));
         true
     }
