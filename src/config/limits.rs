@@ -430,10 +430,17 @@ pub struct LogShare {
 }
 
 /// The share of all lines that peers cause: a hundred plugins that register at once fit into the
-/// burst, and any two seconds with it stay below 64 KiB/s (kubelet: no limit).
-pub const LOG_SHARE: LogShare = LogShare {
-    burst: 80 * 1024,
+/// burst, and any two seconds with it and [`LOG_SHARE_OF_DAEMON`] stay below 64 KiB/s (kubelet: no
+/// limit).
+pub const LOG_SHARE_OF_PEERS: LogShare = LogShare {
+    burst: 56 * 1024,
     rate: 16 * 1024,
+};
+
+/// The share of the daemon's own lines, such as those of a reload.
+pub const LOG_SHARE_OF_DAEMON: LogShare = LogShare {
+    burst: 24 * 1024,
+    rate: 4 * 1024,
 };
 
 /// The share of one socket or plugin: a hundred lines at once, two lines per second in the long

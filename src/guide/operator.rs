@@ -424,9 +424,9 @@
 //! Lines that plugins cause are limited to 16 KiB/s in total and 256 bytes/s for each socket or
 //! plugin, each after a burst; a warning with `count=` reports how many lines were suppressed. The
 //! daemon's own lines, such as those about its start, signals, reloads, the plugins directories and
-//! security, have a share of the same size. A slow reader of standard error never makes the daemon
-//! wait: up to 64 KiB are kept, then lines are dropped, and a warning reports how many once there
-//! is room.
+//! security, have a share of their own, 4 KiB/s. A slow reader of standard error never makes the
+//! daemon wait: up to 64 KiB are kept, then lines are dropped, and a warning reports how many once
+//! there is room.
 //!
 //! # Descriptors
 //!

@@ -382,8 +382,8 @@ const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
 /// The least time over which the log rate is measured: a burst is allowed.
 const LEAST_LOG_TIME: Duration = Duration::from_secs(2);
 
-/// The time limit for one turn of the loop.
-const MAX_TURN: Duration = Duration::from_millis(5);
+/// The time limit for one turn of the loop: whatever depends on a number is done in one turn.
+const MAX_TURN: Duration = Duration::from_millis(20);
 
 /// Returns the factor on the time limits of turns and plugins.
 ///

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use crate::config::{
-    LOG_REPORT_INTERVAL, LOG_SHARE, LOG_SHARE_OF_PLUGIN, LogShare, MAX_LOG_SHARES,
-};
+use crate::config::{LOG_REPORT_INTERVAL, LOG_SHARE_OF_PLUGIN, LogShare, MAX_LOG_SHARES};
 use crate::octets::compare;
 use crate::time::Time;
 
 /// The token buckets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Limiter {
+    /// The share of all lines together.
+    share: LogShare,
     all: Bucket,
     /// Sorted by subject as [`compare`] sorts.
     by_subject: Vec<(Box<str>, Bucket)>,
@@ -32,6 +32,16 @@ struct Bucket {
 }
 
 impl Limiter {
+    /// Returns a limiter whose lines have this share together.
+    pub(super) fn new(share: LogShare) -> Self {
+        Self {
+            share,
+            all: Bucket::default(),
+            by_subject: Vec::new(),
+            report_at: None,
+        }
+    }
+
     /// Returns whether a line of that many octets is admitted now, and charges for it. If not, the
     /// line counts as suppressed.
     ///
@@ -44,7 +54,7 @@ impl Limiter {
         is_detail: bool,
         now: Time,
     ) -> bool {
-        let is_admitted = if !self.all.admits(LOG_SHARE, is_detail, now) {
+        let is_admitted = if !self.all.admits(self.share, is_detail, now) {
             self.all.suppressed += 1;
             false
         } else if let Some(subject) = subject {
@@ -69,7 +79,7 @@ impl Limiter {
 
     /// Charges the bucket of all lines for one of that many octets.
     pub(super) fn charge(&mut self, octets: usize, now: Time) {
-        self.all.charge(LOG_SHARE, octets, now);
+        self.all.charge(self.share, octets, now);
     }
 
     /// Returns when to report suppressed lines, or `None` if there are none.
@@ -139,6 +149,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::LOG_SHARE_OF_PEERS;
 
     const LINE: usize = 100;
 
@@ -168,7 +179,7 @@ mod tests {
 
     #[test]
     fn one_plugin_gets_its_burst_and_then_its_rate() {
-        let mut limiter = Limiter::default();
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         let LogShare { burst, rate } = LOG_SHARE_OF_PLUGIN;
         let bytes = flood(&mut limiter, 4, |_| "DevicePlugin a".to_owned());
         assert_about(bytes[0], burst + rate);
@@ -179,8 +190,8 @@ mod tests {
 
     #[test]
     fn all_plugins_together_get_the_share_of_all() {
-        let mut limiter = Limiter::default();
-        let LogShare { burst, rate } = LOG_SHARE;
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
+        let LogShare { burst, rate } = LOG_SHARE_OF_PEERS;
         let bytes = flood(&mut limiter, 4, |n| format!("/r/{}/{n}.sock", n % 1000));
         assert_about(bytes[0], burst + rate);
         assert_about(bytes[3], rate);
@@ -191,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_noisy_plugin_is_not_forgotten_because_others_log_once() {
-        let mut limiter = Limiter::default();
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         while log(&mut limiter, "DevicePlugin a", false, Time::ZERO) {}
         for n in 0..MAX_LOG_SHARES * 2 {
             log(&mut limiter, &format!("CSIPlugin {n}"), false, Time::ZERO);
@@ -201,7 +212,7 @@ mod tests {
 
     #[test]
     fn details_leave_half_of_a_share_to_the_other_lines() {
-        let mut limiter = Limiter::default();
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         let mut details = 0;
         while log(&mut limiter, "/r/a.sock", true, Time::ZERO) {
             details += LINE;
@@ -212,7 +223,7 @@ mod tests {
 
     #[test]
     fn suppressed_lines_are_counted_and_reported() {
-        let mut limiter = Limiter::default();
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         assert_eq!(limiter.poll_timeout(), None);
         while log(&mut limiter, "/r/a.sock", false, Time::ZERO) {}
         assert!(!log(
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn every_suppressed_line_is_in_a_report() {
-        let mut limiter = Limiter::default();
+        let mut limiter = Limiter::new(LOG_SHARE_OF_PEERS);
         let mut suppressed = 0;
         for n in 0..100_000_u64 {
             let subject = format!("/r/{}/{}.sock", n % 300, n % 3000);

@@ -35,7 +35,7 @@ use self::format::Style;
 pub use self::format::has_colours;
 use self::limiter::Limiter;
 use self::sink::Sink;
-use crate::config::LogFormat;
+use crate::config::{LOG_SHARE_OF_DAEMON, LOG_SHARE_OF_PEERS, LogFormat};
 use crate::daemon::api::server::Filtered;
 use crate::daemon::clock::Clock;
 use crate::time::Time;
@@ -84,8 +84,8 @@ impl Logger {
             style: Style::new(format),
             state: Mutex::new(State {
                 filter,
-                peers: Limiter::default(),
-                own: Limiter::default(),
+                peers: Limiter::new(LOG_SHARE_OF_PEERS),
+                own: Limiter::new(LOG_SHARE_OF_DAEMON),
                 buffer: Buffer::default(),
                 message: String::with_capacity(USUAL),
             }),
