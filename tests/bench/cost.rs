@@ -10,7 +10,8 @@
 //!   function as one more.
 //! - **Instructions of a registration** are what a plugin adds where plugins appear at once: the
 //!   difference between a run with 120 of them and one with 20, each from start to end. **System
-//!   calls** are counted likewise.
+//!   calls** are counted likewise, as the lowest of several counts. A busy machine only adds to
+//!   them: more turns for the same plugins, and plugins that are found before they listen.
 //! - **Instructions of a plugin that comes and goes** are the average of 100, one after the
 //!   other. The daemon comes to rest before each appears and before it goes.
 //!
@@ -36,7 +37,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let in_manager = |(file, _): &&(String, String)| file.starts_with("manager/");
     let in_manager = functions.iter().filter(in_manager).count();
     let instructions = difference(|plugins| registering(Subject::Plugind, plugins))?;
-    let calls = difference(system_calls)?;
+    let calls = difference(|plugins| lowest(|| system_calls(plugins)))?;
     let alone = coming_and_going(0)?;
     let beside = coming_and_going(MANY)?;
     let figures = [
@@ -50,7 +51,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         ),
         (
             "system calls of 100 registrations",
-            2_370,
+            2_340,
             calls * 100 / MORE,
         ),
         (
@@ -85,6 +86,13 @@ fn difference(
     count: impl Fn(usize) -> Result<usize, Box<dyn Error>>,
 ) -> Result<usize, Box<dyn Error>> {
     Ok(count(FEW + MORE)? - count(FEW)?)
+}
+
+/// Returns the lowest of several counts.
+fn lowest(count: impl Fn() -> Result<usize, Box<dyn Error>>) -> Result<usize, Box<dyn Error>> {
+    let counts = (0..RUNS).map(|_| count());
+    let counts = counts.collect::<Result<Vec<_>, _>>()?;
+    Ok(counts.into_iter().min().unwrap_or_default())
 }
 
 /// Returns the functions of one registration, each with its file.
@@ -157,6 +165,9 @@ fn system_calls(plugins: usize) -> Result<usize, Box<dyn Error>> {
     process.end()?;
     Ok(fs::read_to_string(output)?.lines().count())
 }
+
+/// The number of counts of which the lowest is taken.
+const RUNS: usize = 5;
 
 /// The path of this crate's sources.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
