@@ -11,7 +11,7 @@ use prost::Message as _;
 use crate::daemon::Daemon;
 use crate::honest::register;
 use crate::hung::{OF_PLUGIN, descriptors_are_enough_or_skip};
-use crate::row::alone;
+use crate::row::{MAX_TURN, alone, is_measured, leniency};
 use crate::support::plugin::Plugin;
 use crate::until::Steps;
 
@@ -101,6 +101,31 @@ fn device_plugins_with_as_many_devices_as_they_may_have() {
 fn device_plugins_that_never_complete_their_lists() {
     let octets = vec![0x0a; MAX_REPLY - 1];
     withstand("60 lists of 4 MiB without an end", 60, &octets, 1, LIST);
+}
+
+/// One list is applied in one turn, which is [`MAX_TURN`] long at most.
+#[test]
+fn a_list_of_as_many_devices_as_there_may_be_takes_a_short_turn() {
+    let _alone = alone();
+    let mut daemon = Daemon::start(&[]);
+    if is_measured() {
+        daemon.run_before_all_others();
+    }
+    daemon.longest_turn();
+    let (base, delay) = (daemon.resident(), daemon.delay());
+    let plugin = Plugin::serve_devices(
+        &daemon.root().join("gpu.sock"),
+        "example.com/gpu",
+        list(MAX_DEVICES),
+        0,
+    );
+    daemon.until_logged(&format!("devices={MAX_DEVICES}"));
+    let (turn, held) = (daemon.longest_turn(), daemon.resident() - base);
+    println!("| one list of {MAX_DEVICES} devices | longest turn {turn:?} | {held} KiB held |");
+    let excused = daemon.delay().saturating_sub(delay);
+    assert!(turn <= MAX_TURN * leniency() + excused, "{turn:?}");
+    daemon.end_with(Signal::SIGTERM);
+    plugin.leave();
 }
 
 /// The time of an attack: plugins that are refused try again several times.

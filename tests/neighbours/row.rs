@@ -383,7 +383,7 @@ const MAX_LOG_RATE: f64 = 64.0 * 1024.0;
 const LEAST_LOG_TIME: Duration = Duration::from_secs(2);
 
 /// The time limit for one turn of the loop: whatever depends on a number is done in one turn.
-const MAX_TURN: Duration = Duration::from_millis(20);
+pub(crate) const MAX_TURN: Duration = Duration::from_millis(20);
 
 /// Returns the factor on the time limits of turns and plugins.
 ///
