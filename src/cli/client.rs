@@ -90,16 +90,15 @@ impl Client {
         let target = request.target;
         let head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n{length}\r\n");
         connection.send(head.as_bytes()).map_err(broken)?;
-        let patience = if request.changes { 6 } else { 1 };
+        let timeout = self.timeout * if request.changes { 6 } else { 1 };
         let mut response = Response {
             connection,
             status: 0,
-            timeout: Some(self.timeout * patience),
+            timeout: Some(timeout),
             until: if request.follows {
                 request.until
             } else {
-                let whole = response_time(self.timeout) * patience;
-                request.until.or(Deadline::after(whole))
+                request.until.or(Deadline::after(response_time(timeout)))
             },
             received: Vec::new(),
             missing: None,
@@ -215,7 +214,11 @@ impl Response {
         let len = received.map_err(|error| match error {
             WaitError::TimedOut => {
                 let limit = self.timeout.unwrap_or_default();
-                broken(format!("the daemon does not respond within {limit:?}"))
+                broken(if self.until.is_over() {
+                    format!("it takes longer than {:?}", response_time(limit))
+                } else {
+                    format!("the daemon does not respond within {limit:?}")
+                })
             }
             WaitError::OutputClosed => Failure::new(Kind::OutputClosed, ""),
             WaitError::Failed(error) => broken(error),
