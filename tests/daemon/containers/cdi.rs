@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use plugind::handler::device::TYPE;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::node::{Node, until};
+use crate::support::inside::inside;
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
 
@@ -23,7 +25,10 @@ struct Cdi {
 
 impl Cdi {
     fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_on(tempfile::tempdir().unwrap())
+    }
+
+    fn start_on(dir: TempDir) -> Self {
         let node = Node::start_with(&[&option(dir.path())]);
         Self { node, dir }
     }
@@ -197,6 +202,35 @@ fn a_change_that_fails_is_made_later() {
         .daemon
         .until_logged("the files of devices are maintained again");
     cdi.until_devices(&["device-0", "device-1"]);
+}
+
+#[test]
+fn a_disk_that_is_full_or_read_only_is_tried_again() {
+    let name = "containers::cdi::a_disk_that_is_full_or_read_only_is_tried_again";
+    inside(name, "mount -t tmpfs -o size=16k none /mnt", || {
+        let mut cdi = Cdi::start_on(tempfile::tempdir_in("/mnt").unwrap());
+        let fails = "cannot update the files of devices, retrying";
+        let filler = cdi.dir.path().join("filler");
+        assert!(fs::write(&filler, vec![0; 32 * 1024]).is_err());
+        let plugin = cdi.simulate(RESOURCE, &[]);
+        let line = cdi.node.daemon.until_logged(fails);
+        assert!(line.contains("No space left on device"), "{line}");
+        fs::remove_file(filler).unwrap();
+        cdi.until_devices(&["device-0", "device-1"]);
+        drop(plugin);
+        cdi.until_removed();
+        let run = |program: &str, options: &[&str]| {
+            let mut command = Command::new(program);
+            let status = command.args(options).arg(cdi.dir.path()).status();
+            assert!(status.unwrap().success());
+        };
+        run("mount", &["-t", "tmpfs", "-o", "ro", "none"]);
+        let _plugin = cdi.simulate(RESOURCE, &[]);
+        let line = cdi.node.daemon.until_logged(fails);
+        assert!(line.contains("Read-only file system"), "{line}");
+        run("umount", &[]);
+        cdi.until_devices(&["device-0", "device-1"]);
+    });
 }
 
 #[test]
