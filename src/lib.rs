@@ -42,7 +42,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = Config::default();
 //! let mut handlers = HandlerTable::new();
-//! handlers.add(DEFAULT_TYPES, AcceptHandler::default());
+//! handlers.add(DEFAULT_TYPES, AcceptHandler);
 //! let mut plugins = PluginManager::new(&config, handlers)?;
 //! loop {
 //!     // poll(2), epoll, io_uring, mio, tokio: whatever there is. Asked anew every time.

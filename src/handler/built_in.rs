@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::csi::{self, CsiHandler};
 use super::device::{self, DeviceHandler};
 use super::dra::{self, DraHandler};
-use super::{ExecHandler, GenericHandler, HandlerId, HandlerTable, Plugin, Store, Unknown};
+use super::{AcceptHandler, ExecHandler, HandlerId, HandlerTable, Store, Unknown};
 use crate::config::{HandlerConfig, UnknownTypes};
 
 /// The plugins that the built-in handlers have registered. Clones share the same data.
@@ -27,8 +27,6 @@ pub struct Inventory {
     pub leases: device::Leases,
     /// The DRA drivers, by name.
     pub dra_drivers: dra::Drivers,
-    /// The plugins of every other type, by name.
-    pub others: Store<Plugin>,
 }
 
 /// Returns the built-in handlers for plugins of these types, and the inventory that they fill.
@@ -100,7 +98,7 @@ pub(crate) fn change_handlers(
                 table.add([kind], dra);
             }
             Some(Target::Others) => {
-                let id = *others.get_or_insert_with(|| add_generic(table, inventory));
+                let id = *others.get_or_insert_with(|| add_accepting(table));
                 table.assign(kind, id);
             }
             None => {}
@@ -110,7 +108,7 @@ pub(crate) fn change_handlers(
         let unknown = match after.unknown_types {
             UnknownTypes::Reject => Unknown::Refused,
             UnknownTypes::Accept => {
-                Unknown::GivenTo(others.unwrap_or_else(|| add_generic(table, inventory)))
+                Unknown::GivenTo(others.unwrap_or_else(|| add_accepting(table)))
             }
             UnknownTypes::Ignore => Unknown::Ignored,
         };
@@ -119,10 +117,8 @@ pub(crate) fn change_handlers(
 }
 
 /// Adds the handler for types that no other handler is for.
-fn add_generic(table: &mut HandlerTable, inventory: &mut Inventory) -> HandlerId {
-    let handler = GenericHandler::default();
-    inventory.others = handler.plugins();
-    table.add([""; 0], handler)
+fn add_accepting(table: &mut HandlerTable) -> HandlerId {
+    table.add([""; 0], AcceptHandler)
 }
 
 /// The handler for the plugins of a type.
@@ -132,7 +128,7 @@ enum Target<'a> {
     Csi(&'a [(String, Duration)]),
     Device,
     Dra,
-    /// The handler that only lists its plugins.
+    /// The handler that accepts every plugin.
     Others,
     /// The handler that runs this program, with the periods of NodeGetInfo.
     Program(&'a Path, &'a [(String, Duration)]),
@@ -168,8 +164,12 @@ const NO_TYPE: &str = "";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::config::{DEFAULT_TYPES, Exec};
+    use crate::handler::{Answer, Context, EffectIds, Plugin};
+    use crate::time::Time;
 
     fn config(types: &[&str], unknown: UnknownTypes, exec: &[(&str, &str)]) -> HandlerConfig {
         let exec = exec.iter().map(|&(kind, program)| Exec {
@@ -259,19 +259,22 @@ mod tests {
     #[test]
     fn the_inventory_is_that_of_the_handlers_in_force() {
         let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
-        let first = config(&["Toaster"], UnknownTypes::Reject, &[]);
-        let second = config(&["Kettle"], UnknownTypes::Reject, &[]);
-        change_handlers(&mut table, &mut inventory, &NO_HANDLERS, &first);
-        let others = inventory.others.clone();
-        change_handlers(&mut table, &mut inventory, &first, &second);
-        let plugin = Plugin {
-            kind: "Kettle".to_owned(),
-            name: "a".to_owned(),
-            endpoint: Path::new("/r/a").into(),
-            versions: Vec::new(),
-            socket: Path::new("/r/a").into(),
-        };
-        others.set(plugin);
-        assert!(inventory.others.get("a").is_some());
+        let dra = config(&[dra::TYPE], UnknownTypes::Reject, &[]);
+        for (before, after) in [
+            (&NO_HANDLERS, &dra),
+            (&dra, &NO_HANDLERS),
+            (&NO_HANDLERS, &dra),
+        ] {
+            change_handlers(&mut table, &mut inventory, before, after);
+        }
+        let mut plugin = Plugin::named(dra::TYPE, "a");
+        plugin.versions.push("v1.DRAPlugin".to_owned());
+        let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
+        let mut context = Context::new(Time::ZERO, None, &mut ids, &mut effects);
+        let id = table.find(dra::TYPE).expect("a handler");
+        let handler = table.get_mut(id).expect("it is in use");
+        let answer = handler.register(&Arc::new(plugin), &mut context);
+        assert_eq!(answer, Answer::YES);
+        assert!(inventory.dra_drivers.get("a").is_some());
     }
 }

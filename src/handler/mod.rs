@@ -98,7 +98,6 @@ pub mod device;
 mod dial;
 pub mod dra;
 mod exec;
-mod generic;
 mod list;
 mod plugin;
 mod program;
@@ -111,9 +110,7 @@ mod wording;
 use std::sync::Arc;
 
 pub use crate::grpc::{CallError, Code};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use accept::MAX_RECORDED;
-pub use accept::{AcceptHandler, Record, RecordedCall};
+pub use accept::AcceptHandler;
 pub use built_in::{Inventory, built_in};
 pub(crate) use built_in::{NO_HANDLERS, change_handlers};
 pub use context::{Call, CallFailure, Context, EffectId, Event, EventType, Notice, Stream, Ticket};
@@ -122,7 +119,6 @@ pub use context::{Effect, EffectIds, Run};
 pub(crate) use context::{EffectOwner, Hints};
 pub use dial::DialError;
 pub use exec::ExecHandler;
-pub use generic::GenericHandler;
 pub use list::Unlistable;
 
 pub(crate) use plugin::NameKey;

@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn a_handler_is_found_by_the_exact_type() {
         let mut table = HandlerTable::new();
-        table.add(["CSIPlugin", "DRAPlugin"], AcceptHandler::default());
-        table.add(["DRAPlugin"], AcceptHandler::default());
+        table.add(["CSIPlugin", "DRAPlugin"], AcceptHandler);
+        table.add(["DRAPlugin"], AcceptHandler);
         assert_eq!(table.find("CSIPlugin"), Some(HandlerId(0)));
         assert_eq!(table.find("DRAPlugin"), Some(HandlerId(1)));
         assert_eq!(table.find("csiplugin"), None);
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn plugins_of_unknown_types_are_refused() {
         let mut table = HandlerTable::new();
-        let csi = table.add(["CSIPlugin"], AcceptHandler::default());
-        let generic = table.add(["Toaster"], AcceptHandler::default());
+        let csi = table.add(["CSIPlugin"], AcceptHandler);
+        let generic = table.add(["Toaster"], AcceptHandler);
         assert_eq!((table.find("X"), table.ignores_unknown()), (None, false));
         table.set_unknown(Unknown::Ignored);
         assert_eq!((table.find("X"), table.ignores_unknown()), (None, true));

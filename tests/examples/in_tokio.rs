@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
         ..Config::default()
     };
     let mut handlers = HandlerTable::new();
-    handlers.add(DEFAULT_TYPES, AcceptHandler::default());
+    handlers.add(DEFAULT_TYPES, AcceptHandler);
     let plugins = PluginManager::new(&config, handlers)?;
     tokio::select! {
         ended = serve(plugins) => ended?,

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
         ..Config::default()
     };
     let mut handlers = HandlerTable::new();
-    handlers.add(DEFAULT_TYPES, AcceptHandler::default());
+    handlers.add(DEFAULT_TYPES, AcceptHandler);
     let mut plugins = PluginManager::new(&config, handlers)?;
     loop {
         wait(&plugins)?;

@@ -43,7 +43,7 @@ impl Node {
     fn start_program(scratch: TempDir, handler: ExecHandler) -> Self {
         let mut handlers = HandlerTable::new();
         handlers.add(["Hooked"], handler);
-        handlers.add(["CSIPlugin"], AcceptHandler::default());
+        handlers.add(["CSIPlugin"], AcceptHandler);
         let registry = tempfile::tempdir().unwrap();
         let plugins = manage(&registry, &scratch, handlers);
         Self {

@@ -14,11 +14,11 @@ use h2::server::SendResponse;
 use http::Response;
 use plugind::daemon::PluginManager;
 use plugind::handler::{
-    AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
+    Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
     Stream,
 };
 
-use crate::support::node::{Node, watching};
+use crate::support::node::{Node, Record, watching};
 use crate::support::plugin::Plugin;
 
 /// The size of each message, with HTTP/2's overhead (octets).
@@ -65,10 +65,9 @@ fn listening_to(endpoint: &Path) -> (Node, Arc<AtomicUsize>) {
         heard: heard.clone(),
     };
     let dir = tempfile::tempdir().expect("a directory");
-    let accept = AcceptHandler::default();
-    let record = accept.record();
+    let record = Record::default();
     let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], accept);
+    handlers.add(["CSIPlugin"], record.clone());
     handlers.add(["DevicePlugin"], listener);
     let config = watching(dir.path());
     let plugins = PluginManager::new(&config, handlers).expect("a directory that can be watched");

@@ -254,7 +254,7 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
     };
     assert_eq!(running(&restore(manager())), ["del disk-0"]);
     let mut accepting = HandlerTable::new();
-    accepting.add(["CSIPlugin"], AcceptHandler::default());
+    accepting.add(["CSIPlugin"], AcceptHandler);
     for handlers in [accepting, HandlerTable::new()] {
         let world = restore(Manager::new(handlers));
         assert!(running(&world).is_empty());

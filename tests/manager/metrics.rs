@@ -216,7 +216,7 @@ fn plugins_are_counted_by_configured_type_and_others_together() {
 #[test]
 fn types_that_plugins_invent_have_no_series_of_their_own() {
     let mut table = HandlerTable::new();
-    let id = table.add(["CSIPlugin"], AcceptHandler::default());
+    let id = table.add(["CSIPlugin"], AcceptHandler);
     table.set_unknown(Unknown::GivenTo(id));
     let mut world = World::with(Manager::new(table));
     for n in 0..300 {

@@ -2,11 +2,12 @@
 //! event, with a bound.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plugind::config::Config;
 use plugind::daemon::PluginManager;
-use plugind::handler::{AcceptHandler, HandlerTable, Record, RecordedCall};
+use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler};
 use tempfile::TempDir;
 
 use super::plugin::Plugin;
@@ -37,10 +38,9 @@ impl Node {
     }
 
     pub(crate) fn start_with(dir: TempDir, config: &Config) -> Self {
-        let handler = AcceptHandler::default();
-        let record = handler.record();
+        let record = Record::default();
         let mut handlers = HandlerTable::new();
-        handlers.add(["CSIPlugin"], handler);
+        handlers.add(["CSIPlugin"], record.clone());
         let plugins = PluginManager::new(config, handlers).unwrap();
         Self {
             dir,
@@ -84,7 +84,7 @@ impl Node {
     pub(crate) fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
         let mut words = Vec::new();
         self.until(last, |node| {
-            words.extend(node.record.take().iter().map(describe));
+            words.extend(node.record.take());
             (words.last().map(String::as_str) == Some(last)).then(|| words.clone())
         })
     }
@@ -116,11 +116,34 @@ impl Node {
     }
 }
 
-pub(crate) fn describe(call: &RecordedCall) -> String {
-    match call {
-        RecordedCall::Validate(plugin) => format!("validate {}", plugin.name),
-        RecordedCall::Register(plugin) => format!("register {}", plugin.name),
-        RecordedCall::Deregister(plugin) => format!("deregister {}", plugin.name),
+/// The questions to a handler that accepts every plugin. Clones share one record.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Vec<String>>>);
+
+impl Record {
+    /// Removes and returns the questions, oldest first.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn accept(&self, question: &str, plugin: &handler::Plugin) -> Answer {
+        let mut asked = self.0.lock().unwrap();
+        asked.push(format!("{question} {}", plugin.name));
+        Answer::YES
+    }
+}
+
+impl PluginHandler for Record {
+    fn validate(&mut self, plugin: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        self.accept("validate", plugin)
+    }
+
+    fn register(&mut self, plugin: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        self.accept("register", plugin)
+    }
+
+    fn deregister(&mut self, plugin: &Arc<handler::Plugin>, _: &mut Context<'_>) -> Answer {
+        self.accept("deregister", plugin)
     }
 }
 

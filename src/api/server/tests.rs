@@ -39,7 +39,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut handlers = HandlerTable::new();
-        handlers.add(["CSIPlugin"], AcceptHandler::default());
+        handlers.add(["CSIPlugin"], AcceptHandler);
         Self {
             manager: Manager::new(handlers),
             watch: Watch::new(["/r".into()]),

@@ -30,7 +30,7 @@ use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM};
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut handlers = HandlerTable::new();
-    handlers.add([device::TYPE], AcceptHandler::default());
+    handlers.add([device::TYPE], AcceptHandler);
     let mut play = Play {
         registrar: Registrar::new(Path::new(DIR).into()),
         manager: Manager::new(handlers),

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::support::node::{Node, describe};
+use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 
 type Link = fn(&Path, &Path) -> std::io::Result<()>;
@@ -30,11 +30,9 @@ impl Node {
 
     /// Returns what the handler was told about the plugin with this name.
     fn notified_of(&self, name: &str) -> Vec<String> {
-        let notified = self.record.take();
-        let notified = notified.iter().map(describe);
+        let mut notified = self.record.take();
+        notified.retain(|it| it.ends_with(&format!(" {name}")));
         notified
-            .filter(|it| it.ends_with(&format!(" {name}")))
-            .collect()
     }
 }
 

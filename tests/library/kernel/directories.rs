@@ -14,7 +14,7 @@ use plugind::handler::HandlerTable;
 use plugind::watch::Problem;
 
 use crate::support::inside::inside;
-use crate::support::node::{Node, describe, watching};
+use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
 /// Returns a node on the directory `first` in a directory of its own, with a run directory in it.
@@ -46,7 +46,7 @@ fn is_ready(node: &Node) -> bool {
 
 /// Returns what the handler was asked since the last call.
 fn notified(node: &Node) -> Vec<String> {
-    node.record.take().iter().map(describe).collect()
+    node.record.take()
 }
 
 fn until_released(node: &mut Node, dir: &Path) {

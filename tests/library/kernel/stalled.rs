@@ -12,10 +12,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use plugind::config::{Config, HandlerConfig};
 use plugind::daemon::{PluginManager, handlers};
-use plugind::handler::AcceptHandler;
 
 use crate::support::inside::inside;
-use crate::support::node::{Node, watching};
+use crate::support::node::{Node, Record, watching};
 use crate::support::plugin::Plugin;
 use crate::support::skip::fuse_can_be_opened_or_skip;
 
@@ -24,11 +23,10 @@ fn node_that_asks_endpoints() -> Node {
     let dir = tempfile::tempdir().unwrap();
     let (table, _) = handlers(&HandlerConfig::default()).unwrap();
     let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
-    let record = AcceptHandler::default().record();
     Node {
         dir,
         plugins,
-        record,
+        record: Record::default(),
     }
 }
 

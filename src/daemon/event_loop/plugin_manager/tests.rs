@@ -6,13 +6,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::*;
 use crate::config::{NOTIFY_TIMEOUT, ROUND_PAUSE};
-use crate::handler::{AcceptHandler, Record, RecordedCall};
+use crate::handler::AcceptHandler;
 use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
 
 /// A plugin manager and a plugin in its directory, which takes turns as well.
 struct Node {
     plugins: PluginManager,
-    record: Record,
     plugin: Plugin,
     listener: UnixListener,
     streams: BTreeMap<simulate::ConnectionId, UnixStream>,
@@ -35,10 +34,8 @@ impl Node {
         };
         let listener = UnixListener::bind(&profile.socket).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let handler = AcceptHandler::default();
-        let record = handler.record();
         let mut handlers = HandlerTable::new();
-        handlers.add(["Any"], handler);
+        handlers.add(["Any"], AcceptHandler);
         let config = Config {
             plugins_dirs: vec![dir.path().to_owned()],
             run_dir: Some(dir.path().join("run")),
@@ -48,7 +45,6 @@ impl Node {
         Self {
             plugin: Plugin::new(&profile, Duration::ZERO, plugins.clock.now()),
             plugins,
-            record,
             listener,
             streams: BTreeMap::new(),
             _dir: dir,
@@ -98,14 +94,13 @@ fn a_reply_that_arrived_in_time_is_accepted_by_a_late_turn() {
     node.plugins.clock.advance(NOTIFY_TIMEOUT * 2);
     node.plugins.turn(Some(Duration::ZERO)).unwrap();
     assert_eq!(node.plugins.manager().registered().count(), 1);
-    let calls = node.record.take();
-    assert!(
-        matches!(
-            &calls[..],
-            [RecordedCall::Validate(_), RecordedCall::Register(_)]
-        ),
-        "{calls:?}"
-    );
+    let mut reasons = Vec::new();
+    while let Some(event) = node.plugins.poll_event() {
+        if let Event::Plugin(event) = event {
+            reasons.push(event.reason());
+        }
+    }
+    assert_eq!(reasons, ["SocketFound", "Registered"]);
 }
 
 #[test]
