@@ -9,8 +9,7 @@
 
 use super::ConnectionId;
 use super::devices::Devices;
-use super::event::Event;
-use super::service::Answer;
+use super::service::{Answer, short};
 use crate::grpc::Server;
 use crate::http2::StreamId;
 use crate::time::Time;
@@ -76,10 +75,10 @@ impl Call {
     }
 
     /// Returns the news when the caller has stopped waiting for the answer.
-    pub(super) fn end_event(&self) -> Event {
+    pub(super) fn end(&self) -> String {
         match self.due {
-            Some(_) => Event::CallCancelled(self.method),
-            None => Event::StreamClosed,
+            Some(_) => format!("call cancelled by its caller: {}", short(self.method)),
+            None => "device stream closed".to_owned(),
         }
     }
 }

@@ -12,7 +12,7 @@
 //!                              |      delay is over  v
 //!                              +------------------- calls <-- toggle_health()
 //!
-//!   poll_output() -> Report(Event) | Crash     poll_timeout() -> handle_timeout(now)
+//!   poll_output() -> Report(text) | Crash      poll_timeout() -> handle_timeout(now)
 //!
 //!   poll_output() -> Dial, Listen
 //!   connected() -> ConnectionId, kubelet_missing(), dial_failed(), kubelet_created()
@@ -21,11 +21,10 @@
 //!
 //! Read in this order: [`Profile`] (what can be configured), [`PluginKind`] (what depends on the
 //! type), `service` (the answers), `devices`, `call` (the time of an answer), `registration`
-//! (device plugins that call kubelet), [`Event`].
+//! (device plugins that call kubelet).
 
 mod call;
 mod devices;
-mod event;
 mod kind;
 mod profile;
 mod registration;
@@ -35,8 +34,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use self::call::Call;
-use self::devices::Devices;
-pub use self::event::Event;
+use self::devices::{Devices, NAMES};
 pub use self::kind::PluginKind;
 pub use self::profile::{Faults, Profile};
 use self::registration::Registration;
@@ -66,7 +64,7 @@ pub enum Socket {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Show the user what has happened.
-    Report(Event),
+    Report(String),
     /// Exit at once, without closing connections properly.
     Crash,
     /// Connect to `kubelet.sock`. The outcome is [`Plugin::connected`],
@@ -166,27 +164,29 @@ impl Plugin {
     /// Records that `kubelet.sock` does not exist.
     pub fn kubelet_missing(&mut self) {
         if let Some(registration) = &mut self.registration {
-            let event = registration.kubelet_missing();
-            self.report(event);
+            registration.kubelet_missing();
+            self.report("kubelet.sock does not exist, waiting for it");
         }
     }
 
     /// Records that `kubelet.sock` cannot be connected to.
-    pub fn dial_failed(&mut self, why: String, now: Time) {
+    pub fn dial_failed(&mut self, why: &str, now: Time) {
         if let Some(registration) = &mut self.registration {
             let pause = registration.failed(now);
-            self.report(Event::NotConnected { why, pause });
+            self.report(format!(
+                "cannot connect to kubelet.sock: {why}; retrying in {pause:?}"
+            ));
         }
     }
 
     /// Records that `kubelet.sock` was created, and whether the plugin's own socket still exists.
     pub fn kubelet_created(&mut self, has_socket: bool, now: Time) {
         if let Some(registration) = &mut self.registration {
-            let event = registration.kubelet_created(now);
-            self.report(event);
+            let report = registration.kubelet_created(now);
+            self.report(report);
         }
         if !has_socket {
-            self.report(Event::SocketLost);
+            self.report("its socket was removed, listening again");
             self.outputs.push_back(Output::Listen);
         }
     }
@@ -203,10 +203,14 @@ impl Plugin {
     /// Breaks or repairs a device.
     pub fn toggle_health(&mut self, now: Time) {
         if !self.kind.has_devices() {
-            return self.report(Event::NoDevices);
+            return self.report("ignored SIGUSR1: plugins of this type have no devices");
         }
-        let is_healthy = self.devices.toggle(now);
-        self.report(Event::HealthChanged { is_healthy });
+        let how = if self.devices.toggle(now) {
+            "healthy"
+        } else {
+            "unhealthy"
+        };
+        self.report(format!("{} is now {how}", NAMES[1]));
         for call in &mut self.calls {
             call.devices_changed();
         }
@@ -282,13 +286,13 @@ impl Plugin {
                         method,
                         message,
                     } => {
-                        let (event, answer) = self.service.answer(method, &message);
+                        let (report, answer) = self.service.answer(method, &message);
                         let mut due = now + self.delay;
                         if method == device_plugin::ALLOCATE {
                             due += self.delay_allocate;
                         }
                         self.calls.push(Call::new(conn, call, method, answer, due));
-                        self.report(event);
+                        self.report(report);
                     }
                     Incoming::Ended { call: stream } => self.ended(conn, stream),
                     Incoming::Closed(_) => {}
@@ -296,8 +300,8 @@ impl Plugin {
             }
         }
         let registration = self.registration.as_mut();
-        if let Some(event) = registration.and_then(|registration| registration.advance(now)) {
-            self.report(event);
+        if let Some(report) = registration.and_then(|registration| registration.advance(now)) {
+            self.report(report);
         }
         let (connections, devices) = (&mut self.connections, &self.devices);
         self.calls.retain_mut(|call| {
@@ -310,13 +314,13 @@ impl Plugin {
     fn ended(&mut self, conn: ConnectionId, stream: StreamId) {
         let is_it = |call: &Call| call.conn == conn && call.stream == stream;
         if let Some(at) = self.calls.iter().position(is_it) {
-            let event = self.calls.remove(at).end_event();
-            self.report(event);
+            let report = self.calls.remove(at).end();
+            self.report(report);
         }
     }
 
-    fn report(&mut self, event: Event) {
-        self.outputs.push_back(Output::Report(event));
+    fn report(&mut self, text: impl Into<String>) {
+        self.outputs.push_back(Output::Report(text.into()));
     }
 }
 

@@ -22,7 +22,6 @@ use std::time::Duration;
 use prost::Message as _;
 
 use super::ConnectionId;
-use super::event::Event;
 use super::profile::Profile;
 use super::service::OPTIONS;
 use crate::config;
@@ -107,9 +106,8 @@ impl Registration {
     }
 
     /// Waits for kubelet, whose socket does not exist.
-    pub(super) fn kubelet_missing(&mut self) -> Event {
+    pub(super) fn kubelet_missing(&mut self) {
         self.state = State::Waiting;
-        Event::KubeletMissing
     }
 
     /// Pauses before the next attempt. Returns the length of the pause.
@@ -120,17 +118,21 @@ impl Registration {
         pause
     }
 
-    /// Begins anew, with the `kubelet.sock` that was created.
-    pub(super) fn kubelet_created(&mut self, now: Time) -> Event {
-        let again = self.state == State::Registered;
+    /// Begins anew, with the `kubelet.sock` that was created. Returns the news.
+    pub(super) fn kubelet_created(&mut self, now: Time) -> &'static str {
+        let is_again = self.state == State::Registered;
         self.connection = None;
         self.pause = config::REGISTER_RETRY.first;
         self.state = State::Pausing { until: now };
-        Event::KubeletCreated { again }
+        if is_again {
+            "kubelet.sock was created, registering again"
+        } else {
+            "kubelet.sock was created, registering"
+        }
     }
 
-    /// Processes what was received on the connection. Returns the event if that ended the call.
-    pub(super) fn advance(&mut self, now: Time) -> Option<Event> {
+    /// Processes what was received on the connection. Returns the news if that ended the call.
+    pub(super) fn advance(&mut self, now: Time) -> Option<String> {
         let (_, client) = self.connection.as_mut()?;
         let grpc::Event::Finished { result, .. } = client.poll_event(now)? else {
             return None;
@@ -140,12 +142,12 @@ impl Registration {
             Ok(_) => {
                 self.state = State::Registered;
                 self.pause = config::REGISTER_RETRY.first;
-                Event::Registered
+                "registered".to_owned()
             }
-            Err(error) => Event::NotRegistered {
-                error,
-                pause: self.failed(now),
-            },
+            Err(error) => {
+                let pause = self.failed(now);
+                format!("not registered: {error}; retrying in {pause:?}")
+            }
         })
     }
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use prost::Message as _;
 
 use super::devices::Listing;
-use super::event::Event;
 use super::kind::NODE_WATCH_RESOURCES_V1;
 use super::profile::Profile;
+use crate::escape;
 use crate::grpc::{Code, Status};
 use crate::proto::csi_v1::{NodeGetInfoResponse, ProbeResponse, Segment, Topology, identity, node};
 use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
@@ -61,49 +61,47 @@ impl Service {
     }
 
     /// Returns the answer to a call, and its news.
-    pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (Event, Answer) {
+    pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (String, Answer) {
         match method {
             registration::GET_INFO => self.get_info(),
             registration::NOTIFY_REGISTRATION_STATUS => self.notify(request),
-            device_plugin::LIST_AND_WATCH => (Event::StreamOpened, Answer::List(Listing::Devices)),
+            device_plugin::LIST_AND_WATCH => list(Listing::Devices),
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
-                (Event::StreamOpened, Answer::List(Listing::Health))
+                list(Listing::Health)
             }
-            _ => (Event::Called(method), self.serve(method, request)),
+            _ => (received(method), self.serve(method, request)),
         }
     }
 
     /// Answers GetInfo, or fails.
-    fn get_info(&mut self) -> (Event, Answer) {
+    fn get_info(&mut self) -> (String, Answer) {
         if self.failed == self.fails {
-            return (Event::GetInfo, Answer::Reply(self.info.encode_to_vec()));
+            let reply = Answer::Reply(self.info.encode_to_vec());
+            return ("received GetInfo".to_owned(), reply);
         }
         self.failed += 1;
-        let event = Event::GetInfoFailed {
-            times: self.failed,
-            of: self.fails,
-        };
-        (event, refuse(Code::Unavailable, "a simulated failure"))
+        let (failed, fails) = (self.failed, self.fails);
+        let report = format!("received GetInfo: returning error {failed} of {fails}");
+        (report, refuse(Code::Unavailable, "a simulated failure"))
     }
 
     /// Answers NotifyRegistrationStatus.
-    fn notify(&self, request: &[u8]) -> (Event, Answer) {
+    fn notify(&self, request: &[u8]) -> (String, Answer) {
         let Ok(status) = RegistrationStatus::decode(request) else {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
-            return (Event::Called(method), undecodable());
+            return (received(method), undecodable());
         };
-        let result = if status.plugin_registered {
-            Ok(())
+        let mut report = "received NotifyRegistrationStatus: ".to_owned();
+        if status.plugin_registered {
+            report += "registered";
         } else {
-            Err(status.error)
-        };
-        let answer = if self.rejects {
-            refuse(Code::Unknown, "a simulated error")
-        } else {
-            Answer::Reply(Vec::new()) // A RegistrationStatusResponse has no fields.
-        };
-        let rejects = self.rejects;
-        (Event::Notified { result, rejects }, answer)
+            report += &format!("not registered: {}", escape::text(&status.error));
+        }
+        if self.rejects {
+            report += "; returning an error";
+            return (report, refuse(Code::Unknown, "a simulated error"));
+        }
+        (report, Answer::Reply(Vec::new())) // A RegistrationStatusResponse has no fields.
     }
 
     /// Answers a method of the plugin's own service.
@@ -188,6 +186,21 @@ fn allocate_response(profile: &Profile) -> ContainerAllocateResponse {
         cdi_devices,
         ..ContainerAllocateResponse::default()
     }
+}
+
+/// Returns the news that a caller watches the devices, which are its answer.
+fn list(listing: Listing) -> (String, Answer) {
+    ("device stream opened".to_owned(), Answer::List(listing))
+}
+
+/// Returns the news that a method was called.
+fn received(method: &str) -> String {
+    format!("received {}", short(method))
+}
+
+/// Returns the path of a method without the leading slash.
+pub(super) fn short(method: &str) -> &str {
+    method.strip_prefix('/').unwrap_or(method)
 }
 
 /// Returns an answer without a message.

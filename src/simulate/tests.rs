@@ -139,7 +139,7 @@ impl Life {
     fn reports(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
-            Output::Report(event) => event.to_string(),
+            Output::Report(text) => text,
             other => format!("{other:?}"),
         });
         shown.collect()

@@ -67,7 +67,7 @@ impl Life {
     fn outputs(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
-            Output::Report(event) => event.to_string(),
+            Output::Report(text) => text,
             other => format!("{other:?}"),
         });
         shown.collect()
@@ -176,7 +176,7 @@ fn a_refusal_is_reported_and_retried_with_a_pause() {
     connection.answer(&mut life, Ok(()));
     assert_eq!(life.outputs(), ["registered"]);
     life.kubelet_created(true);
-    life.plugin.dial_failed("why".to_owned(), life.now);
+    life.plugin.dial_failed("why", life.now);
     let pause = life.plugin.poll_timeout();
     let first = life.now + config::REGISTER_RETRY.first;
     assert_eq!(pause, Some(first), "a success forgets the failures");
@@ -185,8 +185,7 @@ fn a_refusal_is_reported_and_retried_with_a_pause() {
 #[test]
 fn a_connection_that_fails_is_retried() {
     let mut life = Life::begin();
-    life.plugin
-        .dial_failed("nothing listens".to_owned(), life.now);
+    life.plugin.dial_failed("nothing listens", life.now);
     let expected = "cannot connect to kubelet.sock: nothing listens; retrying in 100ms";
     assert_eq!(life.outputs(), [expected]);
     life.pass(100);
@@ -254,7 +253,7 @@ fn a_new_kubelet_socket_is_dialed_at_once_in_every_state() {
     let states: [(&str, Reach); 5] = [
         ("Dialing", |_| {}),
         ("Pausing", |life| {
-            life.plugin.dial_failed("why".to_owned(), life.now);
+            life.plugin.dial_failed("why", life.now);
         }),
         ("Waiting", |life| life.plugin.kubelet_missing()),
         ("Calling", |life| {

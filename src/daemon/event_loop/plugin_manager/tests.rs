@@ -77,7 +77,8 @@ impl Node {
             }
         }
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
-        let notified = |it: &Output| matches!(it, Output::Report(simulate::Event::Notified { .. }));
+        let is_notified = |it: &str| it.starts_with("received NotifyRegistrationStatus");
+        let notified = |it: &Output| matches!(it, Output::Report(text) if is_notified(text));
         outputs.filter(notified).count() > 0
     }
 }

@@ -116,7 +116,7 @@ impl Simulation {
             has_moved = self.serve();
             while let Some(output) = self.plugin.poll_output() {
                 match output {
-                    Output::Report(event) => report(&event),
+                    Output::Report(text) => report(&text),
                     Output::Crash => {
                         report(&"crashing, as requested by --crash-after");
                         return Ok(Ending::Crashed);
@@ -237,7 +237,7 @@ impl Simulation {
                 self.add(conn, stream)?;
             }
             Err(DialError::Gone) => self.plugin.kubelet_missing(),
-            Err(error) => self.plugin.dial_failed(error.to_string(), now),
+            Err(error) => self.plugin.dial_failed(&error.to_string(), now),
         }
         Ok(())
     }
