@@ -40,10 +40,14 @@ pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
 }
 
 /// Returns the response with a list of this kind.
-fn list<T: Serialize>(kind: &str, view: &View<'_>, items: impl Iterator<Item = T>) -> Response {
+fn list<T: Serialize>(
+    kind: &'static str,
+    view: &View<'_>,
+    items: impl Iterator<Item = T>,
+) -> Response {
     Response::json(&List {
-        kind: kind.into(),
-        instance: (&*view.daemon.instance).into(),
+        kind,
+        instance: &view.daemon.instance,
         generation: view.manager.generation(),
         items: items.collect(),
     })

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::json::{self, EventEntry, RecordEntry};
+use super::json::{EventEntry, RecordEntry};
 use super::view::View;
 use crate::config::API_FOLLOW_PAUSE;
 use crate::escape;
@@ -166,13 +166,20 @@ fn write_change(
     record: Option<impl Serialize>,
     out: &mut Vec<u8>,
 ) {
-    let event = event.into();
-    let change = json::Change {
+    #[derive(Serialize)]
+    struct Line<R> {
+        event: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        generation: Option<Generation>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        record: Option<R>,
+    }
+    let line = Line {
         event,
         generation,
         record,
     };
-    write(&change, out);
+    write(&line, out);
 }
 
 fn write(line: &impl Serialize, out: &mut Vec<u8>) {

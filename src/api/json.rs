@@ -1,13 +1,12 @@
 //! The documents of the API: lists, records, devices, events and the status, as JSON.
 //!
 //! The structs are the documents: their fields are the keys. Facts that are not known are left out.
-//! The server writes what the commands that ask a daemon read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::event_log::KeptEvent;
@@ -20,67 +19,60 @@ use crate::manager::{Generation, Record};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
-/// A text, of the daemon while it is written, and of its own after it was read.
-pub(crate) type Text<'a> = Cow<'a, str>;
-
 /// A list of records or devices.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct List<'a, T> {
-    #[serde(default)]
-    pub(crate) kind: Text<'a>,
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub(crate) instance: Text<'a>,
-    #[serde(default)]
-    pub(crate) generation: Generation,
-    pub(crate) items: Vec<T>,
+#[derive(Serialize)]
+pub(super) struct List<'a, T> {
+    pub(super) kind: &'static str,
+    pub(super) instance: &'a str,
+    pub(super) generation: Generation,
+    pub(super) items: Vec<T>,
 }
 
-/// A record, with what the handler knows about the plugin as `D`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct RecordEntry<'a, D> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) r#type: Text<'a>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) name: Text<'a>,
-    pub(crate) state: Text<'a>,
-    pub(crate) socket: Text<'a>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) endpoint: Text<'a>,
+/// A record.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RecordEntry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) versions: Option<Cow<'a, [String]>>,
-    pub(crate) since: String,
-    pub(crate) generation: Generation,
-    pub(crate) attempts: u32,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) reason: Text<'a>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) last_error: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) next_retry: String,
+    r#type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) pid: Option<u32>,
+    name: Option<&'a str>,
+    state: &'static str,
+    socket: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) uid: Option<u32>,
+    endpoint: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    versions: Option<&'a [String]>,
+    since: String,
+    generation: Generation,
+    attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_retry: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<u32>,
     /// The reasons why the plugin would be refused in strict mode.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) warnings: Vec<String>,
+    warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) details: Option<D>,
+    details: Option<Details>,
 }
 
 /// The type and the name of a plugin.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct TypeAndName<'a> {
-    pub(crate) r#type: Text<'a>,
-    pub(crate) name: Text<'a>,
+#[derive(Serialize)]
+struct TypeAndName<'a> {
+    r#type: &'a str,
+    name: &'a str,
 }
 
 /// The facts that the handler of a plugin knows about it.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub(super) enum Details {
+enum Details {
     Csi {
         node_id: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,26 +93,22 @@ pub(super) enum Details {
     },
 }
 
-impl<'a> RecordEntry<'a, Details> {
+impl<'a> RecordEntry<'a> {
     pub(super) fn new(record: &Record<'a>, view: &View<'_>) -> Self {
         let (plugin, last_error) = (record.plugin, record.last_error);
-        let text = |of: fn(&Plugin) -> Text<'_>| plugin.map(|it| of(it)).unwrap_or_default();
         Self {
-            r#type: text(|it| (&*it.kind).into()),
-            name: text(|it| (&*it.name).into()),
-            state: record.state.name().into(),
+            r#type: plugin.map(|it| &*it.kind),
+            name: plugin.map(|it| &*it.name),
+            state: record.state.name(),
             socket: record.socket.to_string_lossy(),
-            endpoint: text(|it| it.endpoint.to_string_lossy()),
-            versions: plugin.map(|it| (&*it.versions).into()),
+            endpoint: plugin.map(|it| it.endpoint.to_string_lossy()),
+            versions: plugin.map(|it| &*it.versions),
             since: view.time(record.since),
             generation: record.generation,
             attempts: record.attempts,
-            reason: last_error.map(|it| it.reason()).unwrap_or_default().into(),
-            last_error: last_error.map(|it| it.to_string()).unwrap_or_default(),
-            next_retry: record
-                .next_retry
-                .map(|at| view.time(at))
-                .unwrap_or_default(),
+            reason: last_error.map(|it| it.reason()),
+            last_error: last_error.map(|it| it.to_string()),
+            next_retry: record.next_retry.map(|at| view.time(at)),
             pid: record.process.and_then(|process| process.pid),
             uid: record.process.map(|process| process.uid),
             warnings: record.distrust.iter().map(ToString::to_string).collect(),
@@ -164,14 +152,14 @@ impl Details {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceEntry<'a> {
-    resource: Text<'a>,
-    id: Text<'a>,
+    resource: &'a str,
+    id: Cow<'a, str>,
     health: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     numa_nodes: &'a [i64],
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<Value>,
-    socket: Text<'a>,
+    socket: Cow<'a, str>,
 }
 
 impl<'a> DeviceEntry<'a> {
@@ -197,7 +185,7 @@ impl<'a> DeviceEntry<'a> {
 
     fn of(plugin: &'a Plugin, id: &'a str, health: &'static str) -> Self {
         Self {
-            resource: (&*plugin.name).into(),
+            resource: &plugin.name,
             id: if id.len() > API_DEVICE_ID {
                 escape::text(id).at_most(API_DEVICE_ID).to_string().into()
             } else {
@@ -212,24 +200,24 @@ impl<'a> DeviceEntry<'a> {
 }
 
 /// An event, with its repetitions.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct EventEntry<'a> {
-    pub(crate) generation: Generation,
-    pub(crate) r#type: Text<'a>,
-    pub(crate) reason: Text<'a>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    pub(crate) socket: Text<'a>,
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventEntry<'a> {
+    generation: Generation,
+    r#type: &'static str,
+    reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) plugin: Option<TypeAndName<'a>>,
-    pub(crate) message: Text<'a>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) detail: String,
+    socket: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) count: Option<u32>,
+    plugin: Option<TypeAndName<'a>>,
+    message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) first_time: String,
-    pub(crate) last_time: String,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_time: Option<String>,
+    last_time: String,
 }
 
 impl<'a> EventEntry<'a> {
@@ -240,21 +228,19 @@ impl<'a> EventEntry<'a> {
         } else {
             "Normal"
         };
-        let socket = event.socket().map(|socket| socket.to_string_lossy());
-        let plugin = event.plugin().map(|plugin| TypeAndName {
-            r#type: (&*plugin.kind).into(),
-            name: (&*plugin.name).into(),
-        });
         Self {
             generation: kept.generation,
-            r#type: kind.into(),
-            reason: event.reason().into(),
-            socket: socket.unwrap_or_default(),
-            plugin,
-            message: event.message().into(),
+            r#type: kind,
+            reason: event.reason(),
+            socket: event.socket().map(|socket| socket.to_string_lossy()),
+            plugin: event.plugin().map(|plugin| TypeAndName {
+                r#type: &plugin.kind,
+                name: &plugin.name,
+            }),
+            message: event.message(),
             detail: event.detail(),
             count: Some(kept.count),
-            first_time: view.time(kept.first),
+            first_time: Some(view.time(kept.first)),
             last_time: view.time(kept.last),
         }
     }
@@ -264,23 +250,13 @@ impl<'a> EventEntry<'a> {
     pub(super) fn dropped(after: Generation, last: Time, view: &View<'_>) -> Self {
         Self {
             generation: after,
-            r#type: "Normal".into(),
-            reason: "EventsDropped".into(),
-            message: "earlier events were dropped".into(),
+            r#type: "Normal",
+            reason: "EventsDropped",
+            message: "earlier events were dropped".to_owned(),
             last_time: view.time(last),
             ..Self::default()
         }
     }
-}
-
-/// A line of a watch, with `R` for the record.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Change<R> {
-    pub(crate) event: Text<'static>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) generation: Option<Generation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) record: Option<R>,
 }
 
 /// Returns the status of the daemon with that number of clients.

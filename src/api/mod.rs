@@ -34,7 +34,7 @@ mod event_log;
 mod exposition;
 mod follow;
 mod histogram;
-pub(crate) mod json;
+mod json;
 pub mod metrics;
 mod process;
 mod request;

@@ -2,8 +2,6 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use serde_json::Value;
-
 use super::client::{Request, encode, print};
 use super::failure::{Failure, Kind, Result};
 use super::options::{Context, DEFAULT, Options, Target};
@@ -15,7 +13,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut request = Request::get(&path);
     request.changes = true;
     let done = context.client.json(&request);
-    let mut done: Value = done.map_err(|failure| match context.options.target.shown() {
+    let mut done = done.map_err(|failure| match context.options.target.shown() {
         Some(named) if failure.kind == Kind::NoSuchPlugin => {
             Failure::new(failure.kind, format!("{named} does not exist"))
         }

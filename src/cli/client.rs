@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use std::str;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::{Failure, Kind, Result};
+use super::json::parse;
 use crate::config::API_BODY;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// Sends a request and returns the JSON of the response.
-    pub(super) fn json<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+    pub(super) fn json(&self, request: &Request<'_>) -> Result<Value> {
         parse(&self.body(request)?)
     }
 
@@ -182,7 +182,7 @@ impl Response {
     }
 
     /// Returns the JSON in the next line, or `None` after the last one.
-    pub(super) fn json_line<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
+    pub(super) fn json_line(&mut self) -> Result<Option<Value>> {
         let line = self.line()?;
         line.map(|line| parse(&line)).transpose()
     }
@@ -333,18 +333,6 @@ pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
-/// Parses JSON of the daemon.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let why = if error.is_data() {
-            "the response is not what was asked for"
-        } else {
-            "the response is not JSON"
-        };
-        Failure::new(Kind::Failed, why)
-    })
-}
-
 /// Returns the failure of an exchange that another one may not have.
 fn broken(why: impl Display) -> Failure {
     Failure::new(
@@ -412,7 +400,7 @@ mod tests {
             let client = Client { socket, timeout };
             let mut daemon = None;
             let asked = thread::scope(|scope| {
-                let asked = scope.spawn(|| client.json::<Value>(&Request::get("/")));
+                let asked = scope.spawn(|| client.json(&Request::get("/")));
                 let (stream, _) = daemon.insert(listener.accept().unwrap());
                 stream.write_all(head.as_bytes()).unwrap();
                 asked.join().unwrap()

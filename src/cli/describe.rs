@@ -1,53 +1,46 @@
 //! `plugind describe`: one plugin or socket, with all that is known about it.
 
-use serde::Serialize;
+use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{Event, Record, composed, document, known, mapped, number, plain};
+use super::json::{any, composed, document, items, known, mapped, plain, text};
 use super::options::{Context, Format, now};
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
-use crate::api::json::List;
-
-/// Records with their events, as JSON.
-#[derive(Serialize)]
-struct Described {
-    #[serde(flatten)]
-    list: List<'static, Record>,
-    events: Vec<Event>,
-}
 
 /// Shows the plugin or socket.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let list = list::read(context)?;
+    let mut list = list::read(context)?;
+    let records = items(&mut list)?;
     let mut events = events::read(context)?;
-    events.retain(|event| list.items.iter().any(|it| belongs(event, it)));
+    events.retain(|event| records.iter().any(|it| belongs(event, it)));
     if context.options.format == Format::Json {
-        return print(document(&Described { list, events }));
+        list["events"] = events.into();
+        return print(document(&list));
     }
-    let records = list.items.iter();
+    let records = records.iter();
     let described = records.map(|it| describe(it, &events, now(), context.is_coloured));
     print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Returns whether an event is about the socket of a record.
-fn belongs(event: &Event, record: &Record) -> bool {
-    !event.socket.is_empty() && event.socket == record.socket
+fn belongs(event: &Value, record: &Value) -> bool {
+    event["socket"].is_string() && event["socket"] == record["socket"]
 }
 
 /// Returns the description of a record, with those of the events that belong to it.
-fn describe(record: &Record, events: &[Event], now: u64, is_coloured: bool) -> String {
+fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.add_lines(LINES, record, now);
     let lines = table.show("");
 
     let mut table = Table::default();
-    table.add_entries("", record.details.as_ref().unwrap_or_default());
+    table.add_entries("", &record["details"]);
     let details = below("Details:", &table.show("  "));
 
     let mut table = Table::default();
-    let events: Vec<&Event> = events.iter().filter(|it| belongs(it, record)).collect();
+    let events: Vec<&Value> = events.iter().filter(|it| belongs(it, record)).collect();
     if !events.is_empty() {
         table.add_all(EVENT, events, now);
     }
@@ -62,35 +55,35 @@ fn below(heading: &str, lines: &str) -> String {
     }
 }
 
-const LINES: &[Column<Record>] = &[
-    ("Name:", |it, _| known(&it.name)),
-    ("Type:", |it, _| known(&it.r#type)),
-    ("State:", |it, _| coloured(known(&it.state))),
+const LINES: &[Column] = &[
+    ("Name:", |it, _| known(&it["name"])),
+    ("Type:", |it, _| known(&it["type"])),
+    ("State:", |it, _| coloured(known(&it["state"]))),
     ("Since:", |it, now| {
-        mapped(&it.since, |then| {
+        mapped(text(it, "since"), |then| {
             format!("{} ({} ago)", plain(then), age::since(then, now))
         })
     }),
-    ("Socket:", |it, _| known(&it.socket)),
-    ("Endpoint:", |it, _| plain(&it.endpoint)),
-    ("Versions:", |it, _| list::versions(it)),
-    ("Process:", |it, _| number(it.pid)),
-    ("User:", |it, _| number(it.uid)),
-    ("Warnings:", |it, _| composed(&it.warnings.join("; "))),
-    ("Attempts:", |it, _| it.attempts.to_string()),
-    ("Last Error:", |it, _| composed(&it.last_error)),
+    ("Socket:", |it, _| known(&it["socket"])),
+    ("Endpoint:", |it, _| any(&it["endpoint"])),
+    ("Versions:", |it, _| any(&it["versions"])),
+    ("Process:", |it, _| any(&it["pid"])),
+    ("User:", |it, _| any(&it["uid"])),
+    ("Warnings:", |it, _| composed(&it["warnings"])),
+    ("Attempts:", |it, _| any(&it["attempts"])),
+    ("Last Error:", |it, _| composed(&it["lastError"])),
     ("Next Try:", |it, now| {
-        mapped(&it.next_retry, |then| {
+        mapped(text(it, "nextRetry"), |then| {
             format!("{} (in {})", plain(then), age::until(then, now))
         })
     }),
 ];
 
-const EVENT: &[Column<Event>] = &[
-    ("Type", |it, _| known(&it.r#type)),
-    ("Reason", |it, _| known(&it.reason)),
+const EVENT: &[Column] = &[
+    ("Type", |it, _| known(&it["type"])),
+    ("Reason", |it, _| known(&it["reason"])),
     ("Age", events::last_seen),
-    ("Message", |it, _| composed(&it.message)),
+    ("Message", |it, _| composed(&it["message"])),
 ];
 
 pub(super) const HELP: &str = "\
@@ -110,11 +103,11 @@ Options:
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::{NOW, events, read, records};
+    use super::super::testing::{NOW, events, records};
     use super::*;
 
     #[track_caller]
-    fn assert_described(record: &Record, expected: &str) {
+    fn assert_described(record: &Value, expected: &str) {
         assert_eq!(describe(record, &events(), NOW, false), expected);
     }
 
@@ -151,7 +144,7 @@ Events:
     #[test]
     fn a_socket_of_which_nothing_is_known_is_shown() {
         assert_described(
-            &read(json!({"socket": "/r/none"})),
+            &json!({"socket": "/r/none"}),
             "\
 Name:        <unknown>
 Type:        <unknown>
@@ -163,7 +156,7 @@ Versions:    <none>
 Process:     <none>
 User:        <none>
 Warnings:    <none>
-Attempts:    0
+Attempts:    <none>
 Last Error:  <none>
 Next Try:    <none>
 Details:  <none>
@@ -184,7 +177,7 @@ Events:  <none>
 
     #[test]
     fn an_event_belongs_to_its_socket_and_to_no_other_of_the_name() {
-        let record = read(json!({"type": "A", "name": "a", "socket": "/r/a"}));
+        let record = json!({"type": "A", "name": "a", "socket": "/r/a"});
         for (event, expected) in [
             (json!({"socket": "/r/a"}), true),
             (
@@ -194,7 +187,7 @@ Events:  <none>
             (json!({"socket": "/r/b"}), false),
             (json!({}), false),
         ] {
-            assert_eq!(belongs(&read(event), &record), expected);
+            assert_eq!(belongs(&event, &record), expected);
         }
     }
 }

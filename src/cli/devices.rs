@@ -1,7 +1,5 @@
 //! `plugind devices`: the devices that device plugins list and DRA drivers report.
 
-use serde_json::Value;
-
 use super::client::{Request, encode};
 use super::failure::Result;
 use super::json::any;
@@ -12,7 +10,7 @@ use super::table::{Column, coloured, print_list};
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(&context.options.target);
     let list = context.client.json(&Request::get(&path))?;
-    print_list(context, &list, COLUMNS, "No devices.\n")
+    print_list(context, list, COLUMNS, "No devices.\n")
 }
 
 /// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
@@ -23,7 +21,7 @@ fn path(target: &Target) -> String {
     }
 }
 
-const COLUMNS: &[Column<Value>] = &[
+const COLUMNS: &[Column] = &[
     ("RESOURCE", |it, _| any(&it["resource"])),
     ("DEVICE", |it, _| any(&it["id"])),
     ("HEALTH", |it, _| coloured(any(&it["health"]))),

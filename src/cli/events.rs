@@ -1,12 +1,13 @@
 //! `plugind events`: what happened to plugins.
 
+use serde_json::{Value, json};
+
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{Event, composed, event_keys, known, object};
+use super::json::{composed, event_keys, known, object, text};
 use super::options::{Context, Target, now};
 use super::table::{Column, Rows, coloured, print_list};
-use crate::api::json::List;
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -19,17 +20,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     };
     let shown = Shown::new(&options.target, &past);
     if !options.follows {
-        let kind = "EventList".into();
-        let generation = past.last().map_or(0, |event| event.generation);
-        let items = past.into_iter().filter(|it| shown.includes(it)).collect();
-        let instance = String::new().into();
-        let list = List {
-            kind,
-            instance,
-            generation,
-            items,
-        };
-        return print_list(context, &list, COLUMNS, "No events.\n");
+        let generation = past.last().and_then(|it| it["generation"].as_u64());
+        let generation = generation.unwrap_or_default();
+        let items = past.into_iter().filter(|it| shown.includes(it));
+        let items: Value = items.collect();
+        let list = json!({ "kind": "EventList", "generation": generation, "items": items });
+        return print_list(context, list, COLUMNS, "No events.\n");
     }
     let request = Request::follow("/v1/events?follow=1");
     let mut response = context.client.open(&request)?;
@@ -53,27 +49,28 @@ struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    fn new(target: &'a Target, past: &[Event]) -> Self {
+    fn new(target: &'a Target, past: &[Value]) -> Self {
         let is_of_plugin =
-            |event: &&Event| event.plugin.is_some() && target.includes(event_keys(event));
+            |event: &&Value| event["plugin"].is_object() && target.includes(event_keys(event));
         let sockets = past
             .iter()
             .filter(is_of_plugin)
-            .map(|event| event.socket.to_string());
+            .map(|event| text(event, "socket").to_owned());
         Self {
             target,
             sockets: sockets.collect(),
         }
     }
 
-    fn includes(&self, event: &Event) -> bool {
-        let is_early = event.plugin.is_none() && self.sockets.iter().any(|it| *it == event.socket);
+    fn includes(&self, event: &Value) -> bool {
+        let is_of_socket = |it: &String| event["socket"] == **it;
+        let is_early = event["plugin"].is_null() && self.sockets.iter().any(is_of_socket);
         is_early || self.target.includes(event_keys(event))
     }
 }
 
 /// Reads all events, oldest first.
-pub(super) fn read(context: &Context<'_>) -> Result<Vec<Event>> {
+pub(super) fn read(context: &Context<'_>) -> Result<Vec<Value>> {
     let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
     while let Some(event) = response.json_line()? {
@@ -85,20 +82,20 @@ pub(super) fn read(context: &Context<'_>) -> Result<Vec<Event>> {
 /// The path of the events.
 const PATH: &str = "/v1/events";
 
-const COLUMNS: &[Column<Event>] = &[
+const COLUMNS: &[Column] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| coloured(known(&it.r#type))),
-    ("REASON", |it, _| known(&it.reason)),
+    ("TYPE", |it, _| coloured(known(&it["type"]))),
+    ("REASON", |it, _| known(&it["reason"])),
     ("OBJECT", |it, _| object(event_keys(it))),
-    ("MESSAGE", |it, _| composed(&it.message)),
+    ("MESSAGE", |it, _| composed(&it["message"])),
 ];
 
 /// Returns when an event happened last, and how often since when if it was repeated.
-pub(super) fn last_seen(event: &Event, now: u64) -> String {
-    let last = age::since(&event.last_time, now);
-    match event.count {
+pub(super) fn last_seen(event: &Value, now: u64) -> String {
+    let last = age::since(text(event, "lastTime"), now);
+    match event["count"].as_u64() {
         Some(count @ 2..) => {
-            let first = age::since(&event.first_time, now);
+            let first = age::since(text(event, "firstTime"), now);
             format!("{last} (x{count} over {first})")
         }
         _ => last,
@@ -170,7 +167,7 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     fn an_event_without_anything_is_shown() {
         let options = options(&["events", "--no-headers"]);
         let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
-        rows.add(None, &Event::default(), NOW);
+        rows.add(None, &json!({}), NOW);
         assert_eq!(
             rows.show(),
             "<unknown>  <unknown>  <unknown>  <none>  <none>\n"

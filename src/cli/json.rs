@@ -1,35 +1,56 @@
 //! What the daemon has sent, as people read it, and JSON in plain ASCII, which a terminal can show.
 //!
-//! A text that is missing is the empty one.
+//! Records and events stay JSON. A fact that the daemon has left out is null.
 
 use std::fmt::Write as _;
+use std::slice;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::failure::{Failure, Kind, Result};
 use super::{NONE, UNKNOWN};
-use crate::api::json::{EventEntry, RecordEntry};
 use crate::escape;
-
-/// A record of the daemon.
-pub(super) type Record = RecordEntry<'static, Value>;
-
-/// An event of the daemon.
-pub(super) type Event = EventEntry<'static>;
 
 /// The type and the name of a plugin, which may be empty, and a socket.
 pub(super) type Keys<'a> = [&'a str; 3];
 
+/// Returns a text of an object; one that is missing is the empty one.
+pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
 /// Returns what a record is about.
-pub(super) fn keys(record: &Record) -> Keys<'_> {
-    [&record.r#type, &record.name, &record.socket]
+pub(super) fn keys(record: &Value) -> Keys<'_> {
+    ["type", "name", "socket"].map(|key| text(record, key))
 }
 
 /// Returns what an event is about.
-pub(super) fn event_keys(event: &Event) -> Keys<'_> {
-    let plugin = event.plugin.as_ref();
-    let [kind, name] = plugin.map_or([""; 2], |it| [&it.r#type, &it.name]);
-    [kind, name, &event.socket]
+pub(super) fn event_keys(event: &Value) -> Keys<'_> {
+    let plugin = &event["plugin"];
+    [
+        text(plugin, "type"),
+        text(plugin, "name"),
+        text(event, "socket"),
+    ]
+}
+
+/// Returns the items of a list.
+pub(super) fn items(list: &mut Value) -> Result<&mut Vec<Value>> {
+    list["items"].as_array_mut().ok_or_else(unexpected)
+}
+
+/// Parses JSON of the daemon, which always sends objects.
+pub(super) fn parse(bytes: &[u8]) -> Result<Value> {
+    match serde_json::from_slice(bytes) {
+        Ok(object @ Value::Object(_)) => Ok(object),
+        Ok(_) => Err(unexpected()),
+        Err(_) => Err(Failure::new(Kind::Failed, "the response is not JSON")),
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::new(Kind::Failed, "the response is not what was asked for")
 }
 
 /// Returns the plugin as the commands accept it, or else the socket.
@@ -40,27 +61,28 @@ pub(super) fn object([kind, name, socket]: Keys<'_>) -> String {
     }
 }
 
-fn shown(text: &str, absent: &str) -> String {
-    match text {
-        "" => absent.to_owned(),
-        _ if escape::is_plain(text.as_bytes()) => text.to_owned(),
-        _ => escape::text(text).to_string(),
-    }
-}
-
 /// Returns a text as people read it, or `<none>`.
 pub(super) fn plain(text: &str) -> String {
-    shown(text, NONE)
+    mapped(text, |text| escape::text(text).to_string())
 }
 
 /// Returns a text as people read it, or `<unknown>`.
-pub(super) fn known(text: &str) -> String {
-    shown(text, UNKNOWN)
+pub(super) fn known(value: &Value) -> String {
+    match value.as_str().unwrap_or_default() {
+        "" => UNKNOWN.to_owned(),
+        text => plain(text),
+    }
 }
 
-/// Returns a text in which the daemon has escaped what comes from plugins, or `<none>`.
-pub(super) fn composed(text: &str) -> String {
-    mapped(text, |text| escape::composed(text.as_bytes()))
+/// Returns a text, or several, in which the daemon has escaped what comes from plugins, or
+/// `<none>`.
+pub(super) fn composed(value: &Value) -> String {
+    let texts = match value {
+        Value::Array(all) => &all[..],
+        value => slice::from_ref(value),
+    };
+    let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+    mapped(&texts.join("; "), |text| escape::composed(text.as_bytes()))
 }
 
 /// Returns what `show` makes of a text, or `<none>`.
@@ -69,11 +91,6 @@ pub(super) fn mapped(text: &str, show: impl FnOnce(&str) -> String) -> String {
         "" => NONE.to_owned(),
         text => show(text),
     }
-}
-
-/// Returns a number, or `<none>`.
-pub(super) fn number(number: Option<u32>) -> String {
-    number.map_or_else(|| NONE.to_owned(), |number| number.to_string())
 }
 
 /// Returns a text, number or list of these as people read it, or `<none>`.
@@ -153,15 +170,16 @@ mod tests {
         ] {
             assert_eq!(any(&value), expected);
         }
-        assert_eq!(known(""), "<unknown>");
+        assert_eq!(known(&json!("")), "<unknown>");
     }
 
     #[test]
     fn what_the_daemon_has_escaped_is_not_escaped_again() {
         let error = "no \"a\\\\b\\u{1b}\": \u{1b}\t";
         let expected = "no \"a\\\\b\\u{1b}\": \\u{1b}\\t";
-        assert_eq!(composed(error), expected);
+        assert_eq!(composed(&json!(error)), expected);
         assert_eq!(plain("a\\b\u{1b}"), "a\\\\b\\u{1b}");
-        assert_eq!(composed(""), "<none>");
+        assert_eq!(composed(&json!("")), "<none>");
+        assert_eq!(composed(&json!(["a", "b"])), "a; b");
     }
 }

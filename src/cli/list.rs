@@ -1,13 +1,14 @@
 //! `plugind list`: the plugins.
 
+use serde_json::Value;
+
 use super::arguments::did_you_mean;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::{Record, composed, keys, known, mapped, number, object, plain};
+use super::json::{any, composed, items, keys, known, mapped, object, plain, text};
 use super::options::{Context, Format, Options, Target};
 use super::table::{Column, coloured, print_list};
 use super::{UNKNOWN, age};
-use crate::api::json::List;
 use crate::config::DEFAULT_TYPES;
 use crate::manager::State;
 
@@ -15,7 +16,7 @@ use crate::manager::State;
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let columns = columns(context.options.format);
     let absent = format!("No plugins.{}\n", hint(&context.options.target));
-    print_list(context, &read(context)?, columns, &absent)
+    print_list(context, read(context)?, columns, &absent)
 }
 
 /// Returns the built-in type that is meant, if a type was named that is none.
@@ -30,10 +31,10 @@ fn hint(target: &Target) -> String {
 
 /// Reads the list of the records that were asked for, sorted. Returns an error if a plugin was
 /// named and there is none.
-pub(super) fn read(context: &Context<'_>) -> Result<List<'static, Record>> {
+pub(super) fn read(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
-    let mut list: List<'_, Record> = context.client.json(&Request::get(&path(options)))?;
-    let all = &mut list.items;
+    let mut list = context.client.json(&Request::get(&path(options)))?;
+    let all = items(&mut list)?;
     all.retain(|record| options.target.includes(keys(record)));
     let exists = !all.is_empty();
     all.retain(|record| selects(options, record));
@@ -53,8 +54,8 @@ pub(super) fn read(context: &Context<'_>) -> Result<List<'static, Record>> {
 }
 
 /// Returns whether a record was asked for.
-pub(super) fn selects(options: &Options, record: &Record) -> bool {
-    let is_in_state = |state: State| record.state == state.name();
+pub(super) fn selects(options: &Options, record: &Value) -> bool {
+    let is_in_state = |state: State| record["state"] == state.name();
     options.target.includes(keys(record)) && options.state.is_none_or(is_in_state)
 }
 
@@ -70,13 +71,15 @@ fn path(options: &Options) -> String {
 }
 
 /// Sorts records by type, name and socket; plugins that are still unknown come last.
-pub(super) fn sort(records: &mut [Record]) {
-    let key = |record: &Record| (record.r#type.is_empty(), keys(record).map(str::to_owned));
-    records.sort_by_cached_key(key);
+pub(super) fn sort(records: &mut [Value]) {
+    records.sort_by_cached_key(|record| {
+        let keys = keys(record);
+        (keys[0].is_empty(), keys.map(str::to_owned))
+    });
 }
 
 /// Returns the columns of records in this format.
-pub(super) fn columns(format: Format) -> &'static [Column<Record>] {
+pub(super) fn columns(format: Format) -> &'static [Column] {
     match format {
         Format::Wide => WIDE_COLUMNS,
         Format::Name => &[("", |it, _| object(keys(it)))],
@@ -84,41 +87,36 @@ pub(super) fn columns(format: Format) -> &'static [Column<Record>] {
     }
 }
 
-const COLUMNS: &[Column<Record>] = &[
-    ("TYPE", |it, _| known(&it.r#type)),
-    ("NAME", |it, _| known(&it.name)),
-    ("STATE", |it, _| coloured(known(&it.state))),
-    ("REASON", |it, _| plain(&it.reason)),
-    ("AGE", |it, now| age::since(&it.since, now)),
-    ("ENDPOINT", |it, _| match &*it.endpoint {
-        "" => plain(&it.socket),
+const COLUMNS: &[Column] = &[
+    ("TYPE", |it, _| known(&it["type"])),
+    ("NAME", |it, _| known(&it["name"])),
+    ("STATE", |it, _| coloured(known(&it["state"]))),
+    ("REASON", |it, _| any(&it["reason"])),
+    ("AGE", |it, now| age::since(text(it, "since"), now)),
+    ("ENDPOINT", |it, _| match text(it, "endpoint") {
+        "" => any(&it["socket"]),
         endpoint => plain(endpoint),
     }),
 ];
 
-const WIDE_COLUMNS: &[Column<Record>] = &[
+const WIDE_COLUMNS: &[Column] = &[
     COLUMNS[0],
     COLUMNS[1],
     COLUMNS[2],
     COLUMNS[3],
     COLUMNS[4],
-    ("ENDPOINT", |it, _| plain(&it.endpoint)),
-    ("VERSIONS", |it, _| versions(it)),
-    ("SOCKET", |it, _| match &*it.socket {
-        socket if socket == it.endpoint => "<endpoint>".to_owned(),
-        socket => plain(socket),
+    ("ENDPOINT", |it, _| any(&it["endpoint"])),
+    ("VERSIONS", |it, _| any(&it["versions"])),
+    ("SOCKET", |it, _| match &it["socket"] {
+        socket if *socket == it["endpoint"] => "<endpoint>".to_owned(),
+        socket => any(socket),
     }),
-    ("PID", |it, _| number(it.pid)),
+    ("PID", |it, _| any(&it["pid"])),
     ("RETRY-IN", |it, now| {
-        mapped(&it.next_retry, |then| age::until(then, now))
+        mapped(text(it, "nextRetry"), |then| age::until(then, now))
     }),
-    ("LAST-ERROR", |it, _| composed(&it.last_error)),
+    ("LAST-ERROR", |it, _| composed(&it["lastError"])),
 ];
-
-/// Returns the versions that a plugin supports.
-pub(super) fn versions(record: &Record) -> String {
-    plain(&record.versions.as_deref().unwrap_or_default().join(","))
-}
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the
 /// longest texts, and room for most names and paths.
@@ -151,11 +149,11 @@ mod tests {
     use serde_json::json;
 
     use super::super::table::Rows;
-    use super::super::testing::{NOW, context, options, read, records};
+    use super::super::testing::{NOW, context, options, records};
     use super::*;
 
     /// Returns what the command prints for these records.
-    fn show(line: &[&str], mut all: Vec<Record>, is_coloured: bool) -> String {
+    fn show(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
         let options = options(line);
         let context = context(&options, is_coloured);
         let mut rows = Rows::new(&context, None, columns(options.format), WIDTHS);
@@ -214,11 +212,10 @@ DevicePlugin/example.com/gpu
 
     #[test]
     fn json_lines_are_the_records_in_ascii() {
-        let record = read(json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"}));
+        let record = json!({"type": "A", "name": "é\u{9b}", "socket": "/r/a"});
         assert_eq!(
             show(&["list", "-o", "jsonl"], vec![record], false),
-            "{\"attempts\":0,\"generation\":0,\"name\":\"\\u00e9\\u009b\",\"since\":\"\",\
-             \"socket\":\"/r/a\",\"state\":\"\",\"type\":\"A\"}\n"
+            "{\"name\":\"\\u00e9\\u009b\",\"socket\":\"/r/a\",\"type\":\"A\"}\n"
         );
     }
 
@@ -253,7 +250,7 @@ DevicePlugin/example.com/gpu
 
     #[test]
     fn a_record_without_anything_is_shown() {
-        let shown = show(&["list", "--no-headers"], vec![Record::default()], false);
+        let shown = show(&["list", "--no-headers"], vec![json!({})], false);
         assert_eq!(
             shown,
             "<unknown>  <unknown>  <unknown>  <none>  <unknown>  <none>\n"

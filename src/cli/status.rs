@@ -12,7 +12,7 @@ use crate::escape;
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let status: Value = context.client.json(&Request::get("/v1/status"))?;
+    let status = context.client.json(&Request::get("/v1/status"))?;
     if context.options.format == Format::Json {
         return print(document(&status));
     }
@@ -54,7 +54,7 @@ fn text(status: &Value, is_coloured: bool) -> String {
     )
 }
 
-const LINES: &[Column<Value>] = &[
+const LINES: &[Column] = &[
     ("Version:", |it, _| any(&it["version"])),
     ("Process:", |it, _| any(&it["pid"])),
     ("Mode:", |it, _| any(&it["mode"])),
@@ -69,15 +69,13 @@ const LINES: &[Column<Value>] = &[
     }),
 ];
 
-const DIRECTORY: &[Column<Value>] = &[
+const DIRECTORY: &[Column] = &[
     ("PATH", |it, _| any(&it["path"])),
     ("STATE", |it, _| coloured(any(&it["state"]))),
-    ("PROBLEM", |it, _| {
-        composed(it["problem"].as_str().unwrap_or_default())
-    }),
+    ("PROBLEM", |it, _| composed(&it["problem"])),
 ];
 
-const LIMIT: &[Column<Value>] = &[
+const LIMIT: &[Column] = &[
     ("NAME", |it, _| any(&it["name"])),
     ("USED", |it, _| amount(it, "used")),
     ("LIMIT", |it, _| amount(it, "limit")),

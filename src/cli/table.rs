@@ -6,19 +6,17 @@
 
 use std::mem;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{any, document, line};
+use super::json::{any, document, items, line};
 use super::options::{Context, Format, now, remark};
-use crate::api::json::List;
 use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time (milliseconds
 /// since 1970).
-pub(super) type Column<T> = (&'static str, fn(&T, u64) -> String);
+pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
@@ -57,17 +55,17 @@ impl Table {
     }
 
     /// Adds a row with the label and the value of each column.
-    pub(super) fn add_lines<T>(&mut self, columns: &[Column<T>], value: &T, now: u64) {
+    pub(super) fn add_lines(&mut self, columns: &[Column], value: &Value, now: u64) {
         for (label, cell) in columns {
             self.add([(*label).to_owned(), cell(value, now)]);
         }
     }
 
     /// Adds a row of labels and one for each value.
-    pub(super) fn add_all<'a, T: 'a>(
+    pub(super) fn add_all<'a>(
         &mut self,
-        columns: &[Column<T>],
-        values: impl IntoIterator<Item = &'a T>,
+        columns: &[Column],
+        values: impl IntoIterator<Item = &'a Value>,
         now: u64,
     ) {
         self.add(labels(columns));
@@ -107,20 +105,20 @@ impl Table {
 
 /// Rows of a table, or lines of one cell.
 #[derive(Debug)]
-pub(super) struct Rows<T: 'static> {
+pub(super) struct Rows {
     pub(super) is_json: bool,
-    columns: &'static [Column<T>],
+    columns: &'static [Column],
     table: Table,
 }
 
-impl<T: Serialize> Rows<T> {
+impl Rows {
     /// Creates the rows of a table with these columns, after one with the label `first` if there is
     /// one. If changes are followed, the columns have these minimum widths, so that later rows
     /// stand below earlier ones.
     pub(super) fn new(
         context: &Context<'_>,
         first: Option<&str>,
-        columns: &'static [Column<T>],
+        columns: &'static [Column],
         widths: &[usize],
     ) -> Self {
         let options = context.options;
@@ -140,7 +138,7 @@ impl<T: Serialize> Rows<T> {
     }
 
     /// Adds a row, after a cell with `first` if there is one, or a line of JSON.
-    pub(super) fn add(&mut self, first: Option<&str>, value: &T, now: u64) {
+    pub(super) fn add(&mut self, first: Option<&str>, value: &Value, now: u64) {
         if self.is_json {
             return self.add_line(line(value));
         }
@@ -160,33 +158,34 @@ impl<T: Serialize> Rows<T> {
 }
 
 /// Prints the daemon's list: as it is if its format is JSON, else a row for each of its items.
-pub(super) fn print_list<T: Serialize>(
+pub(super) fn print_list(
     context: &Context<'_>,
-    list: &List<'_, T>,
-    columns: &'static [Column<T>],
+    mut list: Value,
+    columns: &'static [Column],
     absent: &str,
 ) -> Result<()> {
+    let items = items(&mut list)?;
     if context.options.format == Format::Json {
-        return print(document(list));
+        return print(document(&list));
     }
-    if list.items.is_empty() {
+    if items.is_empty() {
         remark(absent);
         return Ok(());
     }
     let (mut rows, now) = (Rows::new(context, None, columns, &[]), now());
-    for item in &list.items {
+    for item in items {
         rows.add(None, item, now);
     }
     print(rows.show())
 }
 
 /// Returns the labels of columns.
-fn labels<T>(columns: &[Column<T>]) -> impl Iterator<Item = String> {
+fn labels(columns: &[Column]) -> impl Iterator<Item = String> {
     columns.iter().map(|(label, _)| (*label).to_owned())
 }
 
 /// Returns the cells of a value.
-fn cells<T>(columns: &[Column<T>], value: &T, now: u64) -> impl Iterator<Item = String> {
+fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = String> {
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 

@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{Record, keys, known};
+use super::json::{keys, known, text};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, take};
-use crate::api::json::Change;
 use crate::daemon::client::Deadline;
 use crate::escape;
 
@@ -46,7 +47,7 @@ struct Plugin<'a> {
     target: &'a Target,
     name: String,
     condition: &'static str,
-    records: Vec<Record>,
+    records: Vec<Value>,
     /// Whether all records were listed since the last failure.
     is_listed: bool,
 }
@@ -78,8 +79,8 @@ impl<'a> Plugin<'a> {
             return context.client.body(&request).map(|_| true);
         }
         let mut response = context.client.open(&request)?;
-        while let Some(change) = response.json_line::<Change<Record>>()? {
-            if change.event == "EXPIRED" {
+        while let Some(change) = response.json_line()? {
+            if change["event"] == "EXPIRED" {
                 return Ok(false);
             }
             self.apply(change);
@@ -94,10 +95,10 @@ impl<'a> Plugin<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, change: Change<Record>) {
-        let record = change.record.unwrap_or_default();
-        take(&mut self.records, &record.socket);
-        match &*change.event {
+    fn apply(&mut self, mut change: Value) {
+        let record = change["record"].take();
+        take(&mut self.records, &record["socket"]);
+        match text(&change, "event") {
             "ADDED" | "MODIFIED" if self.target.includes(keys(&record)) => {
                 self.records.push(record);
             }
@@ -115,7 +116,7 @@ impl<'a> Plugin<'a> {
             &HELD
         };
         let mut records = self.records.iter();
-        let found = records.any(|record| states.contains(&&*record.state));
+        let found = records.any(|record| states.contains(&text(record, "state")));
         found == is_registered
     }
 
@@ -127,8 +128,8 @@ impl<'a> Plugin<'a> {
         let Some(record) = self.records.first() else {
             return format!("{} does not exist", self.name);
         };
-        let state = known(&record.state);
-        let error = escape::composed(record.last_error.as_bytes());
+        let state = known(&record["state"]);
+        let error = escape::composed(text(record, "lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
     }
@@ -162,9 +163,9 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
-    use super::super::testing::{read, record};
+    use super::super::testing::record;
     use super::*;
 
     fn target() -> Target {
@@ -175,7 +176,7 @@ mod tests {
     }
 
     fn set(plugin: &mut Plugin<'_>, record: &Value) {
-        plugin.apply(read(json!({"event": "MODIFIED", "record": record})));
+        plugin.apply(json!({"event": "MODIFIED", "record": record}));
     }
 
     #[test]
@@ -216,11 +217,9 @@ mod tests {
         set(&mut plugin, &record("A", "other", "Registered", "/r/a"));
         assert!(!plugin.is_met());
         set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
-        plugin.apply(read(
-            json!({"event": "DELETED", "record": {"socket": "/r/a"}}),
-        ));
+        plugin.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
         assert!(!plugin.is_met() && !plugin.is_listed);
-        plugin.apply(read(json!({"event": "BOOKMARK"})));
+        plugin.apply(json!({"event": "BOOKMARK"}));
         assert!(plugin.is_listed);
     }
 

@@ -2,13 +2,14 @@
 
 use std::mem;
 
+use serde_json::{Value, json};
+
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{Record, line};
+use super::json::{line, text};
 use super::list::{self, WIDTHS, columns, selects, sort};
 use super::options::{Context, Format, Options, now};
 use super::table::Rows;
-use crate::api::json::Change;
 
 /// Shows the plugins and then each change, until the daemon stops, or only the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -19,10 +20,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     loop {
         let mut response = context.client.open(&Request::follow(PATH))?;
         loop {
-            let Some(change) = response.json_line::<Change<Record>>()? else {
-                return Err(Failure::ended());
-            };
-            if change.event == "EXPIRED" {
+            let change = response.json_line()?.ok_or_else(Failure::ended)?;
+            if change["event"] == "EXPIRED" {
                 break;
             }
             seen.apply(change, now());
@@ -41,22 +40,22 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 pub(super) const PATH: &str = "/v1/watch";
 
 /// Removes and returns the record of a socket.
-pub(super) fn take(records: &mut Vec<Record>, socket: &str) -> Option<Record> {
-    let at = records.iter().position(|record| record.socket == socket)?;
+pub(super) fn take(records: &mut Vec<Value>, socket: &Value) -> Option<Value> {
+    let at = records.iter().position(|it| it["socket"] == *socket)?;
     Some(records.swap_remove(at))
 }
 
 /// The records that were seen last, and what is shown of their changes.
 struct Seen<'a> {
     options: &'a Options,
-    rows: Rows<Record>,
-    records: Vec<Record>,
+    rows: Rows,
+    records: Vec<Value>,
     /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
     /// Whether the records were shown.
     is_shown: bool,
     /// The records of the last request that the daemon has not mentioned since.
-    stale: Vec<Record>,
+    stale: Vec<Value>,
 }
 
 impl<'a> Seen<'a> {
@@ -79,23 +78,23 @@ impl<'a> Seen<'a> {
     }
 
     /// Applies a line of the daemon.
-    fn apply(&mut self, change: Change<Record>, now: u64) {
-        let generation = change.generation.unwrap_or_default();
-        let is_set = match &*change.event {
+    fn apply(&mut self, mut change: Value, now: u64) {
+        let record = change["record"].take();
+        let generation = &change["generation"];
+        let is_set = match text(&change, "event") {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
             "BOOKMARK" => return self.bookmark(generation, now),
             _ => return,
         };
-        let record = change.record.unwrap_or_default();
-        let known = take(&mut self.records, &record.socket);
-        let known = known.or_else(|| take(&mut self.stale, &record.socket));
+        let known = take(&mut self.records, &record["socket"]);
+        let known = known.or_else(|| take(&mut self.stale, &record["socket"]));
         let selects = is_set && selects(self.options, &record);
         let (event, shown) = match known {
             None if !selects => return,
             None => ("ADDED", &record),
             // A record may be listed again without having changed.
-            Some(known) if selects && known.generation == record.generation => {
+            Some(known) if selects && known["generation"] == record["generation"] => {
                 return self.records.push(record);
             }
             Some(_) if selects => ("MODIFIED", &record),
@@ -111,13 +110,13 @@ impl<'a> Seen<'a> {
     }
 
     /// Handles the end of the list of all records, and later bookmarks.
-    fn bookmark(&mut self, generation: u64, now: u64) {
+    fn bookmark(&mut self, generation: &Value, now: u64) {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
             let mut all = self.records.clone();
             sort(&mut all);
             for record in &all {
-                self.show("ADDED", record.generation, Some(record), now);
+                self.show("ADDED", &record["generation"], Some(record), now);
             }
         }
         for stale in mem::take(&mut self.stale) {
@@ -128,15 +127,13 @@ impl<'a> Seen<'a> {
 
     /// Shows what happened to a record in this generation. Without a record, only JSON has a line
     /// for the event.
-    fn show(&mut self, event: &'static str, generation: u64, record: Option<&Record>, now: u64) {
+    fn show(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
         if self.rows.is_json {
-            let event = event.into();
-            let generation = Some(generation);
-            self.rows.add_line(line(&Change {
-                event,
-                generation,
-                record,
-            }));
+            let mut change = json!({ "event": event, "generation": generation });
+            if let Some(record) = record {
+                change["record"] = record.clone();
+            }
+            self.rows.add_line(line(&change));
         } else if let Some(record) = record {
             let has_event = self.options.format != Format::Name;
             self.rows.add(has_event.then_some(event), record, now);
@@ -145,9 +142,9 @@ impl<'a> Seen<'a> {
 }
 
 /// Returns the last record of a socket that was removed.
-fn deleted(record: Record) -> Record {
-    let state = "Deleted".into();
-    Record { state, ..record }
+fn deleted(mut record: Value) -> Value {
+    record["state"] = "Deleted".into();
+    record
 }
 
 pub(super) const HELP: &str = "\
@@ -168,9 +165,7 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::testing::{NOW, context, options, read, record};
+    use super::super::testing::{NOW, context, options, record};
     use super::*;
 
     /// Returns what the command prints for these lines of the daemon; null stands for EXPIRED.
@@ -183,7 +178,7 @@ mod tests {
                 assert!(seen.begin_again());
                 continue;
             }
-            seen.apply(read(event), NOW);
+            seen.apply(event, NOW);
             if seen.is_listed {
                 shown.push_str(&seen.rows.show());
             }

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, Request, Response, encode};
 use super::failure::{Failure, Kind, Result};
 use super::options::socket_of;
 use super::values::{duration, path, text};
+use super::{Command, json};
 use crate::daemon::client::Deadline;
 use crate::escape;
 
@@ -69,7 +69,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
 pub fn run(options: &Options) -> Result<u8> {
     let mut response = allocate(options)?;
     let line = response.line()?.ok_or_else(Failure::ended)?;
-    let devices: Value = super::client::parse(&line)?;
+    let devices = json::parse(&line)?;
     let names = devices["cdiDevices"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();
     let names = names.join(",");

@@ -91,15 +91,14 @@ impl Service {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
             return (received(method), undecodable());
         };
-        let mut report = "received NotifyRegistrationStatus: ".to_owned();
-        if status.plugin_registered {
-            report += "registered";
-        } else {
-            report += &format!("not registered: {}", escape::text(&status.error));
-        }
+        let result = match &*status.error {
+            _ if status.plugin_registered => "registered".to_owned(),
+            why => format!("not registered: {}", escape::text(why)),
+        };
+        let report = format!("received NotifyRegistrationStatus: {result}");
         if self.rejects {
-            report += "; returning an error";
-            return (report, refuse(Code::Unknown, "a simulated error"));
+            let answer = refuse(Code::Unknown, "a simulated error");
+            return (report + "; returning an error", answer);
         }
         (report, Answer::Reply(Vec::new())) // A RegistrationStatusResponse has no fields.
     }

@@ -14,8 +14,7 @@ use h2::server::SendResponse;
 use http::Response;
 use plugind::daemon::PluginManager;
 use plugind::handler::{
-    Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
-    Stream,
+    Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler, Stream,
 };
 
 use crate::support::node::{Node, Record, watching};
