@@ -173,7 +173,6 @@ impl ByName {
     /// directory that is created if it is missing.
     fn compare(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
-        let _ = fs::remove_file(self.dir.join(NEW));
         let registered = manager.registered().map(|it| &it.plugin);
         let plugins = registered.chain(manager.awaiting());
         self.changed.extend(plugins.cloned().map(NameKey));
@@ -183,7 +182,8 @@ impl ByName {
         kept.sort_unstable();
         for of_type in entries(&self.dir) {
             for link in entries(&of_type) {
-                let is_link = link.is_symlink() && link.extension() == Some(OsStr::new("sock"));
+                let is_ours = link.extension() == Some(OsStr::new("sock")) || link.ends_with(NEW);
+                let is_link = link.is_symlink() && is_ours;
                 if is_link && kept.binary_search(&link).is_err() {
                     fs::remove_file(link)?;
                 }
@@ -206,7 +206,7 @@ impl ByName {
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
         // A plugin reports any path, and not every handler connects to it.
         let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
-        let changed = self.change(&path, target.as_deref());
+        let changed = Self::change(&path, target.as_deref());
         changed.or_else(
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.
@@ -221,7 +221,7 @@ impl ByName {
 
     /// Points a link to `target`, or removes it and, if it was the last one there, its directory.
     /// Fails if a file at the path is not a link.
-    fn change(&self, path: &Path, target: Option<&Path>) -> io::Result<()> {
+    fn change(path: &Path, target: Option<&Path>) -> io::Result<()> {
         // Most changes make a new link.
         let made = target.map(|target| symlink(target, path));
         if matches!(made, Some(Ok(()))) {
@@ -244,7 +244,8 @@ impl ByName {
                 symlink(target, path)
             }
             (Some(_), Some(target)) => {
-                let new = self.dir.join(NEW);
+                // In the same directory: Landlock of Linux 5.13 allows no other renaming.
+                let new = dir.join(NEW);
                 let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
                 symlink(target, &new)?;
                 fs::rename(&new, path)
@@ -295,7 +296,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
 /// The name of the directory of the links, and of its lock file.
 const DIR: &str = "by-name";
 
-/// The name of a link before it is renamed to its place: no type has it.
+/// The name of a link before it is renamed to its place.
 const NEW: &str = ".new";
 
 /// The mode of the directories: every user may read the links.

@@ -265,7 +265,7 @@ impl Table {
         Ok(Self {
             mounts,
             all_answer,
-            root: mount_id(&File::open("/")?)?,
+            root: mount_id(&open_dir(Path::new("/"))?)?,
             file,
         })
     }
