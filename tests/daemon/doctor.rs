@@ -72,6 +72,31 @@ fn a_node_without_a_problem_has_exit_status_0() {
 }
 
 #[test]
+fn sockets_that_only_root_can_connect_to_are_a_note() {
+    let place = Place::new();
+    let open = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(open.path(), Permissions::from_mode(0o755)).unwrap();
+    let plugins = ["a", "b"].map(|name| Simulated::start(open.path(), "Toaster", name, &[]));
+    for (plugin, mode) in plugins.iter().zip([0o777, 0o755]) {
+        fs::set_permissions(plugin.socket(), Permissions::from_mode(mode)).unwrap();
+    }
+    let named = format!("--plugins-dir={}", open.path().display());
+    let found = place.examine(&[&named]);
+    let mut notes = found
+        .findings
+        .iter()
+        .filter(|it| it["level"] == "note" && it["check"] == "sockets");
+    let note = notes.next().unwrap();
+    let message = note["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("an ordinary user could not connect"),
+        "{message}"
+    );
+    assert_eq!(note["paths"], serde_json::json!([plugins[1].socket()]));
+    assert_eq!(notes.next(), None);
+}
+
+#[test]
 fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     let place = Place::new();
     let name = "a\x1b[2J\n.sock";

@@ -181,7 +181,26 @@ impl Doctor {
             self.add(Level::Ok, check, &[dir], "can be used", "");
         }
         self.assess_sockets(&report);
+        self.assess_access(&report);
         Ok(report.sockets.len())
+    }
+
+    /// Adds a finding for the sockets that not every user may connect to.
+    fn assess_access(&mut self, report: &probe::Report) {
+        let allows = |path: &Path, others: u32| {
+            let held = open_path(path, OFlag::empty(), &self.mounts).ok();
+            let found = held.and_then(|held| held.metadata().ok());
+            found.is_none_or(|found| found.mode() & others != 0)
+        };
+        let is_closed = |path: &&Path| {
+            !allows(path, WRITE) || !path.ancestors().skip(1).all(|dir| allows(dir, SEARCH))
+        };
+        let sockets = report.sockets.iter().map(|(path, _)| &**path);
+        let closed: Vec<&Path> = sockets.filter(is_closed).collect();
+        if !closed.is_empty() {
+            let message = "an ordinary user could not connect; plugind as root can";
+            self.add(Level::Note, "sockets", &closed, message, "");
+        }
     }
 
     /// Adds a finding for all sockets about which the probe has found the same.
@@ -345,6 +364,11 @@ const ROOTS: [&str; 3] = [DEFAULT_ROOT_DIR, "/var/lib/k0s/kubelet", MICROK8S];
 
 /// The root directory of MicroK8s.
 const MICROK8S: &str = "/var/snap/microk8s/common/var/lib/kubelet";
+
+/// What other users need on a socket that they connect to, and on the directories above it.
+const WRITE: u32 = 0o002;
+
+const SEARCH: u32 = 0o001;
 
 /// The time in which the plugins of a directory have to answer: much more than they need.
 const PATIENCE: Duration = Duration::from_secs(3);
