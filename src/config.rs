@@ -115,6 +115,9 @@ pub struct DaemonConfig {
     pub manager: Config,
     /// The configuration of the handlers.
     pub handlers: HandlerConfig,
+    /// Whether the daemon gives up what it does not need once it has started, unless it runs
+    /// programs.
+    pub sandbox: bool,
     /// The format of the log; `None`: the one that fits standard error.
     pub log_format: Option<LogFormat>,
 }

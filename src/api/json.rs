@@ -288,6 +288,7 @@ pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
         "startTime": rfc3339(daemon.start_time),
         "uptimeSeconds": view.now.saturating_since(daemon.started).as_secs(),
         "mode": mode,
+        "sandbox": daemon.sandbox,
         "instance": daemon.instance,
         "generation": view.manager.generation(),
         "directories": directories.collect::<Value>(),
@@ -340,6 +341,7 @@ mod tests {
             instance: String::new(),
             started: Time::ZERO,
             start_time: Duration::ZERO,
+            sandbox: String::new(),
         };
         let view = View {
             manager: &Manager::new(handlers),

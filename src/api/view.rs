@@ -54,6 +54,8 @@ pub struct Daemon {
     /// The same moment by the clock of then, since the beginning of 1970 in UTC: a clock that is
     /// set later does not move it.
     pub start_time: Duration,
+    /// Whether the kernel keeps the process to what it needs, and how.
+    pub sandbox: String,
 }
 
 impl View<'_> {

@@ -152,6 +152,7 @@ trust warn  # default
 #endpoint-dir none  # default
 #allow-uid none  # default
 #allow-name none  # default
+sandbox on  # default
 memory-budget 16Mi  # default
 #run-dir /r  # default
 #cdi-dir none  # default

@@ -357,7 +357,7 @@ pub(super) mod tests {
     fn a_file_has_the_options_of_the_command_line() {
         let file = b"# all of them\nplugins-dir=/a\nroot-dir /b\ndevice-plugins-dir = /c\nobserve\n\
             map-path /d=/e\ntype X\ntype Y\nunknown-types accept\nexec X=/f\ncsi-node-info=*=10s\non-down=deregister=1s\n\
-            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group 7\nallocate-group 8\nverbose\n\
+            trust strict\nendpoint-dir /l\nendpoint-dir @\nallow-uid 7\nallow-name 8=X/y*\nsandbox off\nmemory-budget 1Mi\nstate-file /g\nrun-dir /h\ncdi-dir /k\nsocket none\nsocket-group 7\nallocate-group 8\nverbose\n\
             verbose\nlog-format=json\n";
         let line = [
             "--plugins-dir=/a",
@@ -376,6 +376,7 @@ pub(super) mod tests {
             "--endpoint-dir=@",
             "--allow-uid=7",
             "--allow-name=8=X/y*",
+            "--sandbox=off",
             "--memory-budget=1Mi",
             "--state-file=/g",
             "--run-dir=/h",

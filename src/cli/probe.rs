@@ -231,7 +231,11 @@ mod tests {
     fn one_socket_is_enough() {
         let (options, format) = parse(&["/a-reg.sock"]).unwrap();
         assert_eq!(options.path, PathBuf::from("/a-reg.sock"));
-        assert_eq!(options.config, DaemonConfig::default());
+        let expected = DaemonConfig {
+            sandbox: true,
+            ..DaemonConfig::default()
+        };
+        assert_eq!(options.config, expected);
         assert_eq!((format, options.timeout), (Format::Text, None));
         assert_eq!(options.config.handlers.types, config::DEFAULT_TYPES);
     }

@@ -115,6 +115,9 @@ pub(super) const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
 pub(super) const TRUST: &[(&str, TrustMode)] =
     &[("warn", TrustMode::Warn), ("strict", TrustMode::Strict)];
 
+/// Whether there is none.
+pub(super) const SANDBOX: &[(&str, bool)] = &[("on", false), ("off", true)];
+
 pub(super) const LOG_FORMATS: &[(&str, LogFormat)] = &[
     ("text", LogFormat::Text),
     ("json", LogFormat::Json),

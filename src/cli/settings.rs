@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use super::arguments::Argument;
 use super::run_values::{
-    FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SIZE, TRUST, TYPE, UNKNOWN_TYPES, USER,
-    api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
+    FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SANDBOX, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
+    USER, api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
 };
 use super::values::{Read, choice, invalid, parsed, path, path_or_none};
 use crate::config::{
@@ -188,6 +188,15 @@ const SETTINGS: &[Setting] = &[
         |it, value| push(&mut it.manager.trust.names, parsed(value, PINNED, pinned)),
     ),
     option(
+        "--sandbox on|off",
+        "on: after the start, keep plugind to its directories (Landlock) without TCP and, if it \
+               runs as root, without capabilities but CAP_DAC_OVERRIDE, which it needs for sockets of \
+               other users; programs of --exec turn that off (default: on)",
+        |it, value| set(&mut it.has_no_sandbox, choice(value, SANDBOX)),
+    )
+    .default(&["on"])
+    .restart(|one, other| one.sandbox != other.sandbox),
+    option(
         "--memory-budget SIZE",
         "hold at most SIZE octets of all plugins together: what they report, their device \
                lists, unfinished messages; what would exceed it is refused and tried again \
@@ -270,6 +279,7 @@ const SETTINGS: &[Setting] = &[
 pub(super) struct Chosen {
     pub(super) manager: Config,
     handlers: HandlerConfig,
+    has_no_sandbox: bool,
     log_format: Option<LogFormat>,
     /// The directories, which replace the default.
     pub(super) dirs: Vec<PathBuf>,
@@ -314,6 +324,7 @@ impl Chosen {
             file: None,
             manager,
             handlers,
+            sandbox: !self.has_no_sandbox,
             log_format: self.log_format,
         }
     }

@@ -58,6 +58,7 @@ const LINES: &[Column] = &[
     ("Version:", |it, _| any(&it["version"])),
     ("Process:", |it, _| any(&it["pid"])),
     ("Mode:", |it, _| any(&it["mode"])),
+    ("Sandbox:", |it, _| any(&it["sandbox"])),
     ("Started:", |it, _| any(&it["startTime"])),
     ("Uptime:", |it, _| {
         age::duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
@@ -121,6 +122,7 @@ mod tests {
 Version:       0.1.0
 Process:       812
 Mode:          register
+Sandbox:       on, Landlock ABI 7
 Started:       2026-01-31T08:48:00.000Z
 Uptime:        3h12m
 Instance:      9f2c

@@ -103,7 +103,8 @@ pub(super) fn events() -> Vec<Value> {
 pub(super) fn status() -> Value {
     json!({
         "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",
-        "uptimeSeconds": 11520, "mode": "register", "instance": "9f2c", "generation": 17,
+        "uptimeSeconds": 11520, "mode": "register",
+        "sandbox": "on, Landlock ABI 7", "instance": "9f2c", "generation": 17,
         "directories": [
             {"path": "/var/lib/kubelet/plugins_registry", "state": "Watched"},
             {"path": "/data", "state": "Lost", "problem": "it was removed"},

@@ -60,6 +60,9 @@
 //! - Plugins and endpoints that are not trusted cause a warning, with the option that allows them,
 //!   or are refused (`--trust strict`, `--endpoint-dir`, `--allow-uid`, `--allow-name`). A record
 //!   has `warnings`.
+//! - The daemon gives up what it does not need once it has started, by Landlock and by dropping
+//!   capabilities; a reload cannot add the first program, or a plugins directory elsewhere
+//!   (`--sandbox off`). The status has `sandbox`.
 //! - `plugind with` runs a command that uses devices exclusively, `POST /v1/allocate` is the same
 //!   for programs, and `devices` shows who holds them (`--allocate-group`).
 //! - Every option of `run` has a variable of the environment, flags and `--type`, too, and a flag

@@ -69,9 +69,9 @@
 //!   filter, and `smallvec` holds the one call of a connection without an allocation. Given up:
 //!   `clap` (190 kB), `toml` (160 kB), the feature `regex` of `env_logger` (700 kB), and a reader
 //!   and writer of JSON of our own, which was 45 kB smaller.
-//! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, and accept4 with an owned
-//!   descriptor. Given up: the accept of `mio`, which also reads the peer's address, and fails if
-//!   that is of a TCP socket, or a path of 108 octets.
+//! - **`rustix` only where `nix` lacks the call**: statx, pidfd_open, capset, and accept4 with an
+//!   owned descriptor. Given up: the accept of `mio`, which also reads the peer's address, and
+//!   fails if that is of a TCP socket, or a path of 108 octets.
 //! - **`-o json` sorts the keys of an object**, as kubectl does. Given up: the order of the API, by
 //!   the feature `preserve_order` of `serde_json` with its four packages.
 //! - **The commands read what the server writes, by the same structs.** `list` of 1,000 plugins
@@ -258,6 +258,16 @@
 //!   Given up: the group of a process, which no option would allow; refusing endpoints that only a
 //!   program of `--exec` dials; and ending registrations that a reload does not allow any more, as
 //!   sshd leaves sessions.
+//! - **The sandbox is entered before the first connection**, when all descriptors are open, by the
+//!   package `landlock`, which leaves out what the kernel lacks. Rules are two levels above the
+//!   directories that plugins have, because one that is removed and made again is another inode for
+//!   the kernel, and one that a file system is mounted on is hidden. Given up: seccomp, which the
+//!   unit has (`SystemCallFilter=`); the restriction of abstract sockets, which would cut off
+//!   plugins and service managers; programs in the sandbox; and `/etc`, whose users and groups are
+//!   read before.
+//! - **CAP_DAC_OVERRIDE stays while sockets of other users are wanted**: in strict mode, once a
+//!   user is allowed. Given up: dropping it there as well, so that `--allow-uid` alone would not
+//!   suffice.
 //! - **Each socket has a share of the log**, and the log never waits for its reader. One device
 //!   that flipped its health wrote 26 MiB/s before, and 4 KiB/s since. `env_logger` only filters,
 //!   because it would wait while it writes. Given up: a share for each directory, and formatting

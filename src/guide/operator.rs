@@ -8,6 +8,30 @@
 //! them. Most plugins run as root and create their sockets with mode 0700, so the daemon usually
 //! runs as root. Programs of `--exec` run as the same user.
 //!
+//! # The sandbox
+//!
+//! Once it has started, and before it connects to the first plugin, the daemon gives up what it
+//! does not need, unless `--sandbox off` is given. `plugind status` and a line of the log show
+//! that. Without programs (`--exec`), which would inherit it:
+//!
+//! - **Landlock** (Linux 5.13) keeps it to its directories. It can list and make directories up to
+//!   two levels above the plugins directories and that of `kubelet.sock`, so that these can be
+//!   removed and made again; make and remove sockets there; write in the run directory, in that of
+//!   the state file and in that of CDI files; and read in that of the configuration file and in
+//!   `/proc`. It can execute nothing; with Linux 6.7 it has no TCP, with 6.12 it can signal no
+//!   other process. It may connect to any Unix socket: `--trust` is about that.
+//! - **Capabilities** are dropped if it runs as root, and it can gain none. CAP_DAC_OVERRIDE stays,
+//!   without which sockets of mode 0755 of other users cannot be connected to. With `--trust
+//!   strict` and neither `--allow-uid` nor `--allow-name`, that goes, too; the error of a socket
+//!   that cannot be reached then names the option. `plugind doctor` counts the sockets that only
+//!   root can connect to.
+//!
+//! A reload cannot widen the sandbox. A plugins directory elsewhere, the first program, and users
+//! whose sockets would need the capability are reported as `needs-restart`; what was in force
+//! stays. A directory further above that is replaced, or mounted over, needs a restart, too, and so
+//! does a run directory, or that of a state file, that was removed. Users and groups that are added
+//! later are known by their ids only.
+//!
 #![doc = include_str!("asking.md")]
 //!
 //! # Examining a node
@@ -27,6 +51,7 @@
 //! |---|---|---|
 //! | 6.5 | `SO_PEERPIDFD` | a connection to each registered plugin stays open to notice its end |
 //! | 5.18 | birth times on tmpfs | a socket on tmpfs is identified by inode and modification time |
+//! | 5.13 | Landlock | the sandbox is without it: only capabilities are dropped |
 //! | 5.12 | `RESOLVE_CACHED` | beside a mount that may hang, links to other mounts are refused |
 //! | 5.6 | `openat2` | beside a mount that may hang, all symbolic links are refused |
 //! | 5.3 | `pidfd_open` | the daemon does not start with `--exec` |
@@ -346,8 +371,8 @@
 //! | `on-down` | also for plugins that are down already, counted from when they went down |
 //! | `memory-budget` | from now on; what is held already stays |
 //! | `verbose` | at once, unless `RUST_LOG` is about it |
-//! | `device-plugins-dir`, `state-file`, `run-dir` | a restart is needed |
-//! | `observe`, `socket`, `socket-group`, `log-format` | a restart is needed |
+//! | `device-plugins-dir`, `state-file`, `run-dir`, `cdi-dir` | a restart is needed |
+//! | `observe`, `sandbox`, `socket`, `socket-group`, `log-format` | a restart is needed |
 //!
 //! A plugin is touched only if its own type has another handler: another program, none, or one
 //! instead of a built-in handler. It is deregistered by the handler that has registered it, and

@@ -16,11 +16,17 @@ use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
 use crate::support::binary::binary;
+use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::simulated::Simulated;
 use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
+use crate::support::without::{Without, lacks};
+
+older_kernels! {
+    without_landlock: Landlock [];
+}
 
 /// A plugins directory that only its owner can change, and a directory beside it that no option
 /// names.
@@ -372,4 +378,98 @@ fn a_program_that_others_can_change_is_not_run() {
         let _plugin = Simulated::start(&place.registry, "Y", "a", &[]);
         daemon.until_logged(logged);
     }
+}
+
+#[test]
+fn the_status_shows_the_sandbox() {
+    for (option, expected) in [
+        ("--sandbox=on", "on, "),
+        ("--sandbox=off", "off"),
+        (
+            "--exec=Y=/bin/true",
+            "off, because programs would inherit it",
+        ),
+    ] {
+        let place = Place::new();
+        let socket = place.elsewhere.join("api.sock");
+        let daemon = place.start(&[option, &format!("--socket={}", socket.display())]);
+        let status = ask(&socket, "GET", "/v1/status").json();
+        let said = status["sandbox"].as_str().unwrap();
+        assert!(said.starts_with(expected), "{said}");
+        let has_landlock = said.starts_with("on, Landlock ABI ");
+        let lacks_it = said == "on, without Landlock: the kernel lacks it";
+        if lacks(Without::Landlock) {
+            assert!(!has_landlock, "{said}");
+        }
+        assert!(
+            !said.starts_with("on") || has_landlock || lacks_it,
+            "{said}"
+        );
+        assert_eq!(daemon.seen_with(&format!("the sandbox is {said}")).len(), 1);
+    }
+}
+
+#[test]
+fn a_reload_reports_what_the_sandbox_does_not_allow() {
+    if !can_be_others_or_skip() {
+        return;
+    }
+    let place = Place::new();
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = elsewhere.path().join("a/b/registry");
+    let config = place.home.path().join("conf");
+    let outcomes = |daemon: &mut Daemon, lines: &str| {
+        fs::write(&config, lines).unwrap();
+        daemon.signal(Signal::SIGHUP);
+        daemon.until_logged("reloaded the configuration: ")
+    };
+    fs::write(&config, "").unwrap();
+    let named = format!("--config={}", config.display());
+    let registry = format!("plugins-dir {}\n", place.registry.display());
+    fs::write(&config, &registry).unwrap();
+    let run = format!("--run-dir={}", place.home.path().join("run").display());
+    let mut daemon = Daemon::start_with(&[named.as_ref(), run.as_ref(), "--type=X".as_ref()]);
+
+    let lines = format!("{registry}plugins-dir {}\n", outside.display());
+    let line = outcomes(&mut daemon, &lines);
+    let is_confined = !lacks(Without::Landlock);
+    assert_eq!(
+        line.ends_with(": needs-restart=plugins-dir"),
+        is_confined,
+        "{line}"
+    );
+    assert_eq!(outside.exists(), !is_confined);
+    let line = outcomes(&mut daemon, &format!("{registry}exec Y=/bin/true\n"));
+    assert!(line.ends_with("needs-restart=exec"), "{line}");
+    for (lines, expected) in [
+        ("trust strict\nallow-uid 7\n", ": changed=trust,allow-uid"),
+        ("trust strict\n", ": changed=allow-uid"),
+        (
+            "trust strict\nallow-uid 7\n",
+            ": changed=allow-uid needs-restart=allow-uid",
+        ),
+        (
+            "trust warn\n",
+            ": changed=trust,allow-uid needs-restart=trust",
+        ),
+    ] {
+        let line = outcomes(&mut daemon, &(registry.clone() + lines));
+        assert!(line.ends_with(expected), "{line}");
+    }
+    drop(daemon);
+    fs::write(&config, lines).unwrap();
+    let _after = Daemon::start_with(&[named.as_ref(), run.as_ref()]);
+    assert!(outside.exists());
+}
+
+#[test]
+fn users_and_groups_are_known_in_the_sandbox() {
+    let place = Place::new();
+    let config = place.home.path().join("conf");
+    fs::write(&config, "allow-uid root\n").unwrap();
+    let named = format!("--config={}", config.display());
+    let mut daemon = place.start(&[&named, "--socket-group=root"]);
+    fs::write(&config, "allow-uid daemon\n").unwrap();
+    daemon.signal(Signal::SIGHUP);
+    daemon.until_logged("reloaded the configuration: changed=allow-uid");
 }

@@ -33,6 +33,8 @@ pub(crate) enum Without {
     Denied,
     /// inotify: the kernel was built without it.
     Inotify,
+    /// Landlock (Linux 5.13).
+    Landlock,
     /// A mounted `/proc`.
     Proc,
 }
@@ -177,6 +179,7 @@ fn filter(without: Without) -> Vec<sock_filter> {
         Without::Statx => &[libc::SYS_statx],
         Without::Denied => &[libc::SYS_openat2, libc::SYS_pidfd_open, libc::SYS_statx],
         Without::Inotify => &[libc::SYS_inotify_init1],
+        Without::Landlock => &[libc::SYS_landlock_create_ruleset],
         Without::PeerPidfd | Without::BirthTimes | Without::Proc => &[],
     };
     let errno = match without {

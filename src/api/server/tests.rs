@@ -52,6 +52,7 @@ impl World {
                 instance: "9f".to_owned(),
                 started: Time::ZERO,
                 start_time: Duration::from_secs(1_769_860_788),
+                sandbox: "off".to_owned(),
             },
             not_ready: Vec::new(),
             server: Server::default(),

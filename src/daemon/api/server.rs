@@ -108,6 +108,7 @@ impl Api {
                 instance: format!("{:016x}", random()),
                 started: now,
                 start_time: TimeOfDay::now().since_1970(),
+                sandbox: "off".to_owned(),
             },
             calendar: Calendar::default(),
             inventory: None,
@@ -130,6 +131,15 @@ impl Api {
     /// Sets what the built-in handlers know about their plugins.
     pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
         self.inventory = Some(inventory);
+    }
+
+    /// Sets what the status says about the sandbox.
+    pub(crate) fn set_sandbox(&mut self, sandbox: String) {
+        self.daemon.sandbox = sandbox;
+    }
+
+    pub(crate) fn sandbox(&self) -> &str {
+        &self.daemon.sandbox
     }
 
     /// Sets the logger whose filter clients may change.

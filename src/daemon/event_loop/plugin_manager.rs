@@ -112,14 +112,16 @@ impl PluginManager {
     /// directories, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin
     /// manager to end.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
-        Self::with_passed(config, handlers, Passed::default())
+        Self::with_passed(config, handlers, Passed::default(), &mut |_| ())
     }
 
-    /// Does the same, with sockets that were passed to the process.
+    /// Does the same, with sockets that were passed to the process. `confine` is called before the
+    /// first socket is connected to, when only files of the configured directories are needed.
     pub(crate) fn with_passed(
         config: &Config,
         handlers: HandlerTable,
         passed: Passed,
+        confine: &mut dyn FnMut(&mut Self),
     ) -> Result<Self, SetupError> {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
@@ -186,6 +188,7 @@ impl PluginManager {
             locks,
             leaving: Vec::new(),
         };
+        confine(&mut plugins);
         plugins.restore_and_scan(config, path_map)?;
         Ok(plugins)
     }

@@ -8,6 +8,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, Uid, access};
@@ -115,19 +116,22 @@ pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Resu
 
 /// Returns the id of a user that is given by name or by id.
 pub fn user_id(user: &str) -> Option<u32> {
-    id_in("/etc/passwd", user)
+    id_in(ACCOUNTS[0], user)
 }
 
 /// Returns the id of a group that is given by name or by id.
 pub fn group_id(group: &str) -> Option<u32> {
-    id_in("/etc/group", group)
+    id_in(ACCOUNTS[1], group)
 }
 
 /// Returns the id of a user or group that is given by its name in this file, or by its id.
 ///
 /// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
 fn id_in(file: &str, name: &str) -> Option<u32> {
-    let accounts = fs::read(file).unwrap_or_default();
+    let remembered = ACCOUNTS.iter().position(|it| *it == file);
+    let accounts = fs::read(file).ok();
+    let accounts = accounts.or_else(|| Some(REMEMBERED.get()?[remembered?].clone()));
+    let accounts = accounts.unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let by_name = accounts.lines().find_map(|line| {
         // group(5): "group_name:password:GID:user_list"; passwd(5): "name:password:UID:GID:..."
@@ -137,6 +141,16 @@ fn id_in(file: &str, name: &str) -> Option<u32> {
     });
     by_name.or_else(|| name.parse().ok())
 }
+
+/// Reads the users and groups, for a process that cannot read them later.
+#[cfg(feature = "cli")]
+pub(crate) fn remember_accounts() {
+    REMEMBERED.get_or_init(|| ACCOUNTS.map(|file| fs::read(file).unwrap_or_default()));
+}
+
+static REMEMBERED: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+
+const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// Checks every directory above a path that is free of symbolic links.
 fn check_directories(

@@ -1,6 +1,7 @@
 //! The binary: the daemon around the plugin manager, and the commands that look at a node.
 //!
 //! - [`run`], [`reload`], [`config_file`]: starts the daemon, follows its configuration, ends it;
+//! - [`sandbox`]: what the daemon gives up once it has started;
 //! - [`sd_notify`]: notifies the service manager;
 //! - [`probe`], [`doctor`], [`simulate`]: the shell of the commands of these names.
 
@@ -15,6 +16,8 @@ pub mod probe;
 pub(super) mod reload;
 #[cfg(feature = "cli")]
 pub(super) mod run;
+#[cfg(feature = "cli")]
+pub(super) mod sandbox;
 #[cfg(feature = "cli")]
 pub(super) mod sd_notify;
 #[cfg(feature = "cli")]

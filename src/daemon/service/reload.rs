@@ -93,6 +93,8 @@ impl Daemon {
         new: &mut DaemonConfig,
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
+        let sandbox = self.sandbox.as_ref();
+        let held_back = sandbox.map(|it| it.hold_back(new, &self.plugins));
         let is_strict = new.manager.trust.is_strict();
         resolve_programs(&mut new.handlers, is_strict)?;
         PluginManager::require_trusted(&new.manager)?;
@@ -139,8 +141,12 @@ impl Daemon {
             plugins.change_handlers(&mut self.inventory, before, after);
             mem::swap(before, after);
         }
+        let mut needs_restart = (self.needs_restart)(&self.config, new);
+        let narrowed = sandbox.and_then(|it| it.narrow(&config.trust));
+        let held_back = held_back.into_iter().flatten().chain(narrowed);
+        needs_restart.extend(held_back.map(str::to_owned));
         Ok(Difference {
-            needs_restart: (self.needs_restart)(&self.config, new),
+            needs_restart,
             changed: keys,
         })
     }

@@ -11,6 +11,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use super::handlers::{resolve_programs, table};
+use super::sandbox::{self, Sandbox};
 use super::sd_notify::Service;
 use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
 use crate::daemon::Logger;
@@ -36,6 +37,7 @@ pub struct Daemon {
     pub(crate) level: LevelFilter,
     /// The configuration in force.
     pub(crate) config: DaemonConfig,
+    pub(super) sandbox: Option<Sandbox>,
     pub(crate) inventory: Inventory,
     /// Reads the configuration again.
     pub(crate) load: Option<Load>,
@@ -69,7 +71,13 @@ impl Daemon {
             let unusable = |(dir, problem)| SetupError::RunDir { dir, problem };
             manager.run_dir = Some(run_dir::open(None).map_err(unusable)?);
         }
-        let plugins = PluginManager::with_passed(&manager, handlers, passed)?;
+        let mut sandbox = None;
+        let confine = &mut |plugins: &mut PluginManager| {
+            let (entered, text) = sandbox::enter(&config, &manager, plugins);
+            plugins.set_sandbox(text);
+            sandbox = entered;
+        };
+        let plugins = PluginManager::with_passed(&manager, handlers, passed, confine)?;
         let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.
         plugins.set_inventory(inventory.clone());
@@ -86,6 +94,7 @@ impl Daemon {
             log: None,
             level: LevelFilter::Info,
             config,
+            sandbox,
             inventory,
             load: None,
             needs_restart: |_, _| Vec::new(),
@@ -190,8 +199,10 @@ fn log_start(config: &DaemonConfig) {
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
-/// Logs the API socket, the plugins directories, and the types whose plugins programs handle.
+/// Logs the sandbox, the API socket, the plugins directories, and the types whose plugins programs
+/// handle.
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
+    log::info!("the sandbox is {}", plugins.sandbox());
     let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
     for (what, socket) in [("the API", api), ("metrics", metrics)] {
         if let Some(socket) = socket {

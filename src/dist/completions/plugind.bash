@@ -61,6 +61,7 @@ _plugind() {
 	list:--state | watch:--state) _plugind_words 'Discovered Connecting Registering Registered Standby Down Backoff Rejected Deregistering'; return ;;
 	run:--on-down) _plugind_words 'keep deregister deregister='; return ;;
 	run:--config | run:--socket) _plugind_words 'none'; _plugind_files -f; return ;;
+	run:--sandbox) _plugind_words 'on off'; return ;;
 	wait:--for) _plugind_words 'registered deregistered ready'; return ;;
 	run:--unknown-types | probe:--unknown-types) _plugind_words 'reject accept ignore'; return ;;
 	devices:-o | devices:--output | events:-o | events:--output) _plugind_words 'table json jsonl'; return ;;
@@ -72,7 +73,7 @@ _plugind() {
 	if [[ $cur == -* ]]; then
 		case $command in
 		'') _plugind_words '--socket' ;;
-		run) _plugind_words '--config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group -v --verbose --log-format' ;;
+		run) _plugind_words '--config --plugins-dir --root-dir --device-plugins-dir --device-plugins --observe --map-path --type --unknown-types --exec --csi-node-info --on-down --trust --endpoint-dir --allow-uid --allow-name --sandbox --memory-budget --state-file --run-dir --cdi-dir --socket --socket-group --allocate-group -v --verbose --log-format' ;;
 		check-config) _plugind_words '' ;;
 		config) _plugind_words '' ;;
 		completion) _plugind_words '' ;;

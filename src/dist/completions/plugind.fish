@@ -97,6 +97,7 @@ __plugind probe -l root-dir -x -a '(__fish_complete_directories)' -d 'probe DIR/
 __plugind run -l root-dir -x -a '(__fish_complete_directories)' -d 'watch DIR/plugins_registry'
 __plugind run -l run-dir -x -a '(__fish_complete_directories)' -d 'keep lock files in DIR'
 __plugind doctor -l run-dir -x -a '(__fish_complete_directories)' -d 'the run directory of the daemon'
+__plugind run -l sandbox -x -a 'on off' -d 'on|off'
 __plugind run -l socket -r -F -a 'none' -d 'serve the API on a unix socket at PATH'
 for c in list devices with describe watch events wait status metrics retry forget rescan reload log-level; __plugind $c -l socket -r -F -d 'the API socket of plugind'; end
 __plugind doctor -l socket -r -F -d 'the socket of the daemon'

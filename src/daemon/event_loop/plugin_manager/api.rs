@@ -37,6 +37,16 @@ impl PluginManager {
         self.api.set_log(log);
     }
 
+    /// Shows through the API what the process is kept from.
+    pub(crate) fn set_sandbox(&mut self, sandbox: String) {
+        self.api.set_sandbox(sandbox);
+    }
+
+    /// Returns what the status says about that.
+    pub(crate) fn sandbox(&self) -> &str {
+        self.api.sandbox()
+    }
+
     /// Returns the time of the loop.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()

@@ -37,9 +37,16 @@ impl PluginManager {
         let device_plugins = self.device_plugins.as_ref();
         let within = device_plugins.map(|it| &**it.dir());
         let stream = match within.filter(|dir| identity.is_none() && path.parent() == Some(dir)) {
-            Some(dir) => dial_within(dir, path, &self.mounts, examine)?,
-            None => dial_foreign(path, identity, &self.mounts, examine)?,
+            Some(dir) => dial_within(dir, path, &self.mounts, examine),
+            None => dial_foreign(path, identity, &self.mounts, examine),
         };
+        // In strict mode, the capability is dropped without which others cannot be connected to.
+        let stream = stream.map_err(|error| match found.first() {
+            Some(why) if error == DialError::Denied && self.trust.is_strict() => {
+                DialError::Untrusted(why.clone())
+            }
+            _ => error,
+        })?;
         let process = connection::process(&stream);
         let uid = process.map_or(u32::MAX, |process| process.uid);
         if let Err(why) = self.trust.check_user(uid) {

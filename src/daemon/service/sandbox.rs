@@ -1,0 +1,210 @@
+//! The sandbox: what the daemon gives up once it has started, so that code which a malformed
+//! message might bring into it can do little.
+//!
+//! Landlock keeps it to the files below. It may connect to every socket: that is restricted by the
+//! checks of [`crate::config::Trust`]. A directory that is removed and made again is another one
+//! for the kernel, so the rules for directories that the daemon makes again are two levels above.
+//!
+//! | it may | where |
+//! |---|---|
+//! | list and make directories | two levels above the plugins directories |
+//! | the same, and make sockets | two levels above the directory of `kubelet.sock` |
+//! | remove files | above that directory, and in that of the API socket |
+//! | read and write | the run directory, that of the state file, that of CDI files |
+//! | read files | the directory of the configuration file, and `/proc` |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+use crate::config::{Config, DEFAULT_CONFIG_FILE, DaemonConfig, Trust};
+use crate::daemon::PluginManager;
+use crate::daemon::fs::permissions;
+
+/// What is out of reach until a restart.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    /// The directories below which plugins directories may be; `None` for everywhere.
+    roots: Option<Vec<PathBuf>>,
+    /// The capabilities before.
+    had: CapabilitySet,
+}
+
+/// Keeps this thread, and all that it starts, to what the configuration needs. `manager` is that of
+/// the configuration with its defaults. Returns `None` if that is not wanted, or if programs would
+/// inherit it; and the words of the status.
+pub(super) fn enter(
+    config: &DaemonConfig,
+    manager: &Config,
+    plugins: &PluginManager,
+) -> (Option<Sandbox>, String) {
+    if !config.sandbox {
+        return (None, "off".to_owned());
+    }
+    if !config.handlers.exec.is_empty() {
+        return (None, "off, because programs would inherit it".to_owned());
+    }
+    permissions::remember_accounts();
+    let roots = plugins.directories().iter().flat_map(|dir| above(dir, 2));
+    let roots: Vec<PathBuf> = roots.collect();
+    let had = capabilities(None).map_or(CapabilitySet::empty(), |it| it.permitted);
+    drop_capabilities(&manager.trust);
+    let (roots, text) = match restrict(&rules(config, manager, plugins, &roots)) {
+        Ok(Some(abi)) => (Some(roots), format!("on, Landlock ABI {abi}")),
+        Ok(None) => (None, "on, without Landlock: the kernel lacks it".to_owned()),
+        Err(error) => (None, format!("on, without Landlock: {error}")),
+    };
+    (Some(Sandbox { roots, had }), text)
+}
+
+impl Sandbox {
+    /// Leaves as it is what a new configuration wants and what is out of reach. Returns the keys of
+    /// that.
+    pub(super) fn hold_back(
+        &self,
+        new: &mut DaemonConfig,
+        plugins: &PluginManager,
+    ) -> Vec<&'static str> {
+        let mut keys = Vec::new();
+        let is_allowed = |dir: &PathBuf| {
+            let roots = self.roots.as_deref().unwrap_or(&[]);
+            let is_below = |dir: PathBuf| roots.iter().any(|root| dir.starts_with(root));
+            self.roots.is_none() || above(dir, 1).into_iter().all(is_below)
+        };
+        let (manager, handlers) = (&mut new.manager, &mut new.handlers);
+        if !manager.plugins_dirs.iter().all(is_allowed) {
+            plugins.directories().clone_into(&mut manager.plugins_dirs);
+            keys.push("plugins-dir");
+        }
+        if !handlers.exec.is_empty() {
+            handlers.exec.clear();
+            keys.push("exec");
+        }
+        keys
+    }
+
+    /// Drops what is not needed any more once this is in force. Returns the key of what needs a
+    /// capability that was dropped before.
+    pub(super) fn narrow(&self, trust: &Trust) -> Option<&'static str> {
+        drop_capabilities(trust);
+        let left = capabilities(None).map_or(self.had, |it| it.permitted);
+        let is_missing = !left.contains(self.had & needed(trust));
+        let key = if trust.is_strict() {
+            "allow-uid"
+        } else {
+            "trust"
+        };
+        is_missing.then_some(key)
+    }
+}
+
+/// Returns the existing directory this many levels above another one, or a nearer one in place of
+/// `/`: by the path of that one, and with its links resolved.
+fn above(dir: &Path, levels: usize) -> [PathBuf; 2] {
+    let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    [dir, &real].map(|dir| {
+        let mut above = dir.ancestors().skip(1).filter(|it| it.exists());
+        let nearest = above.next().unwrap_or(dir);
+        let further = above.take(levels - 1).filter(|it| it.parent().is_some());
+        further.last().unwrap_or(nearest).to_owned()
+    })
+}
+
+/// Returns the directories of a configuration, each with what is allowed below it. `roots` are
+/// those above the plugins directories.
+fn rules(
+    config: &DaemonConfig,
+    manager: &Config,
+    plugins: &PluginManager,
+    roots: &[PathBuf],
+) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    use AccessFs::{MakeDir, MakeReg, MakeSock, MakeSym, ReadDir, ReadFile, RemoveDir, RemoveFile};
+    let written = ReadDir | ReadFile | AccessFs::WriteFile | AccessFs::Truncate | MakeReg;
+    let written = written | RemoveFile;
+    let parent = |file: &Path| file.parent().map(Path::to_owned);
+    let mut rules = vec![(PathBuf::from("/proc"), ReadDir | ReadFile)];
+    rules.extend(roots.iter().map(|dir| (dir.clone(), ReadDir | MakeDir)));
+    if let Some(dir) = &manager.device_plugins_dir {
+        let made = ReadDir | MakeDir | MakeSock;
+        rules.extend(above(dir, 2).map(|dir| (dir, made)));
+        rules.extend(above(dir, 1).map(|dir| (dir, RemoveFile.into())));
+    }
+    let run_dir = manager.run_dir.clone();
+    rules.extend(run_dir.map(|dir| (dir, written | MakeDir | MakeSym | RemoveDir)));
+    let state = manager.state_file.as_deref().and_then(parent);
+    rules.extend(state.map(|dir| (dir, written)));
+    rules.extend(manager.cdi_dir.clone().map(|dir| (dir, written)));
+    let socket = plugins.api_socket().and_then(parent);
+    rules.extend(socket.map(|dir| (dir, RemoveFile.into())));
+    let file = config.file.as_deref();
+    let file = file.unwrap_or_else(|| Path::new(DEFAULT_CONFIG_FILE));
+    let real = file.canonicalize().ok();
+    let files = [Some(file), real.as_deref()].into_iter().flatten();
+    rules.extend(files.filter_map(parent).map(|dir| (dir, ReadFile.into())));
+    rules
+}
+
+/// Restricts this thread to these rules, and to no TCP and no signals to other processes if the
+/// kernel can do that. It and its children can gain no privileges from now on. Returns the version
+/// of Landlock that is in force, if any is.
+fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
+    let mut ruleset = Ruleset::default()
+        .handle_access(AccessFs::from_all(TESTED))?
+        .handle_access(AccessNet::from_all(TESTED))?
+        .scope(Scope::Signal)?
+        .create()?;
+    for (dir, allowed) in rules {
+        // What does not exist, such as the directory of a configuration file, needs no rule.
+        if let Ok(dir) = PathFd::new(dir) {
+            ruleset = ruleset.add_rule(PathBeneath::new(dir, *allowed))?;
+        }
+    }
+    let status = ruleset.restrict_self()?;
+    Ok(match status.landlock {
+        LandlockStatus::Available { effective_abi, .. }
+            if status.ruleset != RulesetStatus::NotEnforced =>
+        {
+            Some(effective_abi as i32)
+        }
+        _ => None,
+    })
+}
+
+/// Drops the capabilities that are not needed, if there are any.
+fn drop_capabilities(trust: &Trust) {
+    let Ok(sets) = capabilities(None) else { return };
+    let kept = sets.permitted & needed(trust);
+    if sets.permitted == kept {
+        return;
+    }
+    let kept = CapabilitySets {
+        effective: sets.effective & kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    if let Err(error) = set_capabilities(None, kept) {
+        log::warn!("cannot drop capabilities: {error}");
+    }
+}
+
+/// Returns the capabilities of root that are needed: sockets of other users, usually of mode 0755,
+/// are connected to unless strict mode refuses all other users.
+fn needed(trust: &Trust) -> CapabilitySet {
+    if trust.is_strict() && trust.uids.is_empty() && trust.names.is_empty() {
+        CapabilitySet::empty()
+    } else {
+        CapabilitySet::DAC_OVERRIDE
+    }
+}
+
+/// The version of Landlock whose restrictions are asked for (Linux 6.10). Later ones add sockets,
+/// to which the daemon connects wherever plugins have them.
+const TESTED: ABI = ABI::V5;
+
+#[cfg(test)]
+mod tests;
