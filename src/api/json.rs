@@ -10,12 +10,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::event_log::KeptEvent;
+use super::process::PeerFacts;
 use super::view::View;
 use crate::config::{API_CLIENTS, API_DEVICE_ID, API_DEVICE_NODES, Mode};
 use crate::escape;
 use crate::handler::device::{Device, Holder};
 use crate::handler::{Plugin, csi, device, dra};
-use crate::manager::{Generation, Record};
+use crate::manager::{Generation, Record, State};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
@@ -55,6 +56,8 @@ pub(super) struct RecordEntry<'a> {
     pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<u32>,
+    #[serde(flatten)]
+    peer: Option<PeerFacts>,
     /// The reasons why the plugin would be refused in strict mode.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -111,9 +114,23 @@ impl<'a> RecordEntry<'a> {
             next_retry: record.next_retry.map(|at| view.time(at)),
             pid: record.process.and_then(|process| process.pid),
             uid: record.process.map(|process| process.uid),
+            peer: None,
             warnings: record.distrust.iter().map(ToString::to_string).collect(),
             details: plugin.and_then(|plugin| Details::of(plugin, view)),
         }
+    }
+
+    /// Adds what is known of the process, unless another one may have its id by now.
+    pub(super) fn with_peer(mut self, record: &Record<'a>, view: &View<'_>) -> Self {
+        let process = record.process.filter(|_| record.state != State::Down);
+        self.peer = process.and_then(|process| match process.pid {
+            Some(pid) => (view.peer)(pid),
+            None => Some(PeerFacts {
+                other_pid_namespace: true,
+                ..PeerFacts::default()
+            }),
+        });
+        self
     }
 }
 
@@ -313,7 +330,7 @@ mod tests {
     use crate::config::{DEFAULT_TYPES, UnknownTypes};
     use crate::handler::csi::Version;
     use crate::handler::{Inventory, built_in};
-    use crate::manager::{Failure, LastError, Manager, Process, State};
+    use crate::manager::{Failure, LastError, Manager, Process};
     use crate::proto::v1beta1;
     use crate::watch::Watch;
 
@@ -350,6 +367,7 @@ mod tests {
             events: &EventLog::default(),
             counters: &Counters::default(),
             process: || None,
+            peer: |_| None,
             daemon: &daemon,
             not_ready: &[],
             longest_turn: Duration::ZERO,

@@ -49,7 +49,7 @@ pub use event::Event;
 pub use event_log::{EventLog, KeptEvent};
 pub use histogram::Histogram;
 pub(crate) use metrics::REVISION;
-pub use process::ProcessFacts;
+pub use process::{PeerFacts, ProcessFacts};
 pub use request::{Method, Request};
 pub use response::{ContentType, Response, Status};
 pub use route::{Call, Change, Selection, route};

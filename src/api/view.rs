@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use super::ProcessFacts;
 use super::counters::Counters;
 use super::event_log::EventLog;
+use super::{PeerFacts, ProcessFacts};
 use crate::config::Mode;
 use crate::handler::Inventory;
 use crate::manager::Manager;
@@ -28,6 +28,8 @@ pub struct View<'a> {
     pub counters: &'a Counters,
     /// Reads the resources of the process; `None` if the system does not report them.
     pub process: fn() -> Option<ProcessFacts>,
+    /// Reads what is known of the process with this id.
+    pub peer: fn(u32) -> Option<PeerFacts>,
     /// The facts that do not change while the daemon runs.
     pub daemon: &'a Daemon,
     /// The reasons why the daemon is not ready, a sentence for each.

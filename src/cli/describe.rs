@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::client::print;
+use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::json::{any, composed, document, items, known, mapped, plain, text};
+use super::json::{any, composed, document, items, keys, known, mapped, plain, text};
 use super::options::{Context, Format, now};
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
@@ -13,6 +13,7 @@ use super::{age, events, list};
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut list = list::read(context)?;
     let records = items(&mut list)?;
+    add_processes(records, context);
     let mut events = events::read(context)?;
     events.retain(|event| records.iter().any(|it| belongs(event, it)));
     if context.options.format == Format::Json {
@@ -22,6 +23,22 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let records = records.iter();
     let described = records.map(|it| describe(it, &events, now(), context.is_coloured));
     print(described.collect::<Vec<_>>().join("\n\n"))
+}
+
+/// Replaces the records of a plugin by those with its process, which only a list of one name has.
+/// The plugin may have gone since.
+fn add_processes(records: &mut [Value], context: &Context<'_>) {
+    let [kind, name, _] = records.first().map(keys).unwrap_or_default();
+    let [kind, name] = [kind, name].map(|text| encode(text.as_bytes()));
+    let path = format!("/v1/plugins/{kind}/{name}");
+    let found = context.client.json(&Request::get(&path));
+    let mut found = found.unwrap_or_default();
+    for asked in items(&mut found).into_iter().flatten() {
+        let mut records = records.iter_mut();
+        if let Some(record) = records.find(|it| it["socket"] == asked["socket"]) {
+            *record = asked.take();
+        }
+    }
 }
 
 /// Returns whether an event is about the socket of a record.
@@ -67,7 +84,16 @@ const LINES: &[Column] = &[
     ("Socket:", |it, _| known(&it["socket"])),
     ("Endpoint:", |it, _| any(&it["endpoint"])),
     ("Versions:", |it, _| any(&it["versions"])),
-    ("Process:", |it, _| any(&it["pid"])),
+    ("Process:", |it, _| {
+        let pid = any(&it["pid"]);
+        match it["otherPidNamespace"].as_bool() {
+            Some(true) if it["pid"].is_null() => "in another PID namespace".to_owned(),
+            Some(true) => pid + ", in another PID namespace",
+            _ => pid,
+        }
+    }),
+    ("Command:", |it, _| any(&it["command"])),
+    ("Cgroup:", |it, _| any(&it["cgroup"])),
     ("User:", |it, _| any(&it["uid"])),
     ("Warnings:", |it, _| composed(&it["warnings"])),
     ("Attempts:", |it, _| any(&it["attempts"])),
@@ -124,6 +150,8 @@ Socket:      /r/gpu.sock
 Endpoint:    /r/gpu.sock
 Versions:    v1beta1,v1alpha
 Process:     812
+Command:     <none>
+Cgroup:      <none>
 User:        0
 Warnings:    <none>
 Attempts:    3
@@ -154,6 +182,8 @@ Socket:      /r/none
 Endpoint:    <none>
 Versions:    <none>
 Process:     <none>
+Command:     <none>
+Cgroup:      <none>
 User:        <none>
 Warnings:    <none>
 Attempts:    <none>

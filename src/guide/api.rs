@@ -64,6 +64,8 @@
 //! | `reason`, `lastError` | why the last attempt failed: that of the event, and text |
 //! | `nextRetry` | when the next attempt is due |
 //! | `pid`, `uid` | the process of the plugin, if it is known |
+//! | `command`, `cgroup` | of that process, in a list of one name; it chooses the former itself |
+//! | `otherPidNamespace` | likewise: whether it is in another one than the daemon |
 //! | `warnings` | why `--trust strict` would refuse the plugin; absent if it would not |
 //! | `details` | what the handler knows: `csi`, `devices` (counts) or `dra` |
 //!

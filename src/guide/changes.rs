@@ -59,7 +59,8 @@
 //!   variable, or as `--cdi-devices`, `--refuse-allocate` and `--delay-allocate` say.
 //! - Plugins and endpoints that are not trusted cause a warning, with the option that allows them,
 //!   or are refused (`--trust strict`, `--endpoint-dir`, `--allow-uid`, `--allow-name`). A record
-//!   has `warnings`.
+//!   has `warnings`, and that of a plugin asked for by name the command and the cgroup of its
+//!   process, which `describe` shows.
 //! - The daemon gives up what it does not need once it has started, by Landlock and by dropping
 //!   capabilities; a reload cannot add the first program, or a plugins directory elsewhere
 //!   (`--sandbox off`). The status has `sandbox`.

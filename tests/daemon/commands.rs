@@ -114,12 +114,13 @@ fn each_command_shows_its_answer() {
     let a = list(&[record("a", "Registered")]);
     let (requests, shown) = done(
         &["describe", "CSIPlugin/a"],
-        vec![answer(200, &a), slow(AN_EVENT)],
+        vec![answer(200, &a), answer(200, &a), slow(AN_EVENT)],
     );
     assert_eq!(
         requests,
         [
             "GET /v1/plugins?type=CSIPlugin HTTP/1.0",
+            "GET /v1/plugins/CSIPlugin/a HTTP/1.0",
             "GET /v1/events HTTP/1.0"
         ]
     );
@@ -131,7 +132,8 @@ fn each_command_shows_its_answer() {
 
     let (_, shown) = done(
         &["describe", "/r/a", "-o", "json"],
-        vec![answer(200, &a), answer(200, AN_EVENT)],
+        // The plugin has gone before its process was asked for.
+        vec![answer(200, &a), answer(404, "{}"), answer(200, AN_EVENT)],
     );
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["items"][0]["name"], "a");

@@ -8,12 +8,13 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
+use serde_json::Value;
 
 use crate::support::binary::binary;
 use crate::support::client::ask;
@@ -21,7 +22,7 @@ use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::simulated::Simulated;
-use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
+use crate::support::skip::{NO_NAMESPACES, programs_can_be_trusted_or_skip, skip};
 use crate::support::without::{Without, lacks};
 
 older_kernels! {
@@ -472,4 +473,89 @@ fn users_and_groups_are_known_in_the_sandbox() {
     fs::write(&config, "allow-uid daemon\n").unwrap();
     daemon.signal(Signal::SIGHUP);
     daemon.until_logged("reloaded the configuration: changed=allow-uid");
+}
+
+/// Returns a command that runs the binary in a PID namespace of its own, or `None` if this user may
+/// not make one: the test is skipped then.
+fn in_pid_namespace_or_skip() -> Option<Command> {
+    let mut command = Command::new("unshare");
+    command.args([
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ]);
+    let mut tried = Command::new("unshare");
+    let output = tried.args(command.get_args()).arg("true").output();
+    if !output.is_ok_and(|it| it.status.success()) {
+        skip(NO_NAMESPACES);
+        return None;
+    }
+    command.arg(binary());
+    Some(command)
+}
+
+#[test]
+fn the_process_of_a_plugin_is_shown_if_it_is_asked_for() {
+    let Some(command) = in_pid_namespace_or_skip() else {
+        return;
+    };
+    let place = Place::new();
+    let socket = place.elsewhere.join("api.sock");
+    let mut daemon = place.start(&[&format!("--socket={}", socket.display())]);
+    let _plugin = Simulated::start(&place.registry, "X", "a", &[]);
+    daemon.until_logged("registered X a");
+    let _inside = Simulated::start_command(command, &place.registry, ("X", "b"), &[]);
+    daemon.until_logged("registered X b");
+    for (name, is_inside) in [("a", false), ("b", true)] {
+        let found = ask(&socket, "GET", &format!("/v1/plugins/X/{name}")).json();
+        let found = &found["items"][0];
+        let shown = |file| fs::read_to_string(format!("/proc/{}/{file}", found["pid"])).unwrap();
+        assert_eq!(found["command"], shown("comm").trim());
+        let cgroup = found["cgroup"].as_str().unwrap();
+        assert!(
+            shown("cgroup").ends_with(&format!(":{cgroup}\n")),
+            "{cgroup}"
+        );
+        assert_eq!(found["otherPidNamespace"], is_inside);
+
+        let mut command = Process::command();
+        command.args(["describe", &format!("X/{name}")]);
+        let output = command.env("PLUGIND_API_SOCKET", &socket).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let is_said = output.contains(", in another PID namespace\nCommand:     plugind\n");
+        assert_eq!(is_said, is_inside, "{output}");
+        assert!(
+            output.contains("\nCommand:     plugind\nCgroup:      /"),
+            "{output}"
+        );
+    }
+    let all = ask(&socket, "GET", "/v1/plugins").json().to_string();
+    assert!(!all.contains("cgroup") && all.contains("\"pid\""), "{all}");
+}
+
+#[test]
+fn a_process_outside_of_the_daemons_pid_namespace_is_named_as_such() {
+    let Some(mut command) = in_pid_namespace_or_skip() else {
+        return;
+    };
+    let place = Place::new();
+    let socket = place.elsewhere.join("api.sock");
+    command.args(["run", "--config=none", "--type=X", "--plugins-dir"]);
+    command.arg(&place.registry).arg("--run-dir");
+    command
+        .arg(place.home.path().join("run"))
+        .arg("--socket")
+        .arg(&socket);
+    let mut daemon = Daemon::start_command(command.stderr(Stdio::piped()));
+    let _plugin = Simulated::start(&place.registry, "X", "a", &[]);
+    daemon.until_logged("registered X a");
+    let found = ask(&socket, "GET", "/v1/plugins/X/a").json();
+    let found = &found["items"][0];
+    assert_eq!(
+        (&found["pid"], &found["command"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(found["otherPidNamespace"], true, "{found}");
 }

@@ -167,6 +167,7 @@ impl World {
             events: &self.events,
             counters: &self.counters,
             process: || None,
+            peer: |_| None,
             daemon: &self.daemon,
             not_ready: &self.not_ready,
             longest_turn: Duration::from_micros(312),

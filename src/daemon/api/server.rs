@@ -220,6 +220,7 @@ impl Api {
                 events: &self.events,
                 counters: sources.counters,
                 process: usage::read,
+                peer: usage::read_peer,
                 daemon: &self.daemon,
                 not_ready: &not_ready,
                 longest_turn: sources.longest_turn,

@@ -1,5 +1,5 @@
-//! The resources that this process uses, for the metrics: read from `/proc` when they are asked
-//! for.
+//! The resources that this process uses, for the metrics, and the processes of plugins: read from
+//! `/proc` when they are asked for.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::api::ProcessFacts;
+use crate::api::{PeerFacts, ProcessFacts};
 
 /// Returns the resources of this process, or `None` if `/proc` does not show them.
 pub(crate) fn read() -> Option<ProcessFacts> {
@@ -26,6 +26,29 @@ pub(crate) fn read() -> Option<ProcessFacts> {
         resident: field(&status, b"VmRSS:")? * KIBIBYTE,
         virtual_size: field(&status, b"VmSize:")? * KIBIBYTE,
         start: boot_time()? + start,
+    })
+}
+
+/// Returns what `/proc` shows of another process, or `None` if it shows nothing.
+pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
+    let read = |file| fs::read(format!("/proc/{pid}/{file}")).ok();
+    let (status, cgroup) = (read("status")?, read("cgroup").unwrap_or_default());
+    let (status, cgroup) = (
+        String::from_utf8_lossy(&status),
+        String::from_utf8_lossy(&cgroup),
+    );
+    let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
+    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path"; version 2 has the last line.
+    let path = cgroup
+        .lines()
+        .last()
+        .and_then(|line| line.splitn(3, ':').nth(2));
+    // proc_pid_status(5): the ids "in each of the PID namespaces of which [it] is a member".
+    let ids = line("NSpid:").map_or(1, |ids| ids.split_whitespace().count());
+    Some(PeerFacts {
+        command: line("Name:").map(|name| name.trim().to_owned()),
+        cgroup: path.map(str::to_owned),
+        other_pid_namespace: ids > 1,
     })
 }
 
