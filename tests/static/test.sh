@@ -12,6 +12,7 @@ export TEST_BINARY=$PWD/$binary
 # The tests that are not run with an emulator, and the reason.
 readonly -A not_emulated=(
 	[a_socket_to_which_this_user_may_not_connect_is_a_problem]="it copies the binary to where only that can be executed"
+	[the_service_may_make_the_system_calls_of_a_whole_life]="the emulator makes others"
 	[crowds::]="an emulated daemon is slower than the clients that flood it"
 	[a_client_that_never_reads_costs_only_its_own_connection]="the emulator's memory grows with the code that it has translated"
 )
