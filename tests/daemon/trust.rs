@@ -535,7 +535,7 @@ fn the_process_of_a_plugin_is_shown_if_it_is_asked_for() {
 }
 
 #[test]
-fn a_process_outside_of_the_daemons_pid_namespace_is_named_as_such() {
+fn a_process_outside_of_the_pid_namespace_is_named_as_such() {
     let Some(mut command) = in_pid_namespace_or_skip() else {
         return;
     };
