@@ -214,23 +214,24 @@ impl fmt::Display for DaemonConfig {
         if self.manager.trust.is_strict() {
             f.write_str(" trust=strict")?;
         }
-        if let Some(file) = &self.file {
-            write!(f, " config={}", escape::path(file))?;
-        }
-        if let Some(dir) = &self.manager.device_plugins_dir {
-            write!(f, " device-plugins-dir={}", escape::path(dir))?;
-        }
-        if let Some(file) = &self.manager.state_file {
-            write!(f, " state-file={}", escape::path(file))?;
-        }
-        if let Some(dir) = &self.manager.run_dir {
-            write!(f, " run-dir={}", escape::path(dir))?;
-        }
-        if let Some(dir) = &self.manager.cdi_dir {
-            write!(f, " cdi-dir={}", escape::path(dir))?;
-        }
-        if let ApiSocket::At(path) = &self.manager.api_socket {
-            write!(f, " socket={}", escape::path(path))?;
+        let socket = match &self.manager.api_socket {
+            ApiSocket::At(path) => Some(path),
+            ApiSocket::None | ApiSocket::Default => None,
+        };
+        for (key, path) in [
+            ("config", self.file.as_ref()),
+            (
+                "device-plugins-dir",
+                self.manager.device_plugins_dir.as_ref(),
+            ),
+            ("state-file", self.manager.state_file.as_ref()),
+            ("run-dir", self.manager.run_dir.as_ref()),
+            ("cdi-dir", self.manager.cdi_dir.as_ref()),
+            ("socket", socket),
+        ] {
+            if let Some(path) = path {
+                write!(f, " {key}={}", escape::path(path))?;
+            }
         }
         Ok(())
     }

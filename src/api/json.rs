@@ -74,14 +74,9 @@ struct TypeAndName<'a> {
 
 /// The facts that the handler of a plugin knows about it.
 #[derive(Serialize)]
-#[serde(rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(rename_all = "lowercase")]
 enum Details {
-    Csi {
-        node_id: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        max_volumes: Option<u64>,
-        topology: BTreeMap<String, String>,
-    },
+    Csi(csi::NodeFacts),
     Devices {
         total: usize,
         healthy: usize,
@@ -138,11 +133,9 @@ impl Details {
     fn of(plugin: &Arc<Plugin>, view: &View<'_>) -> Option<Self> {
         let inventory = view.inventory?;
         match &*plugin.kind {
-            csi::TYPE => inventory.csi_drivers.with(plugin, |driver| Self::Csi {
-                node_id: driver.node_id.clone(),
-                max_volumes: driver.max_volumes,
-                topology: driver.topology.iter().cloned().collect(),
-            }),
+            csi::TYPE => inventory
+                .csi_drivers
+                .with(plugin, |driver| Self::Csi(driver.facts())),
             device::TYPE => inventory
                 .device_plugins
                 .with(plugin, |plugin| Self::Devices {

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use self::node::{NodeFacts, Nodes};
+use self::node::Nodes;
 use self::owed::Owed;
 use super::csi;
 use super::{
@@ -485,10 +485,10 @@ struct Registration<'a> {
     versions: &'a [String],
     socket: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<NodeFacts>,
+    node: Option<csi::NodeFacts>,
 }
 
-fn registration(verb: Verb, plugin: &Plugin, node: Option<NodeFacts>) -> Vec<u8> {
+fn registration(verb: Verb, plugin: &Plugin, node: Option<csi::NodeFacts>) -> Vec<u8> {
     let registration = Registration {
         action: verb.word(),
         r#type: &plugin.kind,

@@ -4,10 +4,8 @@
 //! name coexist, distinguished by their registration sockets: the newest is current, and the others
 //! are its fallback.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use smallvec::SmallVec;
 
 use super::plugin::Plugin;
 
@@ -17,53 +15,57 @@ use super::plugin::Plugin;
 /// of an entry. A reader receives an entry as it is at that moment.
 #[derive(Debug)]
 pub struct Store<T> {
-    /// The entries of each name, from the oldest to the current one.
-    by_name: Arc<Mutex<ByName<T>>>,
+    /// Sorted by name, and those of one name from the oldest to the current one.
+    entries: Arc<Mutex<Vec<Arc<T>>>>,
 }
-
-type ByName<T> = BTreeMap<String, SmallVec<[Arc<T>; 1]>>;
 
 impl<T> Clone for Store<T> {
     fn clone(&self) -> Self {
-        let by_name = self.by_name.clone();
-        Self { by_name }
+        let entries = self.entries.clone();
+        Self { entries }
     }
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        let by_name = Arc::default();
-        Self { by_name }
+        let entries = Arc::default();
+        Self { entries }
     }
 }
 
 impl<T: AsRef<Plugin>> Store<T> {
     /// Returns the entry of the current plugin of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
-        self.lock().get(name)?.last().cloned()
+        let entries = self.lock();
+        entries[places(&entries, name)].last().cloned()
     }
 
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
-        self.lock()
-            .get(name)
-            .map_or_else(Vec::new, |all| all.to_vec())
+        let entries = self.lock();
+        entries[places(&entries, name)].to_vec()
     }
 
     /// Returns the names of all entries, sorted.
     pub fn names(&self) -> Vec<String> {
-        self.lock().keys().cloned().collect()
+        let entries = self.lock();
+        let names = entries.iter().map(|it| T::as_ref(it).name.clone());
+        let mut names: Vec<String> = names.collect();
+        names.dedup();
+        names
     }
 
     /// Sets the entry of its plugin. A new plugin becomes the current one of its name.
     pub fn set(&self, known: impl Into<Arc<T>>) {
         let known = known.into();
         let plugin = T::as_ref(&known);
-        let mut by_name = self.lock();
-        let entries = by_name.entry(plugin.name.clone()).or_default();
-        match place(entries, plugin) {
+        let mut entries = self.lock();
+        match place(&entries, plugin) {
             Some(place) => entries[place] = known,
-            None => entries.push(known),
+            None => {
+                let end = places(&entries, &plugin.name).end;
+                entries.insert(end, known);
+            }
         }
     }
 
@@ -73,42 +75,44 @@ impl<T: AsRef<Plugin>> Store<T> {
     where
         T: Clone,
     {
-        let mut by_name = self.lock();
-        let entries = by_name.get_mut(&plugin.name)?;
+        let mut entries = self.lock();
         // planted: a list of devices is kept for the newest plugin of its name
-        let place = place(entries, plugin)?;
+        let place = place(&entries, plugin)?;
         Some(look(Arc::make_mut(&mut entries[place])))
     }
 
     /// Removes the entry of the plugin, and returns it.
     pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
-        let mut by_name = self.lock();
-        let entries = by_name.get_mut(&plugin.name)?;
-        let removed = entries.remove(place(entries, plugin)?);
-        if entries.is_empty() {
-            by_name.remove(&plugin.name);
-        }
-        Some(removed)
+        let mut entries = self.lock();
+        let place = place(&entries, plugin)?;
+        Some(entries.remove(place))
     }
 
     /// Makes the plugin the current one of its name.
     pub fn promote(&self, plugin: &Plugin) {
-        if let Some(entries) = self.lock().get_mut(&plugin.name) {
-            if let Some(place) = place(entries, plugin) {
-                entries[place..].rotate_left(1);
-            }
+        let mut entries = self.lock();
+        if let Some(place) = place(&entries, plugin) {
+            let end = places(&entries, &plugin.name).end;
+            entries[place..end].rotate_left(1);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ByName<T>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the places of the entries of a name.
+fn places<T: AsRef<Plugin>>(entries: &[Arc<T>], name: &str) -> Range<usize> {
+    let start = entries.partition_point(|it| *T::as_ref(it).name < *name);
+    let of_name = entries[start..].partition_point(|it| T::as_ref(it).name == name);
+    start..start + of_name
 }
 
 /// Returns the place of the plugin's entry.
 fn place<T: AsRef<Plugin>>(entries: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
-    let is_its = |it: &Arc<T>| T::as_ref(it).has_socket_of(plugin);
-    entries.iter().position(is_its)
+    let is_its = |place: &usize| T::as_ref(&entries[*place]).has_socket_of(plugin);
+    places(entries, &plugin.name).find(is_its)
 }
 
 #[cfg(test)]

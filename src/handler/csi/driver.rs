@@ -1,7 +1,10 @@
 //! The known facts about a CSI driver on this node.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::version::Version;
 use crate::escape;
@@ -45,6 +48,25 @@ impl Driver {
             topology: by_kind(topology.segments),
         })
     }
+
+    /// Returns what it says about its node.
+    pub(crate) fn facts(&self) -> NodeFacts {
+        NodeFacts {
+            node_id: self.node_id.clone(),
+            max_volumes: self.max_volumes,
+            topology: self.topology.iter().cloned().collect(),
+        }
+    }
+}
+
+/// What a driver says about its node, as JSON: for records of the API and for programs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NodeFacts {
+    node_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_volumes: Option<u64>,
+    topology: BTreeMap<String, String>,
 }
 
 /// Returns the places by their kind; of several of one kind, the last.

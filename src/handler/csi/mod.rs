@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::driver::Driver;
+pub(crate) use self::driver::NodeFacts;
 pub use self::version::Version;
 
 use self::version::highest_supported;
@@ -28,7 +29,6 @@ use super::{
     Answer, CallFailure, Context, Event, EventType, Plugin, PluginHandler, Reason, Store, Ticket,
     wording,
 };
-use crate::escape;
 
 /// The handler for plugins of type [`TYPE`].
 #[derive(Debug, Default)]
@@ -98,22 +98,9 @@ impl CsiHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let updated = self.drivers.with(plugin, |known| {
-            let new = node::read(plugin, result)?;
-            let is_changed = new != *known;
-            *known = new;
-            Ok::<_, Reason>(is_changed.then(|| known.to_string()))
-        });
-        match updated {
-            Some(Ok(Some(driver))) => {
-                let message = format!("node information has changed {driver}");
-                context.emit(plugin, EventType::Normal, "NodeInfoChanged", message);
-            }
-            Some(Err(why)) => {
-                let why = escape::text(why.as_str());
-                log::debug!("{plugin}: node information was not received again: {why}");
-            }
-            Some(Ok(None)) | None => {}
+        let mut driver = self.drivers.with(plugin, |driver| driver.clone());
+        if driver.is_some() && node::replied(plugin, &mut driver, result, context) {
+            driver.into_iter().for_each(|new| self.drivers.set(new));
         }
         self.periods.ask_later(plugin, context);
     }

@@ -8,7 +8,8 @@ use prost::Message as _;
 use super::driver::Driver;
 use super::version::highest_supported;
 use crate::config::{CSI_NODE_INFO_TIMEOUT, MAX_CSI_REPLY};
-use crate::handler::{Call, CallFailure, Context, Plugin, Reason, reply};
+use crate::escape;
+use crate::handler::{Call, CallFailure, Context, EventType, Plugin, Reason, reply};
 use crate::proto::csi_v1::{NodeGetInfoRequest, node};
 
 /// The periods in which drivers are asked again, by name, with `*` for drivers that are not named.
@@ -53,4 +54,29 @@ pub(in crate::handler) fn read(
     let version = highest_supported(&plugin.versions).map_err(Reason::new)?;
     let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY)?;
     Driver::new(plugin, version, node)
+}
+
+/// Applies the reply of a registered driver to what is known of it, and emits an event if that has
+/// changed. Returns whether it has.
+pub(in crate::handler) fn replied(
+    plugin: &Arc<Plugin>,
+    known: &mut Option<Driver>,
+    result: Result<Vec<u8>, CallFailure>,
+    context: &mut Context<'_>,
+) -> bool {
+    let driver = match read(plugin, result) {
+        Ok(driver) => driver,
+        Err(why) => {
+            let why = escape::text(why.as_str());
+            log::debug!("{plugin}: node information was not received again: {why}");
+            return false;
+        }
+    };
+    let is_changed = known.as_ref().is_some_and(|known| *known != driver);
+    if is_changed {
+        let message = format!("node information has changed {driver}");
+        context.emit(plugin, EventType::Normal, "NodeInfoChanged", message);
+    }
+    *known = Some(driver);
+    is_changed
 }

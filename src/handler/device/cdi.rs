@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::allocation::{self, Allocation};
+use super::devices::Device;
 use super::inventory::DevicePlugin;
 use crate::budget::{OverBudget, Reserved};
 use crate::config::{ALLOCATE_RETRY, ALLOCATE_TIMEOUT};
@@ -209,7 +210,9 @@ impl Published {
             }
             return;
         }
-        let mut behind = known.devices.after(self.last.as_deref()).iter();
+        let is_asked = |it: &Device| self.last.as_ref().is_some_and(|last| it.id <= *last);
+        let asked = known.devices.partition_point(is_asked);
+        let mut behind = known.devices[asked..].iter();
         let next = behind.find(|it| it.is_healthy && self.position(&it.id).is_err());
         if let Some(device) = next {
             let call = context.call(Call {

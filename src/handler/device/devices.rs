@@ -1,5 +1,7 @@
 //! A list of devices.
 
+use std::ops::Deref;
+
 use super::changes::Changes;
 use crate::handler::{Unlistable, list};
 use crate::proto::v1beta1::{self, ListAndWatchResponse};
@@ -28,30 +30,9 @@ impl Devices {
         Ok(Self(devices.into()))
     }
 
-    /// Returns the number of devices.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns whether the list is empty.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the number of devices that can be used.
     pub fn healthy(&self) -> usize {
         self.iter().filter(|device| device.is_healthy).count()
-    }
-
-    /// Returns the devices by ID.
-    pub fn iter(&self) -> std::slice::Iter<'_, Device> {
-        self.0.iter()
-    }
-
-    /// Returns the devices with a greater ID than this one, by ID; all if it is `None`.
-    pub fn after(&self, id: Option<&str>) -> &[Device] {
-        let is_before = |device: &Device| id.is_some_and(|id| *device.id <= *id);
-        &self.0[self.0.partition_point(is_before)..]
     }
 
     /// Returns the device with this ID.
@@ -81,12 +62,11 @@ impl Devices {
     }
 }
 
-impl<'a> IntoIterator for &'a Devices {
-    type Item = &'a Device;
-    type IntoIter = std::slice::Iter<'a, Device>;
+impl Deref for Devices {
+    type Target = [Device];
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
+    fn deref(&self) -> &[Device] {
+        &self.0
     }
 }
 

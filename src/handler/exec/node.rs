@@ -3,14 +3,10 @@
 //! If the user wants that, such a driver is asked with NodeGetInfo after its registration, and then
 //! in its period. When its reply differs from the one before, the program is run again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-
-use crate::escape;
 use crate::handler::csi::{self, node};
-use crate::handler::{CallFailure, Context, Event, EventType, Plugin, Reason, Store};
+use crate::handler::{CallFailure, Context, Event, Plugin, Store};
 
 /// The drivers that are asked.
 #[derive(Debug, Default)]
@@ -24,16 +20,6 @@ pub(super) struct Nodes {
 struct Known {
     plugin: Arc<Plugin>,
     driver: Option<csi::Driver>,
-}
-
-/// The reply, as the program reads it: with the keys that a record of the API has.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct NodeFacts {
-    node_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_volumes: Option<u64>,
-    topology: BTreeMap<String, String>,
 }
 
 impl Nodes {
@@ -61,16 +47,10 @@ impl Nodes {
         self.known.remove(plugin);
     }
 
-    /// Returns the latest reply of a driver.
-    pub(super) fn find(&self, plugin: &Plugin) -> Option<NodeFacts> {
-        self.known.with(plugin, |known| {
-            let driver = known.driver.clone()?;
-            Some(NodeFacts {
-                node_id: driver.node_id,
-                max_volumes: driver.max_volumes,
-                topology: driver.topology.into_iter().collect(),
-            })
-        })?
+    /// Returns the latest reply of a driver, as the program reads it.
+    pub(super) fn find(&self, plugin: &Plugin) -> Option<csi::NodeFacts> {
+        let facts = |known: &mut Known| known.driver.as_ref().map(csi::Driver::facts);
+        self.known.with(plugin, facts)?
     }
 
     /// Handles an event of a driver. Returns whether the program has to be run again.
@@ -101,31 +81,12 @@ impl Nodes {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) -> bool {
-        let updated = self.known.with(plugin, |known| {
-            let old = known.driver.replace(node::read(plugin, result)?);
-            let is_changed = old.is_some() && old != known.driver;
-            Ok::<_, Reason>(
-                known
-                    .driver
-                    .as_ref()
-                    .filter(|_| is_changed)
-                    .map(ToString::to_string),
-            )
+        let is_changed = self.known.with(plugin, |known| {
+            node::replied(plugin, &mut known.driver, result, context)
         });
-        match updated {
-            Some(Ok(Some(driver))) => {
-                let message = format!("node information has changed {driver}");
-                context.emit(plugin, EventType::Normal, "NodeInfoChanged", message);
-                let current = self.known.get(&plugin.name);
-                current.is_some_and(|known| known.plugin.has_socket_of(plugin))
-            }
-            Some(Err(why)) => {
-                let why = escape::text(why.as_str());
-                log::debug!("{plugin}: node information was not received again: {why}");
-                false
-            }
-            Some(Ok(None)) | None => false,
-        }
+        let current = self.known.get(&plugin.name);
+        let is_current = current.is_some_and(|known| known.plugin.has_socket_of(plugin));
+        is_current && is_changed == Some(true)
     }
 }
 
