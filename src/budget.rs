@@ -26,7 +26,7 @@ struct Counters {
 }
 
 /// The share of one holder, which is returned to the budget when it is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reserved {
     budget: Budget,
     /// The octets that count.

@@ -6,8 +6,8 @@
 //! security, the newest [`KEPT_SECURITY_EVENTS`] are displaced by no other. Events are kept as
 //! values and become text when they are read.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -41,7 +41,8 @@ pub struct KeptEvent {
 /// The events that are kept.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    events: BTreeMap<Generation, KeptEvent>,
+    /// By generation.
+    events: VecDeque<KeptEvent>,
     /// The generations of the events about each socket or directory, and of those about the daemon.
     subjects: BTreeMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
     /// The memory that the events take (octets).
@@ -62,8 +63,9 @@ impl EventLog {
         let Self {
             events, subjects, ..
         } = self;
+        let find = |generation: &Generation| Some(&events[place(events, *generation)?]);
         let of_subject = subjects.entry(subject(&event)).or_default();
-        let kept = of_subject.iter().map(|it| events.get(it));
+        let kept = of_subject.iter().map(find);
         let mut sum: usize = kept.clone().flatten().map(|it| it.len).sum();
         let is_repeated = |it: &KeptEvent| it.event.is_repeated_by(&event);
         let repeated = kept.clone().position(|it| it.is_some_and(is_repeated));
@@ -74,11 +76,10 @@ impl EventLog {
             && !of_subject.is_empty()
             && (of_subject.len() >= KEPT_EVENTS_OF_ONE || sum + len > KEPT_EVENTS_OF_ONE_LEN)
         {
-            let is_security =
-                |it: &Generation| events.get(it).is_some_and(|it| it.event.is_security());
+            let is_security = |it: &Generation| find(it).is_some_and(|it| it.event.is_security());
             let other = of_subject.iter().position(|it| !is_security(it));
             let oldest = of_subject.remove(other.unwrap_or(0));
-            sum -= events.get(&oldest).map_or(0, |it| it.len);
+            sum -= find(&oldest).map_or(0, |it| it.len);
             excess.push(oldest);
         }
         of_subject.push(generation);
@@ -99,7 +100,8 @@ impl EventLog {
             len,
         };
         self.len += len;
-        self.events.insert(generation, kept);
+        let at = self.first_after(generation);
+        self.events.insert(at, kept);
         while self.events.len() > KEPT_EVENTS || self.len > KEPT_EVENTS_LEN {
             self.drop_oldest();
         }
@@ -107,7 +109,13 @@ impl EventLog {
 
     /// Returns the events after a generation, oldest first.
     pub fn after(&self, generation: Generation) -> impl Iterator<Item = &KeptEvent> {
-        self.events.range(generation + 1..).map(|(_, kept)| kept)
+        self.events.range(self.first_after(generation)..)
+    }
+
+    /// Returns the place of the first event after a generation.
+    fn first_after(&self, generation: Generation) -> usize {
+        self.events
+            .partition_point(|it| it.generation <= generation)
     }
 
     /// Returns the generation of the newest event that was dropped, and when it happened last, if
@@ -123,10 +131,11 @@ impl EventLog {
 
     fn drop_oldest(&mut self) {
         let mut oldest = self.events.iter().take(KEPT_SECURITY_EVENTS);
-        let other = oldest.find(|(_, it)| !it.event.is_security());
-        let Some((&generation, oldest)) = other.or_else(|| self.events.first_key_value()) else {
+        let other = oldest.find(|it| !it.event.is_security());
+        let Some(oldest) = other.or_else(|| self.events.front()) else {
             return;
         };
+        let generation = oldest.generation;
         if let Entry::Occupied(mut of_subject) = self.subjects.entry(subject(&oldest.event)) {
             of_subject.get_mut().retain(|it| *it != generation);
             if of_subject.get().is_empty() {
@@ -143,10 +152,17 @@ impl EventLog {
     }
 
     fn remove(&mut self, generation: Generation) -> Option<KeptEvent> {
-        let removed = self.events.remove(&generation)?;
+        let at = place(&self.events, generation)?;
+        let removed = self.events.remove(at)?;
         self.len -= removed.len;
         Some(removed)
     }
+}
+
+/// Returns the place of the event of a generation.
+fn place(events: &VecDeque<KeptEvent>, generation: Generation) -> Option<usize> {
+    let place = events.binary_search_by_key(&generation, |it| it.generation);
+    place.ok()
 }
 
 /// Returns the path that an event is about; `None` if it is about the daemon.
@@ -362,7 +378,7 @@ mod tests {
             .count();
         assert!((1..=KEPT_EVENTS_OF_ONE).contains(&of_long));
         assert!(shown(&log).iter().any(|it| it == "Up /r/0 x1"));
-        let sum: usize = log.events.values().map(|kept| kept.len).sum();
+        let sum: usize = log.events.iter().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
     }
 

@@ -3,11 +3,10 @@
 //! The structs are the documents: their fields are the keys. Facts that are not known are left out.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::event_log::KeptEvent;
 use super::process::PeerFacts;
@@ -147,7 +146,7 @@ impl Details {
                 let drivers = inventory.dra_drivers.all(&plugin.name);
                 let driver = drivers.iter().find(|it| it.plugin == *plugin)?;
                 Some(Self::Dra {
-                    services: [driver.service.as_str()],
+                    services: [driver.service],
                     connected: driver.is_connected,
                     total: driver.devices.len(),
                     healthy: driver.count(dra::Health::Healthy),
@@ -272,10 +271,15 @@ impl<'a> EventEntry<'a> {
 /// Returns the status of the daemon with that number of clients.
 pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
     let daemon = view.daemon;
-    let mut plugins = BTreeMap::<_, usize>::new();
+    let mut counts = [0; State::ALL.len()];
     for record in view.manager.records().iter() {
-        *plugins.entry(record.state.name()).or_default() += 1;
+        counts[record.state as usize] += 1;
     }
+    let plugins = State::ALL
+        .iter()
+        .zip(counts)
+        .filter(|(_, count)| *count > 0);
+    let plugins = plugins.map(|(state, count)| (state.name().to_owned(), json!(count)));
     let directories = view.watch.directories().map(|directory| {
         let path = directory.path.to_string_lossy();
         let mut entry = json!({ "path": path, "state": directory.state.name() });
@@ -302,8 +306,8 @@ pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
         "instance": daemon.instance,
         "generation": view.manager.generation(),
         "directories": directories.collect::<Value>(),
-        "sockets": plugins.values().sum::<usize>(),
-        "plugins": plugins,
+        "sockets": counts.iter().sum::<usize>(),
+        "plugins": plugins.collect::<Map<_, _>>(),
         "limits": limits.collect::<Value>(),
         "longestTurnMicroseconds": time::micros(view.longest_turn),
     })

@@ -4,7 +4,6 @@
 //! and counters are those of [`Counters`], so nothing is kept between two responses. The number of
 //! series is bounded by the number of sockets and by that of the rows of each table.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::counters::{Counters, OTHER, Table, UNKNOWN, type_of};
@@ -236,16 +235,19 @@ fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
 
 fn plugins(from: &Sources<'_>, to: &mut Samples) {
     let types = from.manager.handlers().types().take(MAX_TYPES);
-    let mut rows: BTreeMap<_, _> = types.map(|it| (it, [0; State::ALL.len()])).collect();
+    let mut rows: Vec<_> = types.map(|it| (it, [0; State::ALL.len()])).collect();
     for record in from.manager.records().iter() {
         let known = record.plugin.map(|plugin| type_of(plugin, from.manager));
-        let kind = match known {
-            None => UNKNOWN,
-            Some(kind) if rows.contains_key(kind) => kind,
-            Some(_) => OTHER,
-        };
-        rows.entry(kind).or_insert([0; State::ALL.len()])[record.state as usize] += 1;
+        let place = |kind: &str, rows: &[(&str, _)]| rows.iter().position(|(it, _)| *it == kind);
+        let other = if known.is_some() { OTHER } else { UNKNOWN };
+        let at = known.and_then(|kind| place(kind, &rows));
+        let at = at.or_else(|| place(other, &rows)).unwrap_or_else(|| {
+            rows.push((other, [0; State::ALL.len()]));
+            rows.len() - 1
+        });
+        rows[at].1[record.state as usize] += 1;
     }
+    rows.sort_unstable();
     for (kind, counts) in rows {
         for (state, count) in State::ALL.iter().zip(counts) {
             let state = ("state", state.name().as_bytes());

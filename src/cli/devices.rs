@@ -70,9 +70,9 @@ mod tests {
             json!({"resource": "example.com/nic", "id": "", "health": "Healthy"}),
         ];
         let options = options(line);
-        let mut rows = Rows::new(&context(&options, is_coloured), None, COLUMNS, &[]);
+        let mut rows = Rows::new(&context(&options, is_coloured), COLUMNS, &[]);
         for device in all {
-            rows.add(None, &device, 0);
+            rows.add(&device, 0);
         }
         rows.show()
     }

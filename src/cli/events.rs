@@ -29,10 +29,10 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     let request = Request::follow("/v1/events?follow=1");
     let mut response = context.client.open(&request)?;
-    let mut rows = Rows::new(context, None, COLUMNS, WIDTHS);
+    let mut rows = Rows::new(context, COLUMNS, WIDTHS);
     while let Some(event) = response.json_line()? {
         if shown.includes(&event) {
-            rows.add(None, &event, now());
+            rows.add(&event, now());
         }
         if !response.has_line() {
             print(rows.show())?;
@@ -128,12 +128,12 @@ mod tests {
 
     fn show(line: &[&str]) -> String {
         let options = options(line);
-        let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
+        let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
         let events = events();
         let shown = Shown::new(&options.target, &events);
         for event in events {
             if shown.includes(&event) {
-                rows.add(None, &event, NOW);
+                rows.add(&event, NOW);
             }
         }
         rows.show()
@@ -166,8 +166,8 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     #[test]
     fn an_event_without_anything_is_shown() {
         let options = options(&["events", "--no-headers"]);
-        let mut rows = Rows::new(&context(&options, false), None, COLUMNS, WIDTHS);
-        rows.add(None, &json!({}), NOW);
+        let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
+        rows.add(&json!({}), NOW);
         assert_eq!(
             rows.show(),
             "<unknown>  <unknown>  <unknown>  <none>  <none>\n"

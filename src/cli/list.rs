@@ -156,10 +156,10 @@ mod tests {
     fn show(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
         let options = options(line);
         let context = context(&options, is_coloured);
-        let mut rows = Rows::new(&context, None, columns(options.format), WIDTHS);
+        let mut rows = Rows::new(&context, columns(options.format), WIDTHS);
         sort(&mut all);
         for record in all.iter().filter(|record| selects(&options, record)) {
-            rows.add(None, record, NOW);
+            rows.add(record, NOW);
         }
         rows.show()
     }

@@ -6,7 +6,6 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,27 +14,31 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::values::{absolute, duration, parsed, path, text};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
-use crate::simulate::{Faults, PluginKind, Profile};
+use crate::simulate::{PluginKind, Profile};
 
 /// Parses the arguments after `simulate`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    let mut chosen = Chosen::default();
-    let mut faults = Faults::default();
+    let mut profile = Profile {
+        kind: "CSIPlugin".to_owned(),
+        ..Profile::default()
+    };
+    let (mut dir, mut name, mut versions) = (None, None, None);
     while let Some(argument) = arguments.next()? {
         let Argument::Option(option) = argument else {
             return Err(arguments.unexpected(&argument));
         };
+        let faults = &mut profile.faults;
         match option {
-            "--type" => chosen.kind = Some(arguments.value(text)?),
-            "--name" => chosen.name = Some(arguments.value(text)?),
-            "--versions" => chosen.versions = Some(arguments.value(text)?),
-            "--dir" => chosen.dir = Some(arguments.value(path)?),
+            "--type" => profile.kind = arguments.value(text)?,
+            "--name" => name = Some(arguments.value(text)?),
+            "--versions" => versions = Some(arguments.value(text)?),
+            "--dir" => dir = Some(arguments.value(path)?),
             "--endpoint" => {
                 // An empty path cannot become absolute: the service has no socket of its own then.
                 let path = absolute(arguments.value(text)?.as_ref());
-                chosen.endpoint = path.map(|path| path.to_string_lossy().into_owned());
+                profile.endpoint = path.map(|path| path.to_string_lossy().into_owned());
             }
-            "--toggle-health" => chosen.toggle_health = Some(arguments.value(duration)?),
+            "--toggle-health" => profile.toggle_health = Some(arguments.value(duration)?),
             "--fail-getinfo" => {
                 faults.fail_get_info =
                     arguments.value(|it| parsed(it, "a number", |n| n.parse().ok()))?;
@@ -44,78 +47,54 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--crash-after" => faults.crash_after = Some(arguments.value(duration)?),
             "--refuse-allocate" => faults.refuse_allocate = true,
             "--delay-allocate" => faults.delay_allocate = arguments.value(duration)?,
-            "--cdi-devices" => chosen.cdi_devices = arguments.value(text)?,
-            "--legacy" => chosen.is_legacy = true,
+            "--cdi-devices" => profile.cdi_devices = list(&arguments.value(text)?),
+            "--legacy" => profile.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
             _ => return arguments.standard(&argument),
         }
     }
-    let profile = chosen.complete(faults);
-    let profile = profile.map_err(|problem| arguments.error(problem))?;
+    let dir = dir.ok_or_else(|| arguments.error("missing option --dir"))?;
+    let usual = PluginKind::named(&profile.kind);
+    check(&profile, usual).map_err(|problem| arguments.error(problem))?;
+    profile.name = name.unwrap_or_else(|| usual.usual_name().to_owned());
+    let versions = versions.unwrap_or_else(|| usual.usual_versions().to_owned());
+    profile.versions = list(&versions);
+    profile.socket = dir.join(file_name(&profile.name, profile.is_legacy));
     Ok(Command::Simulate(profile))
 }
 
-/// The user's choices. The type decides the rest.
-#[derive(Default)]
-struct Chosen {
-    kind: Option<String>,
-    name: Option<String>,
-    versions: Option<String>,
-    dir: Option<PathBuf>,
-    endpoint: Option<String>,
-    toggle_health: Option<Duration>,
-    cdi_devices: String,
-    is_legacy: bool,
+/// Returns names that are separated by commas.
+fn list(names: &str) -> Vec<String> {
+    names.split_terminator(',').map(str::to_owned).collect()
 }
 
-impl Chosen {
-    /// Returns the profile of the plugin, or the error if options are missing or contradict each
-    /// other.
-    fn complete(self, faults: Faults) -> Result<Profile, &'static str> {
-        let dir = self.dir.ok_or("missing option --dir")?;
-        let kind = self.kind.unwrap_or_else(|| "CSIPlugin".to_owned());
-        let usual = PluginKind::named(&kind);
-        if self.toggle_health == Some(Duration::ZERO) {
-            return Err("invalid value for --toggle-health, expected more than 0");
-        }
-        if self.toggle_health.is_some() && !usual.has_devices() {
-            return Err("--toggle-health requires --type DevicePlugin or DRAPlugin");
-        }
-        let allocates = faults.refuse_allocate || !faults.delay_allocate.is_zero();
-        if usual != PluginKind::Device && (allocates || !self.cdi_devices.is_empty()) {
-            return Err(
-                "--cdi-devices, --refuse-allocate and --delay-allocate require --type DevicePlugin",
-            );
-        }
-        if self.is_legacy && usual != PluginKind::Device {
-            return Err("--legacy requires --type DevicePlugin");
-        }
-        let is_found = self.endpoint.is_some() || faults.fail_get_info > 0 || faults.reject_notify;
-        if self.is_legacy && is_found {
-            return Err(
-                "--legacy excludes --endpoint, --fail-getinfo and --reject-notify: the plugin has \
-                 one socket, and nothing registers it there",
-            );
-        }
-        let name = self.name.unwrap_or_else(|| usual.usual_name().to_owned());
-        let versions = self.versions.as_deref();
-        let versions = versions.unwrap_or_else(|| usual.usual_versions());
-        Ok(Profile {
-            socket: dir.join(file_name(&name, self.is_legacy)),
-            is_legacy: self.is_legacy,
-            kind,
-            name,
-            versions: versions.split_terminator(',').map(str::to_owned).collect(),
-            endpoint: self.endpoint,
-            toggle_health: self.toggle_health,
-            cdi_devices: {
-                let names = self.cdi_devices.split_terminator(',');
-                names.map(str::to_owned).collect()
-            },
-            faults,
-        })
+/// Refuses options that contradict each other.
+fn check(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
+    let faults = &profile.faults;
+    if profile.toggle_health == Some(Duration::ZERO) {
+        return Err("invalid value for --toggle-health, expected more than 0");
     }
+    if profile.toggle_health.is_some() && !usual.has_devices() {
+        return Err("--toggle-health requires --type DevicePlugin or DRAPlugin");
+    }
+    let allocates = faults.refuse_allocate || !faults.delay_allocate.is_zero();
+    if usual != PluginKind::Device && (allocates || !profile.cdi_devices.is_empty()) {
+        return Err(
+            "--cdi-devices, --refuse-allocate and --delay-allocate require --type DevicePlugin",
+        );
+    }
+    if profile.is_legacy && usual != PluginKind::Device {
+        return Err("--legacy requires --type DevicePlugin");
+    }
+    let is_found = profile.endpoint.is_some() || faults.fail_get_info > 0 || faults.reject_notify;
+    if profile.is_legacy && is_found {
+        return Err(
+            "--legacy excludes --endpoint, --fail-getinfo and --reject-notify: the plugin has one \
+             socket, and nothing registers it there",
+        );
+    }
+    Ok(())
 }
 
 /// Runs the simulated plugin until it ends, and returns the exit status. Failures to print events
@@ -197,6 +176,7 @@ mod tests {
     use lexopt::Parser;
 
     use super::*;
+    use crate::simulate::Faults;
 
     fn parse(arguments: &[&str]) -> Result<Profile, String> {
         let line = [&["simulate"], arguments].concat();

@@ -107,48 +107,36 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) is_json: bool,
-    columns: &'static [Column],
+    columns: Vec<Column>,
     table: Table,
 }
 
 impl Rows {
-    /// Creates the rows of a table with these columns, after one with the label `first` if there is
-    /// one. If changes are followed, the columns have these minimum widths, so that later rows
-    /// stand below earlier ones.
-    pub(super) fn new(
-        context: &Context<'_>,
-        first: Option<&str>,
-        columns: &'static [Column],
-        widths: &[usize],
-    ) -> Self {
+    /// Creates the rows of a table with these columns. If changes are followed, they have these
+    /// minimum widths, so that later rows stand below earlier ones.
+    pub(super) fn new(context: &Context<'_>, columns: &[Column], widths: &[usize]) -> Self {
         let options = context.options;
         let mut table = Table::new(context.is_coloured);
         if options.follows {
             table.widths = widths.to_vec();
         }
         if options.has_headers && matches!(options.format, Format::Text | Format::Wide) {
-            let first = first.map(str::to_owned);
-            table.add(first.into_iter().chain(labels(columns)));
+            table.add(labels(columns));
         }
         Self {
             is_json: options.format == Format::JsonLines,
-            columns,
+            columns: columns.to_vec(),
             table,
         }
     }
 
-    /// Adds a row, after a cell with `first` if there is one, or a line of JSON.
-    pub(super) fn add(&mut self, first: Option<&str>, value: &Value, now: u64) {
+    /// Adds a row, or a line of JSON.
+    pub(super) fn add(&mut self, value: &Value, now: u64) {
         if self.is_json {
-            return self.add_line(line(value));
+            self.table.add([line(value)]);
+        } else {
+            self.table.add(cells(&self.columns, value, now));
         }
-        let first = first.map(str::to_owned).into_iter();
-        self.table.add(first.chain(cells(self.columns, value, now)));
-    }
-
-    /// Adds a line.
-    pub(super) fn add_line(&mut self, line: String) {
-        self.table.add([line]);
     }
 
     /// Removes and returns what was added.
@@ -161,7 +149,7 @@ impl Rows {
 pub(super) fn print_list(
     context: &Context<'_>,
     mut list: Value,
-    columns: &'static [Column],
+    columns: &[Column],
     absent: &str,
 ) -> Result<()> {
     let items = items(&mut list)?;
@@ -172,9 +160,9 @@ pub(super) fn print_list(
         remark(absent);
         return Ok(());
     }
-    let (mut rows, now) = (Rows::new(context, None, columns, &[]), now());
+    let (mut rows, now) = (Rows::new(context, columns, &[]), now());
     for item in items {
-        rows.add(None, item, now);
+        rows.add(item, now);
     }
     print(rows.show())
 }

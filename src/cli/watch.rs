@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{line, text};
+use super::json::{any, text};
 use super::list::{self, WIDTHS, columns, selects, sort};
 use super::options::{Context, Format, Options, now};
 use super::table::Rows;
@@ -60,10 +60,13 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(context: &Context<'a>) -> Self {
-        let columns = columns(context.options.format);
+        let mut columns = columns(context.options.format).to_vec();
+        if context.options.format != Format::Name {
+            columns.insert(0, ("EVENT", |it, _| any(&it["event"])));
+        }
         Self {
             options: context.options,
-            rows: Rows::new(context, Some("EVENT"), columns, WIDTHS),
+            rows: Rows::new(context, &columns, WIDTHS),
             records: Vec::new(),
             is_listed: false,
             is_shown: false,
@@ -128,15 +131,16 @@ impl<'a> Seen<'a> {
     /// Shows what happened to a record in this generation. Without a record, only JSON has a line
     /// for the event.
     fn show(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
+        let mut row = record.cloned().unwrap_or_default();
         if self.rows.is_json {
             let mut change = json!({ "event": event, "generation": generation });
-            if let Some(record) = record {
-                change["record"] = record.clone();
+            if record.is_some() {
+                change["record"] = row;
             }
-            self.rows.add_line(line(&change));
-        } else if let Some(record) = record {
-            let has_event = self.options.format != Format::Name;
-            self.rows.add(has_event.then_some(event), record, now);
+            self.rows.add(&change, now);
+        } else if record.is_some() {
+            row["event"] = event.into();
+            self.rows.add(&row, now);
         }
     }
 }

@@ -92,6 +92,7 @@
 
 mod accept;
 mod built_in;
+mod by_socket;
 mod context;
 pub mod csi;
 pub mod device;

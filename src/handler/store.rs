@@ -60,12 +60,11 @@ impl<T: AsRef<Plugin>> Store<T> {
         let known = known.into();
         let plugin = T::as_ref(&known);
         let mut entries = self.lock();
-        match place(&entries, plugin) {
-            Some(place) => entries[place] = known,
-            None => {
-                let end = places(&entries, &plugin.name).end;
-                entries.insert(end, known);
-            }
+        if let Some(place) = place(&entries, plugin) {
+            entries[place] = known;
+        } else {
+            let end = places(&entries, &plugin.name).end;
+            entries.insert(end, known);
         }
     }
 

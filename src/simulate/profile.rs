@@ -8,7 +8,7 @@ use super::kind::PluginKind;
 use crate::proto::pluginregistration::PluginInfo;
 
 /// The configuration of a plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The plugin type.
     pub kind: String,

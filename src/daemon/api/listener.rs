@@ -101,29 +101,23 @@ fn id_of(group: &str) -> Result<u32> {
 /// its group was named.
 fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let group = config.socket_group.as_deref();
-    let (path, timeout) = match &config.api_socket {
+    let (path, opened) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
         // The default one belongs to a daemon that registers plugins.
         ApiSocket::Default if config.mode == Run::Observe => return Ok(None),
         ApiSocket::Default => match run_dir::open(config.run_dir.as_deref()) {
-            Ok(dir) => (Ok(run_dir::api_socket(&dir)), BRIEF_LOCK_TIMEOUT),
-            Err((dir, problem)) => {
-                let problem = SocketProblem::RunDir(problem);
-                (
-                    Err((run_dir::api_socket(&dir), problem)),
-                    BRIEF_LOCK_TIMEOUT,
-                )
+            Ok(dir) => {
+                let path = run_dir::api_socket(&dir);
+                let opened = Listener::bind(&path, group, BRIEF_LOCK_TIMEOUT);
+                (path, opened)
             }
+            Err((dir, why)) => (run_dir::api_socket(&dir), Err(SocketProblem::RunDir(why))),
         },
-        ApiSocket::At(path) => (Ok(path.clone()), LOCK_TIMEOUT),
+        ApiSocket::At(path) => (path.clone(), Listener::bind(path, group, LOCK_TIMEOUT)),
     };
-    let opened = path.and_then(|path| {
-        let opened = Listener::bind(&path, group, timeout);
-        opened.map_err(|problem| (path, problem))
-    });
-    let (path, problem) = match opened {
+    let problem = match opened {
         Ok(listener) => return Ok(Some(listener)),
-        Err(failed) => failed,
+        Err(problem) => problem,
     };
     let (path, remedy) = (escape::path(&path), remedy(&problem));
     if config.api_socket != ApiSocket::Default || group.is_some() {

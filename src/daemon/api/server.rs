@@ -93,7 +93,7 @@ impl Api {
     ) -> io::Result<Self> {
         let token = Source::ApiListener.token();
         for listener in &mut listeners {
-            registry.register(listener.acceptor.source(), token, Interest::READABLE)?;
+            registry.register(&mut listener.acceptor.listener, token, Interest::READABLE)?;
         }
         Ok(Self {
             listeners,
@@ -156,7 +156,7 @@ impl Api {
     pub(crate) fn report(&mut self, event: &Event) {
         if event.token() == Source::ApiListener.token() {
             for listener in &mut self.listeners {
-                listener.acceptor.set_ready();
+                listener.acceptor.is_ready = true;
             }
         }
         let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
@@ -173,7 +173,7 @@ impl Api {
     /// Returns when the API has something to do although the loop reports nothing.
     pub(crate) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
         let is_accepting =
-            self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready());
+            self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready);
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
         if is_accepting || !self.gone.is_empty() || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);

@@ -23,9 +23,10 @@ use crate::handler::DialError;
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    listener: UnixListener,
+    /// The source of events.
+    pub(crate) listener: UnixListener,
     /// Whether a connection may be waiting: readiness is reported once per change only.
-    is_ready: bool,
+    pub(crate) is_ready: bool,
 }
 
 impl Acceptor {
@@ -34,21 +35,6 @@ impl Acceptor {
             listener,
             is_ready: true,
         }
-    }
-
-    /// Returns the source of events.
-    pub(crate) fn source(&mut self) -> &mut UnixListener {
-        &mut self.listener
-    }
-
-    /// Records that a connection is waiting, as the loop has reported.
-    pub(crate) fn set_ready(&mut self) {
-        self.is_ready = true;
-    }
-
-    /// Returns whether [`Acceptor::accept`] may return a connection.
-    pub(crate) fn is_ready(&self) -> bool {
-        self.is_ready
     }
 
     /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
@@ -72,7 +58,7 @@ impl Acceptor {
 /// The file of a socket on which this process listens: another file may replace it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The device and inode.
     id: (u64, u64),
 }
@@ -131,10 +117,6 @@ impl SocketFile {
             path: path.to_owned(),
             id: id_at(path)?,
         })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Returns whether the file is still where it was created.

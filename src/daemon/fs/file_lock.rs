@@ -21,8 +21,8 @@ use crate::escape;
 /// A lock file that is locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    path: PathBuf,
-    file: Flock<File>,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Flock<File>,
 }
 
 impl FileLock {
@@ -47,15 +47,6 @@ impl FileLock {
                 Err((_, errno)) => return Err(errno.into()),
             }
         }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the locked file.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
     }
 
     /// Returns whether the file is still where it was created.

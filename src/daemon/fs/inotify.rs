@@ -7,7 +7,6 @@
 //! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
 //! little is lost, because everything is scanned periodically.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -38,8 +37,9 @@ struct Root {
 pub(crate) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    /// The watches of the kernel. A directory has one, however many purposes it is watched for.
-    watched: BTreeMap<WatchId, WatchDescriptor>,
+    /// The watches of the kernel, sorted by id. A directory has one, however many purposes it is
+    /// watched for.
+    watched: Vec<(WatchId, WatchDescriptor)>,
     /// The roots that are watched.
     roots: Vec<Root>,
     registry: Registry,
@@ -51,7 +51,7 @@ impl Inotify {
     pub(crate) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
-            watched: BTreeMap::new(),
+            watched: Vec::new(),
             roots: Vec::new(),
             registry,
             token,
@@ -110,7 +110,9 @@ impl Inotify {
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
-        self.watched.insert(id, descriptor);
+        if let Err(at) = self.position(id) {
+            self.watched.insert(at, (id, descriptor));
+        }
         Ok(id)
     }
 
@@ -123,7 +125,7 @@ impl Inotify {
         if self.roots.iter().any(|root| root.above == id) {
             return;
         }
-        if let (Some(descriptor), Some(instance)) = (self.watched.remove(&id), &self.instance) {
+        if let (Some(descriptor), Some(instance)) = (self.remove(id), &self.instance) {
             if let Err(error) = instance.watches().remove(descriptor) {
                 log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
             }
@@ -160,7 +162,7 @@ impl Inotify {
     /// concerns.
     fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
         if let Event::Unwatched { watch } = event {
-            self.watched.remove(&watch);
+            self.remove(watch);
         }
         for root in &self.roots {
             if concerns(&event, &root.path, root.above) {
@@ -168,6 +170,15 @@ impl Inotify {
             }
         }
         report(event);
+    }
+
+    fn remove(&mut self, id: WatchId) -> Option<WatchDescriptor> {
+        let at = self.position(id).ok()?;
+        Some(self.watched.remove(at).1)
+    }
+
+    fn position(&self, id: WatchId) -> Result<usize, usize> {
+        self.watched.binary_search_by_key(&id, |(it, _)| *it)
     }
 
     fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -345,10 +356,10 @@ mod tests {
         fs::rename(&above, &away).unwrap();
         fs::create_dir_all(&a).unwrap();
         inotify.watch(&a, Place::Root).unwrap();
-        assert!(inotify.watched.contains_key(&shared));
+        assert!(inotify.position(shared).is_ok());
         fs::create_dir(&b).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
-        assert!(!inotify.watched.contains_key(&shared));
+        assert!(inotify.position(shared).is_err());
     }
 
     #[test]

@@ -78,9 +78,9 @@ impl Locks {
         let lock = acquire(&path).map_err(unusable)?;
         let lock = lock.ok_or_else(|| taken(dir, path))?;
         // In this order, one of two processes that start at the same time sees the other.
-        write(lock.file(), &real).map_err(unusable)?;
+        write(&lock.file, &real).map_err(unusable)?;
         for other in related(&locks_dir, &real) {
-            let is_other = other != lock.path() && !self.is_held(&other);
+            let is_other = other != lock.path && !self.is_held(&other);
             if is_other && acquire(&other).map_err(unusable)?.is_none() {
                 return Err(taken(dir, other));
             }
@@ -96,7 +96,7 @@ impl Locks {
     }
 
     fn is_held(&self, path: &Path) -> bool {
-        self.held.iter().any(|(_, lock)| lock.path() == path)
+        self.held.iter().any(|(_, lock)| lock.path == path)
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
         for (_, lock) in &held.held {
-            fcntl(lock.file(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+            fcntl(&*lock.file, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         }
         let mut child = Command::new("cat")
             .stdin(std::process::Stdio::piped())

@@ -67,19 +67,23 @@ pub(crate) fn start(
 /// a mask that blocks signals for the sake of the loop, a minimal timer slack and a raised limit of
 /// descriptors. With a parent, has the program killed when that ends.
 fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
-    if let Some(parent) = parent {
-        prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // The parent may have ended before the call.
-        if getppid() != parent {
-            return Err(Errno::ESRCH);
-        }
-    }
+    parent.map_or(Ok(()), die_with)?;
     SigSet::empty().thread_set_mask()?;
     // If this fails, the daemon could not reduce its slack either.
     let _ = prctl::set_timerslack(USUAL_SLACK);
     match descriptors::limit_of_programs() {
         Some((soft, hard)) => setrlimit(Resource::RLIMIT_NOFILE, soft, hard),
         None => Ok(()),
+    }
+}
+
+/// Has the kernel kill the process with its parent, which may have ended already.
+pub(super) fn die_with(parent: Pid) -> Result<(), Errno> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() == parent {
+        Ok(())
+    } else {
+        Err(Errno::ESRCH)
     }
 }
 

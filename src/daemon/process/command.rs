@@ -10,10 +10,10 @@ use std::process::{Child, Command, ExitStatus};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::{Pid, getpid};
 
+use super::child::die_with;
 use super::signals::Signals;
 
 /// Runs a command with these variables in its environment, and returns its exit status, as a shell
@@ -85,16 +85,6 @@ fn pass_on(signals: &Signals, child: &mut Child) -> io::Result<Option<ExitStatus
         }
     }
     Ok(None)
-}
-
-/// Has the kernel kill the process with its parent, which may have ended already.
-fn die_with(parent: Pid) -> Result<(), Errno> {
-    prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() == parent {
-        Ok(())
-    } else {
-        Err(Errno::ESRCH)
-    }
 }
 
 fn code(status: ExitStatus) -> u8 {

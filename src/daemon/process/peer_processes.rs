@@ -1,7 +1,6 @@
 //! The processes of registered plugins, watched by descriptors (pidfds) and without calls to the
 //! plugins.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -21,7 +20,8 @@ use crate::manager::ConnectionId;
 /// process that called `listen` may have ended and left the socket to another one.
 #[derive(Debug, Default)]
 pub(crate) struct PeerProcesses {
-    by_id: BTreeMap<ConnectionId, OwnedFd>,
+    /// Sorted by connection.
+    by_id: Vec<(ConnectionId, OwnedFd)>,
 }
 
 impl PeerProcesses {
@@ -48,19 +48,28 @@ impl PeerProcesses {
             Source::PeerProcess(conn).token(),
             Interest::READABLE,
         )?;
-        self.by_id.insert(conn, process);
+        match self.position(conn) {
+            Ok(at) => self.by_id[at].1 = process,
+            Err(at) => self.by_id.insert(at, (conn, process)),
+        }
         Ok(())
     }
 
     /// Returns whether the peer process of this connection is watched.
     pub(crate) fn contains(&self, conn: ConnectionId) -> bool {
-        self.by_id.contains_key(&conn)
+        self.position(conn).is_ok()
     }
 
     /// Stops watching the peer process of this connection. Closing the descriptor removes it from
     /// the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) {
-        self.by_id.remove(&conn);
+        if let Ok(at) = self.position(conn) {
+            self.by_id.remove(at);
+        }
+    }
+
+    fn position(&self, conn: ConnectionId) -> Result<usize, usize> {
+        self.by_id.binary_search_by_key(&conn, |(it, _)| *it)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::manager::{Generation, Manager};
 use crate::time::{self, Time};
 
 /// The notifications of the service manager. Without one, nothing is sent and nothing is due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Service {
     /// The socket to send from, and the address to send to.
     to: Option<(OwnedFd, UnixAddr)>,
@@ -47,18 +47,7 @@ pub(crate) struct Service {
 impl Service {
     /// Returns the service manager that the environment names.
     pub(crate) fn from_environment() -> Self {
-        let mut service = Self {
-            to: None,
-            has_failed: Cell::new(false),
-            is_ready: false,
-            unsent: VecDeque::new(),
-            retry_at: Time::ZERO,
-            status: None,
-            counted: None,
-            status_at: Time::ZERO,
-            watchdog: None,
-            watchdog_at: Time::ZERO,
-        };
+        let mut service = Self::default();
         if let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) {
             match open(&name) {
                 Ok(to) => service.to = Some(to),

@@ -1,10 +1,10 @@
 //! The known facts about a CSI driver on this node.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::version::Version;
 use crate::escape;
@@ -51,10 +51,12 @@ impl Driver {
 
     /// Returns what it says about its node.
     pub(crate) fn facts(&self) -> NodeFacts {
+        let topology = self.topology.iter();
+        let topology = topology.map(|(kind, place)| (kind.clone(), Value::from(&**place)));
         NodeFacts {
             node_id: self.node_id.clone(),
             max_volumes: self.max_volumes,
-            topology: self.topology.iter().cloned().collect(),
+            topology: topology.collect(),
         }
     }
 }
@@ -66,7 +68,7 @@ pub(crate) struct NodeFacts {
     node_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_volumes: Option<u64>,
-    topology: BTreeMap<String, String>,
+    topology: Map<String, Value>,
 }
 
 /// Returns the places by their kind; of several of one kind, the last.

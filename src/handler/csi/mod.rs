@@ -76,7 +76,10 @@ impl CsiHandler {
             }
             Ok(version) => {
                 let registered = self.drivers.all(name);
-                let Some(driver) = registered.iter().rfind(|it| it.version >= version) else {
+                let Some(driver) = registered
+                    .iter()
+                    .rfind(|it| it.version.rank() >= version.rank())
+                else {
                     return Ok(());
                 };
                 format!(
@@ -98,9 +101,12 @@ impl CsiHandler {
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) {
-        let mut driver = self.drivers.with(plugin, |driver| driver.clone());
-        if driver.is_some() && node::replied(plugin, &mut driver, result, context) {
-            driver.into_iter().for_each(|new| self.drivers.set(new));
+        let mut known = self.drivers.with(plugin, |driver| driver.clone());
+        let is_registered = known.is_some();
+        if is_registered && node::replied(plugin, &mut known, result, context) {
+            if let Some(changed) = known {
+                self.drivers.set(changed);
+            }
         }
         self.periods.ask_later(plugin, context);
     }

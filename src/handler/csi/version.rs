@@ -1,14 +1,13 @@
 //! CSI versions: those that a driver lists, and the one to use.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use crate::handler::wording;
 
 /// A version as drivers write it: `v1.2.3`, `1.0`, `1.2.3-rc1`.
 ///
-/// Trailing zeros do not matter: 1.0 and 1.0.0 are the same version.
-#[derive(Clone, Debug)]
+/// Trailing zeros do not matter to [`Version::rank`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The numbers, at least two.
     parts: Vec<u64>,
@@ -39,30 +38,10 @@ impl Version {
         self.parts.first().copied().unwrap_or_default()
     }
 
-    /// Returns the numbers without trailing zeros.
-    fn significant(&self) -> &[u64] {
+    /// Returns the numbers without trailing zeros, by which versions are compared.
+    pub fn rank(&self) -> &[u64] {
         let end = self.parts.iter().rposition(|part| *part != 0);
         &self.parts[..end.map_or(0, |last| last + 1)]
-    }
-}
-
-impl PartialEq for Version {
-    fn eq(&self, other: &Self) -> bool {
-        self.significant() == other.significant()
-    }
-}
-
-impl Eq for Version {}
-
-impl PartialOrd for Version {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Version {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.significant().cmp(other.significant())
     }
 }
 
@@ -87,7 +66,7 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, String> {
         .iter()
         .filter_map(|text| Version::parse(text))
         .filter(|version| version.major() <= MAJOR)
-        .max();
+        .max_by(|one, other| one.rank().cmp(other.rank()));
     match highest {
         Some(version) if version.major() == MAJOR => Ok(version),
         Some(version) => Err(format!(
@@ -243,7 +222,7 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_number() {
-        let version = |text| Version::parse(text).expect("a version");
+        let version = |text| Version::parse(text).expect("a version").rank().to_vec();
         assert!(version("1.10") > version("1.9"));
         assert!(version("1.0.1") > version("1.0"));
         assert!(version("1.0") > version("0.9"));

@@ -74,7 +74,7 @@ impl CdiFiles {
 }
 
 /// The devices of one plugin, as files show them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Published {
     /// What the plugin has answered for each device that it has listed since; `None`: it refused.
     /// Sorted by device.
@@ -106,15 +106,8 @@ pub(super) struct CdiDevice {
 impl Published {
     pub(super) fn new(context: &Context<'_>) -> Self {
         Self {
-            answers: Vec::new(),
-            call: None,
-            last: None,
-            retry: None,
-            pause: None,
-            is_stale: false,
-            is_warned: false,
             reserved: context.reserve(),
-            octets: 0,
+            ..Self::default()
         }
     }
 

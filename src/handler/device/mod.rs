@@ -33,8 +33,6 @@ mod inventory;
 mod leases;
 mod resource;
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +47,7 @@ pub(crate) use self::leases::find_holder;
 pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 
+use super::by_socket::BySocket;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, Call, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
@@ -68,7 +67,7 @@ use crate::time::Time;
 pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
-    clients: BTreeMap<Arc<Path>, Client>,
+    clients: BySocket<Client>,
     files: CdiFiles,
     leases: Leases,
 }
@@ -214,7 +213,7 @@ impl PluginHandler for DeviceHandler {
             ticket: context.ticket(),
             is_announced: context.is_announced(),
         };
-        self.clients.insert(plugin.socket.clone(), client);
+        self.clients.insert(&plugin.socket, client);
         Answer::Pending
     }
 

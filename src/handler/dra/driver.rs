@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::service::Service;
 use crate::budget::{OverBudget, Reserved};
 use crate::config::{DRA_HEALTH_TIMEOUT, MAX_DEVICES};
 use crate::handler::{Plugin, Store, Unlistable, list};
@@ -18,8 +17,8 @@ pub use crate::proto::v1alpha1::HealthStatus as Health;
 pub struct Driver {
     /// The plugin, with its name and its endpoint.
     pub plugin: Arc<Plugin>,
-    /// The service to call at its endpoint.
-    pub service: Service,
+    /// The service to call at its endpoint: `v1.DRAPlugin` or `v1beta1.DRAPlugin`.
+    pub service: &'static str,
     /// Whether the driver is connected and answers at the moment.
     pub is_connected: bool,
     /// The health of its devices, sorted by ID; empty if the driver does not report it. No two
@@ -44,7 +43,7 @@ pub struct Device {
 
 impl Driver {
     /// Creates a driver that is not connected yet.
-    pub(super) fn new(plugin: &Arc<Plugin>, service: Service) -> Self {
+    pub(super) fn new(plugin: &Arc<Plugin>, service: &'static str) -> Self {
         Self {
             plugin: plugin.clone(),
             service,
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_report_replaces_what_it_names() {
-        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        let mut driver = Driver::new(&plugin("/r/a"), "v1.DRAPlugin");
         let mut set = |devices: &[(&str, i32)], now| {
             let is_news = set_health(&mut driver, &message(devices), now);
             (is_news, driver.count(Health::Healthy), driver.devices.len())
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn health_that_is_not_reported_in_time_expires() {
-        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        let mut driver = Driver::new(&plugin("/r/a"), "v1.DRAPlugin");
         let mut two = message(&[("two", 1)]);
         let slow = NodeWatchResourcesResponse::decode(&*two).map(|mut it| {
             it.devices[0].health_check_timeout_seconds = 40;
@@ -289,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_or_too_long_changes_nothing() {
-        let mut driver = Driver::new(&plugin("/r/a"), Service::V1);
+        let mut driver = Driver::new(&plugin("/r/a"), "v1.DRAPlugin");
         assert_eq!(
             set_health(&mut driver, &message(&[("one", 1)]), at(0)),
             Ok(true)
@@ -321,7 +320,7 @@ mod tests {
             driver.map(|driver| driver.plugin.socket.clone())
         };
         for socket in ["/r/old", "/r/new"] {
-            drivers.0.set(Driver::new(&plugin(socket), Service::V1));
+            drivers.0.set(Driver::new(&plugin(socket), "v1.DRAPlugin"));
         }
         assert_eq!(used(&drivers), Some(Path::new("/r/new").into()));
         let connect = |socket, is_connected| {

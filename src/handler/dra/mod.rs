@@ -17,15 +17,13 @@
 mod driver;
 mod service;
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message as _;
 
 pub use self::driver::{Device, Driver, Drivers, Health};
-pub use self::service::{HealthService, Service};
 
+use super::by_socket::BySocket;
 use super::reconnect::{Reconnect, Target};
 use super::{
     Answer, CallFailure, Context, EffectId, Event, EventType, Plugin, PluginHandler, Reason,
@@ -43,7 +41,7 @@ use crate::time::Time;
 pub struct DraHandler {
     drivers: Drivers,
     /// The registered drivers, by registration socket.
-    clients: BTreeMap<Arc<Path>, Client>,
+    clients: BySocket<Box<Client>>,
 }
 
 /// The handler's side of one driver.
@@ -70,16 +68,16 @@ impl DraHandler {
 
 impl PluginHandler for DraHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::Done(Service::choose(plugin).map(drop).map_err(Reason::new))
+        Answer::Done(service::choose(plugin).map(drop).map_err(Reason::new))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let service = match Service::choose(plugin) {
+        let service = match service::choose(plugin) {
             Ok(service) => service,
             Err(why) => return Answer::no(why),
         };
         let client = Client::open(plugin, &self.drivers, context);
-        self.clients.insert(plugin.socket.clone(), client);
+        self.clients.insert(&plugin.socket, Box::new(client));
         self.drivers.0.set(Driver::new(plugin, service));
         let message = format!("selected the DRA service to call service={service}");
         context.emit(plugin, EventType::Normal, "ServiceSelected", message);
@@ -119,10 +117,10 @@ impl Client {
     fn open(plugin: &Arc<Plugin>, drivers: &Drivers, context: &mut Context<'_>) -> Self {
         let endpoint = plugin.endpoint.clone();
         let connection = Reconnect::open(Target::Connection(endpoint.clone()), context);
-        let health = HealthService::choose(&plugin.versions).map(|service| {
+        let health = service::health_method(&plugin.versions).map(|method| {
             let stream = Stream {
                 endpoint,
-                method: service.method(),
+                method,
                 request: NodeWatchResourcesRequest {}.encode_to_vec(),
                 dial_timeout: DIAL_TIMEOUT,
             };

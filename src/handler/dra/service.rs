@@ -3,100 +3,55 @@
 //! A DRA driver lists its services where other plugins list versions. The order is the driver's
 //! preference: the first known service is called. Only of the services for health, the newest is.
 
-use std::fmt;
-
 use crate::handler::{Plugin, wording};
 use crate::proto::v1alpha1::dra_resource_health;
 
-/// A version of the service that prepares claims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// `v1.DRAPlugin`
-    V1,
-    /// `v1beta1.DRAPlugin`
-    V1Beta1,
+/// The services that prepare claims.
+const SERVICES: [&str; 2] = ["v1.DRAPlugin", "v1beta1.DRAPlugin"];
+
+/// The services that report the health of devices, the newest first, and the path of the method of
+/// each that streams the health of all devices.
+const HEALTH: [(&str, &str); 2] = [
+    // The messages are those of `v1alpha1`; only the name of the package differs.
+    (
+        "v1.DRAResourceHealth",
+        "/v1.DRAResourceHealth/NodeWatchResources",
+    ),
+    (
+        "v1alpha1.DRAResourceHealth",
+        dra_resource_health::NODE_WATCH_RESOURCES,
+    ),
+];
+
+/// Returns the service to call, or the message of kubelet for a refusal. "The first service of a
+/// DRA driver's list that is known is the one to call; a list without one is refused"
+/// ([R31](crate::guide::kubelet)).
+pub(super) fn choose(plugin: &Plugin) -> Result<&'static str, String> {
+    let listed = &plugin.versions;
+    let find = |text: &String| SERVICES.into_iter().find(|it| it == text);
+    if let Some(service) = listed.iter().find_map(find) {
+        return Ok(service);
+    }
+    let why = if listed.is_empty() {
+        "empty list of supported gRPC services (aka supported versions)".to_owned()
+    } else {
+        format!(
+            "none of services supported by the plugin ({}) are supported by the kubelet ({})",
+            wording::quoted_list(listed),
+            wording::quoted_list(&SERVICES)
+        )
+    };
+    let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+    Err(format!(
+        "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: {why}"
+    ))
 }
 
-/// A version of the service that reports the health of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HealthService {
-    /// `v1.DRAResourceHealth`
-    V1,
-    /// `v1alpha1.DRAResourceHealth`
-    V1Alpha1,
-}
-
-impl Service {
-    /// Returns the name that drivers list.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V1 => "v1.DRAPlugin",
-            Self::V1Beta1 => "v1beta1.DRAPlugin",
-        }
-    }
-
-    /// Returns the service to call, or the message of kubelet for a refusal. "The first service of
-    /// a DRA driver's list that is known is the one to call; a list without one is refused"
-    /// ([R31](crate::guide::kubelet)).
-    pub(super) fn choose(plugin: &Plugin) -> Result<Self, String> {
-        let (listed, known) = (&plugin.versions, [Self::V1, Self::V1Beta1]);
-        let find = |text: &String| known.into_iter().find(|it| it.as_str() == text);
-        if let Some(service) = listed.iter().find_map(find) {
-            return Ok(service);
-        }
-        let why = if listed.is_empty() {
-            "empty list of supported gRPC services (aka supported versions)".to_owned()
-        } else {
-            format!(
-                "none of services supported by the plugin ({}) are supported by the kubelet ({})",
-                wording::quoted_list(listed),
-                wording::quoted_list(&known.map(Self::as_str))
-            )
-        };
-        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-        Err(format!(
-            "invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}: \
-             {why}"
-        ))
-    }
-}
-
-impl HealthService {
-    /// Returns the name that drivers list.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V1 => "v1.DRAResourceHealth",
-            Self::V1Alpha1 => "v1alpha1.DRAResourceHealth",
-        }
-    }
-
-    /// Returns the health service to call, the newest first (kubelet: the same), or `None` if none
-    /// is listed.
-    pub(super) fn choose(listed: &[String]) -> Option<Self> {
-        let is_listed = |it: &Self| listed.iter().any(|text| text == it.as_str());
-        [Self::V1, Self::V1Alpha1].into_iter().find(is_listed)
-    }
-
-    /// Returns the path of the method that streams the health of all devices.
-    pub(super) const fn method(self) -> &'static str {
-        match self {
-            // The messages are those of `v1alpha1`; only the name of the package differs.
-            Self::V1 => "/v1.DRAResourceHealth/NodeWatchResources",
-            Self::V1Alpha1 => dra_resource_health::NODE_WATCH_RESOURCES,
-        }
-    }
-}
-
-impl fmt::Display for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Display for HealthService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
+/// Returns the path of the method that streams the health of all devices, of the newest service
+/// that is listed (kubelet: the same), or `None` if none is.
+pub(super) fn health_method(listed: &[String]) -> Option<&'static str> {
+    let is_listed = |(service, _): &&(&str, &str)| listed.iter().any(|text| text == service);
+    HEALTH.iter().find(is_listed).map(|(_, method)| *method)
 }
 
 #[cfg(test)]
@@ -105,8 +60,8 @@ mod tests {
 
     use super::*;
 
-    fn choose(services: &[&str]) -> Result<Service, String> {
-        Service::choose(&Plugin {
+    fn choose(services: &[&str]) -> Result<&'static str, String> {
+        super::choose(&Plugin {
             kind: "DRAPlugin".into(),
             name: "a".into(),
             endpoint: Path::new("/p/a.sock").into(),
@@ -128,7 +83,7 @@ mod tests {
             &["v1beta1.DRAPlugin", "v1alpha1.NodeHealth"],
             &["v1alpha1.NodeHealth", "v1beta1.DRAPlugin"],
         ] {
-            assert_eq!(choose(services), Ok(Service::V1Beta1));
+            assert_eq!(choose(services), Ok("v1beta1.DRAPlugin"));
         }
     }
 
@@ -146,24 +101,23 @@ mod tests {
     #[test]
     fn the_driver_s_order_decides() {
         let (v1, beta) = ("v1.DRAPlugin", "v1beta1.DRAPlugin");
-        assert_eq!(choose(&[v1, beta]), Ok(Service::V1));
-        assert_eq!(choose(&[beta, v1]), Ok(Service::V1Beta1));
+        assert_eq!(choose(&[v1, beta]), Ok(v1));
+        assert_eq!(choose(&[beta, v1]), Ok(beta));
     }
 
     #[test]
     fn health_is_watched_only_when_it_is_listed() {
-        let choose = |services: &[&str]| {
+        let method = |services: &[&str]| {
             let listed: Vec<_> = services.iter().map(|&text| text.to_owned()).collect();
-            HealthService::choose(&listed)
+            health_method(&listed)
         };
-        assert_eq!(choose(&["v1.DRAPlugin"]), None);
-        let alpha = choose(&["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]);
-        assert_eq!(alpha, Some(HealthService::V1Alpha1));
-        let newest = choose(&["v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"]);
-        assert_eq!(newest, Some(HealthService::V1));
-        for service in [HealthService::V1, HealthService::V1Alpha1] {
-            let path = format!("/{service}/NodeWatchResources");
-            assert_eq!(service.method(), path);
-        }
+        assert_eq!(method(&["v1.DRAPlugin"]), None);
+        let alpha = method(&["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"]);
+        assert_eq!(
+            alpha,
+            Some("/v1alpha1.DRAResourceHealth/NodeWatchResources")
+        );
+        let newest = method(&["v1alpha1.DRAResourceHealth", "v1.DRAResourceHealth"]);
+        assert_eq!(newest, Some("/v1.DRAResourceHealth/NodeWatchResources"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plugind::config::BACKOFF;
-use plugind::handler::dra::{Health, Service};
+use plugind::handler::dra::Health;
 use plugind::proto::v1alpha1::{
     DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse, dra_resource_health,
 };
@@ -97,7 +97,7 @@ fn dra2_the_first_service_that_is_known_is_chosen() {
         let node = with_driver(services, Script::serving([]));
         assert_eq!(node.notified(REG), Ok(()));
         let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
-        assert_eq!(driver.service, Service::V1Beta1);
+        assert_eq!(driver.service, "v1beta1.DRAPlugin");
         assert_eq!(*driver.plugin.endpoint, *Path::new(NIC));
     }
 }

@@ -32,9 +32,9 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
     for _ in 0..2 {
         let mut listener = open_at(&path).unwrap();
-        assert!(listener.acceptor.accept().unwrap().is_none() && !listener.acceptor.is_ready());
+        assert!(listener.acceptor.accept().unwrap().is_none() && !listener.acceptor.is_ready);
         let _client = net::UnixStream::connect(&path).unwrap();
-        listener.acceptor.set_ready();
+        listener.acceptor.is_ready = true;
         assert!(listener.acceptor.accept().unwrap().is_some());
         drop(listener);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

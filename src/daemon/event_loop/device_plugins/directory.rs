@@ -73,7 +73,7 @@ impl Directory {
         let file = SocketFile::at(&socket)?;
         fs::set_permissions(&socket, Permissions::from_mode(SOCKET_MODE))?;
         let token = Source::RegistrationListener.token();
-        registry.register(acceptor.source(), token, Interest::READABLE)?;
+        registry.register(&mut acceptor.listener, token, Interest::READABLE)?;
         if let Err(problem) = &watched {
             log::warn!(
                 "{}: cannot watch the directory; polling kubelet.sock every second: {}",
@@ -91,7 +91,7 @@ impl Directory {
 
     /// Watches the directory if it could not be watched before. Returns whether it is watched.
     pub(super) fn watch(&mut self) -> bool {
-        if let (false, Some(dir)) = (self.is_watched, self.file.path().parent()) {
+        if let (false, Some(dir)) = (self.is_watched, self.file.path.parent()) {
             self.is_watched = self.inotify.watch(dir, Place::Root).is_ok();
         }
         self.is_watched

@@ -89,7 +89,7 @@ impl DevicePlugins {
         let token = event.token();
         match (Source::of(token), &mut self.directory) {
             (Source::DevicePluginsDir, _) => self.doubt(),
-            (Source::RegistrationListener, Some(directory)) => directory.acceptor.set_ready(),
+            (Source::RegistrationListener, Some(directory)) => directory.acceptor.is_ready = true,
             _ => {}
         }
         let mut clients = self.clients.iter_mut();
@@ -106,7 +106,7 @@ impl DevicePlugins {
         let is_waiting = self
             .directory
             .as_ref()
-            .is_some_and(|it| it.acceptor.is_ready());
+            .is_some_and(|it| it.acceptor.is_ready);
         let can_accept = is_waiting && self.accept_at.is_none();
         let has_room = self.registrar.has_room();
         if self.is_any_ready || can_accept && has_room {
@@ -224,7 +224,7 @@ impl DevicePlugins {
             if !self
                 .directory
                 .as_ref()
-                .is_some_and(|it| it.acceptor.is_ready())
+                .is_some_and(|it| it.acceptor.is_ready)
             {
                 return;
             }

@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 
 use mio::net::{UnixListener, UnixStream};
-use nix::errno::Errno;
 
 use super::Reporter;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
+use crate::daemon::fs::scan;
 use crate::escape;
 use crate::simulate::Socket;
+use crate::watch::Cause;
 
 /// A listening socket.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Listener {
     pub(super) fn report(&self, report: Reporter<'_>) {
         report(&format_args!(
             "listening on {}",
-            escape::path(self.file.path())
+            escape::path(&self.file.path)
         ));
     }
 
@@ -51,15 +52,10 @@ impl Listener {
     pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
         match self.acceptor.accept() {
             // Retried in the next turn: another connection may have ended by then.
-            Err(error) if is_out_of_descriptors(&error) => Ok(None),
+            Err(error) if scan::cause(&error) == Cause::DescriptorsUsedUp => Ok(None),
             accepted => accepted,
         }
     }
-}
-
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 #[cfg(test)]

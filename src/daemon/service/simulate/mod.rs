@@ -138,7 +138,7 @@ impl Simulation {
         for listener in &mut self.listeners {
             self.last_token.0 += 1;
             registry.register(
-                listener.acceptor.source(),
+                &mut listener.acceptor.listener,
                 self.last_token,
                 Interest::READABLE,
             )?;
@@ -167,7 +167,7 @@ impl Simulation {
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
-                    listener.acceptor.set_ready();
+                    listener.acceptor.is_ready = true;
                 }
             }
         }
@@ -247,10 +247,10 @@ impl Simulation {
         let registry = self.poll.registry();
         for (at, listener) in self.listeners.iter_mut().enumerate() {
             if !listener.file.is_in_place() {
-                let opened = Listener::open(listener.file.path(), listener.socket);
+                let opened = Listener::open(&listener.file.path, listener.socket);
                 *listener = opened.map_err(io::Error::other)?;
                 let token = Token(FIRST_LISTENER.0 + at);
-                registry.register(listener.acceptor.source(), token, Interest::READABLE)?;
+                registry.register(&mut listener.acceptor.listener, token, Interest::READABLE)?;
                 listener.report(report);
             }
         }
