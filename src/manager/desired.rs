@@ -248,6 +248,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_socket_that_was_registered_has_no_backoff() {
+        let socket = Identity::of_announcement(1);
+        let mut desired = Desired::new(socket, Time::ZERO);
+        desired.failed(&Failure::Dial(DialError::Gone), false, Time::ZERO);
+        assert!(desired.backoff.until().is_some());
+        desired.registered();
+        assert_eq!(
+            (desired.backoff.until(), desired.last_failure),
+            (None, None)
+        );
+    }
+
+    #[test]
     fn the_ladder_is_500_ms_doubling_up_to_2_m_2_s() {
         let mut backoff = RetryDelay::default();
         let mut delays = Vec::new();

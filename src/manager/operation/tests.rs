@@ -436,6 +436,21 @@ fn a_check_goes_on_to_the_endpoint_if_the_driver_is_lost() {
 }
 
 #[test]
+fn a_second_connection_that_dies_is_not_replaced() {
+    let mut recorder = Recorder::default();
+    let mut step = Steps(&mut recorder).registered(plugin(), Ok(()));
+    let unsent = || Event::Replied(Err(CallError::Refused { again: true }));
+    for event in [unsent(), Event::Connected, unsent()] {
+        let Step::Goes(operation) = step else {
+            panic!("it is redialled once: {step:?}")
+        };
+        step = operation.handle(event, &mut recorder);
+    }
+    let dials = recorder.calls.iter().filter(|call| *call == "Dial");
+    assert_eq!(dials.count(), 1, "{:?}", recorder.calls);
+}
+
+#[test]
 fn a_new_socket_is_dialled_with_doubling_pauses() {
     let mut recorder = Recorder::default();
     let mut step = Operation::begin(register(true), &mut recorder);

@@ -214,6 +214,8 @@ fn a_plugin_that_is_down_already_follows_the_new_policy() {
     let changed = printed("on-down,memory-budget,verbose", NONE);
     assert_eq!(node.reload(lines), changed);
     assert_eq!(node.records()[0]["state"], "Down");
+    let lines = lines.replace("deregister=1h", "keep");
+    assert_eq!(node.reload(&lines), printed("on-down", NONE));
     let lines = "plugins-dir DIR/a\non-down deregister=1ms\nmemory-budget 1Mi\nverbose";
     assert_eq!(node.reload(lines), printed("on-down", NONE));
     node.daemon.until_logged("deregistered CSIPlugin a");

@@ -127,6 +127,17 @@ fn a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down() {
 }
 
 #[test]
+fn a_plugin_that_answers_again_has_its_endpoint_again() {
+    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    let registrar = || registrar(NIC, &["v1.DRAPlugin"]);
+    node.world.kill(REG);
+    node.world.listen(REG, registrar());
+    node.world.advance(BACKOFF.cap);
+    node.world.appear(NEW_REG, registrar());
+    assert_eq!(node.notified(NEW_REG), Err(TAKEN));
+}
+
+#[test]
 fn a_plugin_waits_for_its_endpoint_until_the_holder_is_down() {
     let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
     node.world
