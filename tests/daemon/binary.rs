@@ -30,12 +30,10 @@ older_kernels! {
     without_statx: Statx [];
     where_a_filter_denies_what_it_does_not_know: Denied [
         "a_root_directory_is_kubelets_and_a_type_may_have_a_program": "programs need pidfd_open",
-        "a_program_that_others_can_change_is_one_line_and_status_1": "programs need pidfd_open",
+        "a_program_that_others_can_change_is_one_line_and_status_78": "programs need pidfd_open",
     ];
     without_inotify: Inotify [];
     without_proc: Proc [
-        "a_state_file_that_can_never_be_written_is_one_line":
-            "the state file is not used without a boot ID",
         "a_state_file_that_others_could_replace_is_one_line":
             "the state file is not used without a boot ID",
         "what_was_not_undone_is_a_warning": "the state file is not used without a boot ID",

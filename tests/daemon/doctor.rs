@@ -28,13 +28,13 @@ older_kernels! {
         "a_node_without_a_problem_has_exit_status_0": "there is a warning",
         "a_directory_of_others_or_a_file_or_none_is_reported":
             "there is a warning",
+        "an_endpoint_elsewhere_is_a_note": "there is a warning",
         "limits_that_are_too_low_are_named": "another problem is found first",
     ];
     without_proc: Proc [
         "a_kubelet_with_the_same_root_is_a_warning":
             "processes are found in /proc",
         "a_socket_to_which_this_user_may_not_connect_is_a_warning": "the test reads /proc",
-        "an_endpoint_elsewhere_is_a_note": "the path of an open file is not known",
         "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
         "limits_that_are_too_low_are_named": "namespaces are made through /proc",
         "sockets_in_the_root_of_another_distribution_are_found":

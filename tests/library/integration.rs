@@ -39,6 +39,8 @@ older_kernels! {
             "such a path is dialled through /proc",
         "a_plugin_that_went_while_the_daemon_was_down_is_deregistered":
             "the state file is not used without a boot ID",
+        "an_embedder_reads_what_has_happened_since_the_start":
+            "the directory of a socket is not known, and that is reported",
         "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
             "those of the process are read from /proc",
     ];
