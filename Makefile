@@ -77,10 +77,10 @@ bench: ## Measure the static binary beside other clients; ONLY=framing: HTTP/2 i
 bench-peers: bench
 
 # The tests are last, so that the test runner's closing lines end it.
-check: ## Check what CI does: the oldest Rust, demo, lint, static, test
+check: ## Check what CI does: the oldest Rust, demo, lint, static, gRPC stacks, test
 	$(NEEDS)
 	CARGO="$(CARGO)" tests/tools/msrv.sh check
-	set -e; for target in demo lint static test; do $(MAKE) --no-print-directory $$target; done
+	set -e; for target in demo lint static "full ONLY=interop" test; do $(MAKE) --no-print-directory $$target; done
 
 full: ## Check everything that takes long, or one part:
 	$(NEEDS)

@@ -75,7 +75,7 @@ impl Stack {
             Self::Grpcio | Self::GrpcAio => "grpcio for Python is not installed",
             Self::GrpcJs => "Node with npm is not installed",
             Self::GrpcJava => "Java with Maven is not installed",
-            Self::Tonic => "cargo could not build it",
+            Self::Tonic => "tonic is not installed",
             Self::Simulate => unreachable!("the binary is always there"),
         }
     }

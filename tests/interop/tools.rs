@@ -1,5 +1,5 @@
-//! Command-line clients, where the machine has them: one call with `curl`, and many at once with
-//! `h2load`, to a simulated plugin and to `kubelet.sock`.
+//! Command-line clients, where the machine has them: one call with `curl` or `grpcurl`, and many at
+//! once with `h2load`, to a simulated plugin and to `kubelet.sock`.
 
 use std::fs;
 use std::path::Path;
@@ -35,6 +35,26 @@ fn curl_calls_a_simulated_plugin_and_kubelet_sock() {
         b"\x0a\x02v0",
     );
     assert!(refused.contains("grpc-status: 2"), "{refused}");
+}
+
+#[test]
+fn grpcurl_reads_the_description_of_a_simulated_plugin() {
+    if !is_installed("grpcurl") {
+        return skip("grpcurl is not installed");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example.com", &[]);
+    let mut grpcurl = Command::new("grpcurl");
+    grpcurl.args(["-plaintext", "-unix", "-import-path", "proto"]);
+    grpcurl.args(["-proto", "pluginregistration.proto"]);
+    grpcurl.arg(plugin.socket());
+    grpcurl.arg("pluginregistration.Registration/GetInfo");
+    let output = grpcurl.output().expect("grpcurl runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("\"name\": \"disk.example.com\""),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -62,7 +62,7 @@ parity() {
 ## interop ## plugins and clients on every gRPC stack (uses Go, Python, Node, Java where found)
 interop() {
 	tests/tools/stacks.sh
-	TEST_STACKS=$PWD/target/stacks test_with --test interop -- --nocapture
+	TEST_STACKS=$PWD/target/stacks tests/tools/test.sh --test interop -- --nocapture
 }
 
 ## containers ## devices for containers, by the CDI project's library and by podman (needs root, Go)
