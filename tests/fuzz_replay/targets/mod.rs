@@ -25,9 +25,11 @@ pub mod h2_serves_us;
 pub mod hpack_decode;
 pub mod hpack_encode;
 pub mod huffman;
+pub mod manager_inputs;
 pub mod plugin_info;
 pub mod register_requests;
 pub mod server_script;
+pub mod watch_inputs;
 
 mod answer;
 mod h2_client;
@@ -43,7 +45,7 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 16] = [
+pub const TARGETS: [(&str, Check); 18] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -60,6 +62,8 @@ pub const TARGETS: [(&str, Check); 16] = [
     ("plugin_info", plugin_info::check),
     ("register_requests", register_requests::check),
     ("config_file", config_file::check),
+    ("manager_inputs", manager_inputs::check),
+    ("watch_inputs", watch_inputs::check),
 ];
 
 /// The most that one connection may hold, whatever its peer does: a frame being received (16 KiB),
