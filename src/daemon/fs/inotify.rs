@@ -42,6 +42,8 @@ pub(crate) struct Inotify {
     watched: Vec<(WatchId, WatchDescriptor)>,
     /// The roots that are watched.
     roots: Vec<Root>,
+    /// The room for the events of one read.
+    buffer: Box<[u8]>,
     registry: Registry,
     token: Token,
 }
@@ -53,6 +55,7 @@ impl Inotify {
             instance: None,
             watched: Vec::new(),
             roots: Vec::new(),
+            buffer: vec![0; BUFFER].into(),
             registry,
             token,
         }
@@ -132,7 +135,8 @@ impl Inotify {
         }
     }
 
-    /// Passes the events that fit in one buffer to `report`. Returns whether there may be more.
+    /// Passes the events that fit in the buffer to `report`, an event about the name of a root
+    /// after the [`Event::Moved`] of that root. Returns whether there may be more.
     ///
     /// The kernel fills the buffer until no event is left or the next one does not fit. If any
     /// event would still have fitted, all events have been read, and the loop reports when there
@@ -141,8 +145,7 @@ impl Inotify {
         let Some(instance) = &mut self.instance else {
             return Ok(false);
         };
-        let mut buffer = [0; BUFFER];
-        let events = match instance.read_events(&mut buffer) {
+        let events = match instance.read_events(&mut self.buffer) {
             Ok(events) => events,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
@@ -151,25 +154,20 @@ impl Inotify {
         let mut taken = 0;
         for event in events {
             taken += at_most(event.name.unwrap_or_default().len());
-            if let Some(event) = decode(&event) {
-                self.hand_over(event, report);
+            let Some(event) = decode(&event) else {
+                continue;
+            };
+            if let Event::Unwatched { watch } = event {
+                self.watched.retain(|(id, _)| *id != watch);
             }
+            for root in &self.roots {
+                if concerns(&event, &root.path, root.above) {
+                    report(Event::Moved { watch: root.watch });
+                }
+            }
+            report(event);
         }
         Ok(taken + at_most(LONGEST_NAME) > BUFFER)
-    }
-
-    /// Passes an event to `report`, after the [`Event::Moved`] of each root whose name the event
-    /// concerns.
-    fn hand_over(&mut self, event: Event, report: &mut dyn FnMut(Event)) {
-        if let Event::Unwatched { watch } = event {
-            self.remove(watch);
-        }
-        for root in &self.roots {
-            if concerns(&event, &root.path, root.above) {
-                report(Event::Moved { watch: root.watch });
-            }
-        }
-        report(event);
     }
 
     fn remove(&mut self, id: WatchId) -> Option<WatchDescriptor> {
