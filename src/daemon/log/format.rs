@@ -49,16 +49,16 @@ impl Style {
         }
     }
 
-    /// Returns a line. Only an object has the fields.
-    pub(super) fn line(
+    /// Writes a line into an empty buffer. Only an object has the fields.
+    pub(super) fn write(
         &self,
         level: Level,
         target: &str,
         message: &str,
         fields: Option<&dyn Source>,
-    ) -> Vec<u8> {
+        line: &mut Vec<u8>,
+    ) {
         let time = rfc3339(TimeOfDay::now().since_1970());
-        let mut line = Vec::with_capacity(message.len() + BEFORE);
         let name = level.as_str();
         match self.format {
             LogFormat::Text => {
@@ -72,7 +72,7 @@ impl Style {
                 }
             }
             LogFormat::Json => {
-                let mut object = Object(&mut line);
+                let mut object = Object(line);
                 object.add("time", &time);
                 object.add("level", name);
                 object.add("target", target);
@@ -92,6 +92,12 @@ impl Style {
             }
         }
         line.push(b'\n');
+    }
+
+    /// Returns a line without fields.
+    pub(super) fn line(&self, level: Level, target: &str, message: &str) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.write(level, target, message, None, &mut line);
         line
     }
 
@@ -99,13 +105,10 @@ impl Style {
     pub(super) fn error(&self, text: &str) -> Vec<u8> {
         match self.format {
             LogFormat::Text => format!("{text}\n").into_bytes(),
-            _ => self.line(Level::Error, env!("CARGO_PKG_NAME"), text, None),
+            _ => self.line(Level::Error, env!("CARGO_PKG_NAME"), text),
         }
     }
 }
-
-/// The room for what is before the message in a line of text, and for its end (octets).
-const BEFORE: usize = 32;
 
 /// A line that is an object, so far.
 struct Object<'a>(&'a mut Vec<u8>);
@@ -163,9 +166,8 @@ mod tests {
 
     #[test]
     fn levels_are_the_priorities_of_syslog_in_the_journal() {
-        let line = |level| {
-            String::from_utf8(style(LogFormat::Journald).line(level, "a", "b", None)).unwrap()
-        };
+        let line =
+            |level| String::from_utf8(style(LogFormat::Journald).line(level, "a", "b")).unwrap();
         let lines: Vec<_> = Level::iter().map(line).collect();
         assert_eq!(lines, ["<3>b\n", "<4>b\n", "<6>b\n", "<7>b\n", "<7>b\n"]);
     }
@@ -174,7 +176,8 @@ mod tests {
     fn a_line_is_text_or_a_json_object_in_this_order() {
         let line = |style: Style, level| {
             let fields = [("reason", "Down")];
-            let line = style.line(level, "plugind::daemon", "a \"b\" \u{e9}", Some(&fields));
+            let (message, mut line) = ("a \"b\" \u{e9}", Vec::new());
+            style.write(level, "plugind::daemon", message, Some(&fields), &mut line);
             String::from_utf8(line).unwrap()
         };
         let text = line(style(LogFormat::Text), Level::Info);

@@ -60,7 +60,8 @@ struct State {
     /// The limits on the lines of the daemon about itself, and about security.
     own: Limiter,
     buffer: Buffer,
-    /// The room for the message of a line.
+    /// The room for a line, and for its message.
+    line: Vec<u8>,
     message: String,
 }
 
@@ -87,6 +88,7 @@ impl Logger {
                 peers: Limiter::new(LOG_SHARE_OF_PEERS),
                 own: Limiter::new(LOG_SHARE_OF_DAEMON),
                 buffer: Buffer::default(),
+                line: Vec::with_capacity(USUAL),
                 message: String::with_capacity(USUAL),
             }),
         }));
@@ -180,8 +182,10 @@ impl Log for Logger {
         }
         let now = self.clock.now();
         let (level, target) = (record.level(), record.target());
-        let mut message = mem::take(&mut state.message);
+        let (mut line, mut message) = (mem::take(&mut state.line), mem::take(&mut state.message));
         let _ = message.write_fmt(*record.args());
+        let fields = Some(record.key_values());
+        self.style.write(level, target, &message, fields, &mut line);
         let State {
             peers, own, buffer, ..
         } = &mut *state;
@@ -190,18 +194,16 @@ impl Log for Logger {
         } else {
             (peers, Origin::Peer)
         };
-        let subject = subject(&message);
         let is_detail = level >= Level::Debug;
-        let line = self
-            .style
-            .line(level, target, &message, Some(record.key_values()));
-        if limiter.admits(subject, line.len(), is_detail, now) {
+        if limiter.admits(subject(&message), line.len(), is_detail, now) {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }
+        line.clear();
+        line.shrink_to(USUAL);
         message.clear();
         message.shrink_to(USUAL);
-        state.message = message;
+        (state.line, state.message) = (line, message);
     }
 
     fn flush(&self) {
@@ -245,7 +247,7 @@ impl Logger {
 
     /// Returns the line of a warning of the logger itself.
     fn warning(&self, message: &str) -> Vec<u8> {
-        self.style.line(Level::Warn, module_path!(), message, None)
+        self.style.line(Level::Warn, module_path!(), message)
     }
 }
 
