@@ -219,12 +219,11 @@ impl Actions for Execution<'_> {
         for id in removed.unblocked {
             sockets.retry_now(id, context);
         }
-        let is_promoted = removed.promoted.is_some();
-        self.active.promoted = removed.promoted;
-        let current = names.current(&left.plugin).filter(|_| is_promoted);
-        if let Some(id) = current.map(|it| it.socket) {
-            sockets.touch_instance(id, context);
+        let promoted = removed.promoted.as_ref();
+        if let Some(current) = promoted.and_then(|it| names.current(it)) {
+            sockets.touch_instance(current.socket, context);
         }
+        self.active.promoted = removed.promoted;
     }
 
     fn report(&mut self, plugin: Option<&Arc<Plugin>>, kind: EventKind) {

@@ -47,10 +47,10 @@ impl Limiter {
     /// but at most `room`.
     ///
     /// Not more of them, because a socket that finds no free permit is queued again at the end.
-    pub(super) fn dequeue_ready(&mut self, room: usize) -> Vec<SocketId> {
+    pub(super) fn dequeue_ready(&mut self, room: usize) -> impl Iterator<Item = SocketId> {
         let free = SOFT_OPERATION_LIMIT.saturating_sub(self.held.len());
         let ready = free.min(room).min(self.queue.len());
-        self.queue.drain(..ready).collect()
+        self.queue.drain(..ready)
     }
 
     /// Returns when the next operation has had its permit for long enough; `None` if the queue is
@@ -119,7 +119,7 @@ mod tests {
 
     /// Removes what is ready, and returns the characters.
     fn ready(limiter: &mut Limiter, room: usize) -> String {
-        let ready = limiter.dequeue_ready(room).into_iter();
+        let ready = limiter.dequeue_ready(room);
         ready
             .map(|socket| char::from(u8::try_from(socket.0).unwrap()))
             .collect()

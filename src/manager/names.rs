@@ -34,7 +34,7 @@ pub(super) struct Names {
 #[derive(Debug, Default)]
 struct Name {
     /// The registered plugins, oldest first.
-    instances: Vec<Instance>,
+    instances: SmallVec<[Instance; 1]>,
     /// `None` if nothing waits. Boxed, because that is so for nearly every name.
     waiters: Option<Box<Waiters>>,
 }
@@ -147,7 +147,6 @@ impl Names {
     /// before.
     pub(super) fn add(&mut self, instance: Instance) -> Option<&Instance> {
         let instances = &mut self.name(&instance.plugin).instances;
-        instances.reserve_exact(1);
         instances.push(instance);
         let before = instances.len().checked_sub(2)?;
         instances.get(before)

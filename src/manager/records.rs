@@ -186,10 +186,7 @@ impl Socket {
     pub(super) fn note_changes(&mut self, context: &mut Context) {
         let changes = &mut context.changes;
         if self.is_empty() {
-            if !self.is_dirty {
-                changes.remove(&self.path, &self.seen);
-            }
-            return;
+            return changes.remove(&self.path, &self.seen);
         }
         let summary = self.summary();
         let seen = &mut self.seen;

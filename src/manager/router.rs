@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use super::connections::{ConnectionEvent, Owner};
 use super::context::{Context, Work};
 use super::ids::{ConnectionId, SocketId};
@@ -21,7 +23,7 @@ use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
 impl Manager {
     /// Does everything that can be done now.
     pub(super) fn run_until_idle(&mut self) {
-        let mut dirty = Vec::new();
+        let mut dirty = Dirty::new();
         loop {
             match self.context.work.pop_front() {
                 Some(Work::Examine(id)) => dirty.push(id),
@@ -87,10 +89,10 @@ impl Manager {
 
     /// Examines the sockets for which there is a permit now, in the order in which they came, and
     /// then the dirty ones. Returns whether there were any.
-    fn reconcile(&mut self, mut dirty: Vec<SocketId>) -> bool {
+    fn reconcile(&mut self, dirty: Dirty) -> bool {
         let room = self.context.connections.room_for_operations();
         // planted: a socket that waits for a descriptor never gets one
-        let mut ids = self.limiter.dequeue_ready(room);
+        let mut ids: Dirty = self.limiter.dequeue_ready(room).collect();
         let is_any_ready = !ids.is_empty();
         for id in &ids {
             if let Some(socket) = self.sockets.get_mut(*id) {
@@ -98,11 +100,7 @@ impl Manager {
                 socket.is_dirty = true;
             }
         }
-        if is_any_ready {
-            ids.append(&mut dirty);
-        } else {
-            ids = dirty;
-        }
+        ids.extend(dirty);
         let is_any = !ids.is_empty();
         ids.retain(|id| self.is_to_register(*id));
         for id in ids {
@@ -329,6 +327,9 @@ impl Manager {
         self.host.check_owners(&handlers);
     }
 }
+
+/// The sockets that are examined in one pass: usually one.
+type Dirty = SmallVec<[SocketId; 4]>;
 
 impl Socket {
     /// Cancels the operation.

@@ -76,12 +76,13 @@ impl Sockets {
 
     /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
     pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
-        if socket.is_dirty {
-            context.work.push_back(Work::Examine(socket.id));
-        } else if socket.is_empty() {
+        if socket.is_empty() {
             self.by_path.remove(&PathKey(socket.path));
             self.by_id.remove(&socket.id);
             return;
+        }
+        if socket.is_dirty {
+            context.work.push_back(Work::Examine(socket.id));
         }
         if let Some(place) = self.by_id.get_mut(&socket.id) {
             *place = Some(socket);
