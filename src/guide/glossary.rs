@@ -29,7 +29,7 @@
 //! | permit, queue | of 16 for operations that wait for their plugin; sockets that wait for one |
 //! | connection | known by a number ([`ConnectionId`]) |
 //! | budget, held | the limit on what is held of all plugins together; the octets that count |
-//! | source of liveness | what reports a registered plugin's end ([`LivenessSource`]) |
+//! | source of liveness | what reports a registered plugin's end: its process or a connection |
 //! | down | registered, but its process has gone or it does not answer |
 //! | claims | the permit, name, handler and deadline of a socket; applied after each of its steps |
 //! | deadline, timer | when a state has to continue, and whose state it is ([`Timer`]) |
@@ -55,7 +55,6 @@
 //! [`Failure`]: crate::manager::Failure
 //! [`Identity`]: crate::watch::Identity
 //! [`instances`]: crate::manager::Manager::instances
-//! [`LivenessSource`]: crate::manager::LivenessSource
 //! [`Plugin`]: crate::handler::Plugin
 //! [`PluginEvent`]: crate::manager::PluginEvent
 //! [`PluginHandler`]: crate::handler::PluginHandler

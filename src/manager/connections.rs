@@ -14,7 +14,6 @@
 use std::collections::BTreeMap;
 
 use super::ids::{ConnectionId, Process, SocketId};
-use super::messages::LivenessSource;
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{DialError, EffectId};
@@ -59,7 +58,7 @@ pub(super) enum ConnectionEvent {
     /// The connection has ended.
     Closed,
     /// Its peer is watched from now on.
-    Watched(LivenessSource),
+    Watched,
     /// The process at its other end has ended.
     ProcessEnded,
 }

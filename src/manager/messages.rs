@@ -80,12 +80,11 @@ pub enum Input {
         /// The connection.
         conn: ConnectionId,
     },
-    /// The peer of a connection is watched from now on, as [`Output::WatchPeer`] requested.
+    /// The process at the other end of a connection is watched, as [`Output::WatchPeer`]
+    /// requested: the connection is not needed any more.
     PeerWatched {
         /// The connection.
         conn: ConnectionId,
-        /// The source of the peer's liveness.
-        by: LivenessSource,
     },
     /// The watched process has ended.
     ProcessEnded {
@@ -143,8 +142,8 @@ pub enum Output {
         /// The bytes to write if that is possible without waiting.
         final_bytes: Vec<u8>,
     },
-    /// Watch the process at the other end of this connection or, if that is impossible, report the
-    /// end of the connection; then send [`Input::PeerWatched`].
+    /// Watch the process at the other end of this connection, and then send
+    /// [`Input::PeerWatched`]. If that is impossible, the end of the connection is waited for.
     WatchPeer {
         /// The connection.
         conn: ConnectionId,
@@ -203,15 +202,6 @@ impl World {
             Self::Actual => "actual_state_of_world",
         }
     }
-}
-
-/// The means by which the daemon watches a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LivenessSource {
-    /// The process is watched, so the connection is not needed.
-    Process,
-    /// The connection is watched, and has to stay open.
-    Connection,
 }
 
 /// The number of a call by which a plugin announces itself. Never reused.

@@ -73,9 +73,7 @@ pub use ids::Process;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use ids::{AttemptId, ConnectionId, SocketId};
 #[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use messages::{
-    AnnouncementError, AnnouncementId, Input, Limit, LivenessSource, Measurement, Output, World,
-};
+pub use messages::{AnnouncementError, AnnouncementId, Input, Limit, Measurement, Output, World};
 pub use records::{
     Change, ChangeCursor, Expired, LastError, Record, RecordCursor, Records, Status, Usage,
 };
@@ -185,9 +183,7 @@ impl Manager {
                 self.connection_event(conn, ConnectionEvent::DialFailed(error));
             }
             Input::Closed { conn } => self.connection_event(conn, ConnectionEvent::Closed),
-            Input::PeerWatched { conn, by } => {
-                self.connection_event(conn, ConnectionEvent::Watched(by));
-            }
+            Input::PeerWatched { conn } => self.connection_event(conn, ConnectionEvent::Watched),
             Input::ProcessEnded { conn } => {
                 self.connection_event(conn, ConnectionEvent::ProcessEnded);
             }

@@ -15,7 +15,7 @@ use super::connections::{Connection, Owner, SERVERS, Server, close};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
-use super::messages::{LivenessSource, Measurement, Output, code_of};
+use super::messages::{Measurement, Output, code_of};
 use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
 use super::registered::{By, Driver, Liveness, Registered};
@@ -308,16 +308,10 @@ impl Socket {
         }
     }
 
-    /// Records how the daemon watches the plugin.
-    pub(super) fn peer_watched(
-        &mut self,
-        server: Server,
-        by: LivenessSource,
-        context: &mut Context,
-    ) {
+    /// Closes the connection of a plugin whose process is watched.
+    pub(super) fn peer_watched(&mut self, server: Server, context: &mut Context) {
         let registered = self.registered.as_mut();
-        let liveness = registered.and_then(|it| it.health.source_mut(server));
-        if let (LivenessSource::Process, Some(liveness)) = (by, liveness) {
+        if let Some(liveness) = registered.and_then(|it| it.health.source_mut(server)) {
             liveness.hang_up(context);
             context.connections.close(liveness.conn);
         }

@@ -90,7 +90,7 @@ impl Visit<'_> {
                 reply.map(Event::Replied)
             }
             ConnectionEvent::Closed => socket.closed(context),
-            ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => None,
+            ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => None,
         };
         if let Some(event) = event {
             self.handle(event);
@@ -102,9 +102,8 @@ impl Visit<'_> {
         match event {
             ConnectionEvent::Exchanged => self.poll_liveness(server),
             ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(server),
-            ConnectionEvent::Watched(by) => {
-                let context = &mut self.manager.context;
-                self.socket.peer_watched(server, *by, context);
+            ConnectionEvent::Watched => {
+                self.socket.peer_watched(server, &mut self.manager.context);
             }
             ConnectionEvent::Connected(_) | ConnectionEvent::DialFailed(_) => {}
         }

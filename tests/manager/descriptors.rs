@@ -7,7 +7,7 @@ use plugind::config::{
     BACKOFF, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes,
 };
 use plugind::handler::built_in;
-use plugind::manager::{LivenessSource, Manager};
+use plugind::manager::Manager;
 use plugind::proto::v1beta1::device_plugin;
 
 use crate::script::{Answer, Script};
@@ -37,16 +37,17 @@ fn is_down(world: &World, path: &str) -> bool {
 
 #[test]
 fn every_plugin_registers_with_fewer_descriptors() {
-    for source in [LivenessSource::Process, LivenessSource::Connection] {
+    for watches_processes in [true, false] {
         let mut world = crowded(8, 0);
-        world.liveness_source = source;
+        world.watches_processes = watches_processes;
         add_plugins(&mut world, 100);
         assert_eq!(world.counts(), (100, 100));
-        let held = match source {
-            LivenessSource::Process => world.watched_processes(),
-            LivenessSource::Connection => world.open_connections().len(),
+        let held = if watches_processes {
+            world.watched_processes()
+        } else {
+            world.open_connections().len()
         };
-        assert!((3..=8).contains(&held), "{source:?}: {held}");
+        assert!((3..=8).contains(&held), "{watches_processes}: {held}");
     }
 }
 

@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF, DEFAULT_TYPES, RESYNC_INTERVAL};
 use plugind::handler::Plugin;
+use plugind::manager::OnDown;
 use plugind::manager::event::EventKind;
-use plugind::manager::{LivenessSource, OnDown};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
@@ -146,11 +146,7 @@ impl Simulation {
 
     fn new(seed: u64, is_loud: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let liveness_source = if rng.one_in(2) {
-            LivenessSource::Connection
-        } else {
-            LivenessSource::Process
-        };
+        let watches_processes = !rng.one_in(2);
         let on_down = if rng.one_in(2) {
             OnDown::Deregister(Duration::from_secs(rng.below(0..60)))
         } else {
@@ -170,7 +166,7 @@ impl Simulation {
         node.restored = restored;
         node.world.is_slow = true;
         node.world.is_loud = is_loud;
-        node.world.liveness_source = liveness_source;
+        node.world.watches_processes = watches_processes;
         Self {
             node,
             oracle,

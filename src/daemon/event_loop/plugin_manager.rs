@@ -248,9 +248,17 @@ impl PluginManager {
         let device_plugins = self.device_plugins.as_ref();
         let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
         let cdi_dir = self.cdi_dir.as_ref().and_then(CdiDir::poll_timeout);
-        let own = [manager, watch, file, links, cdi_dir];
-        let next = own.into_iter().chain([mounts, api, device_plugins]);
-        let next = next.flatten().min();
+        let all = [
+            manager,
+            watch,
+            file,
+            links,
+            cdi_dir,
+            mounts,
+            api,
+            device_plugins,
+        ];
+        let next = all.into_iter().flatten().min();
         next.map(|at| self.clock.until(at))
     }
 
@@ -532,9 +540,10 @@ impl PluginManager {
                 manager::Output::Transmit { conn } => self.write(conn, now),
                 manager::Output::Resume { conn } => self.connections.resume(conn),
                 manager::Output::WatchPeer { conn } => {
-                    let by = self.watch_peer(conn);
-                    let watched = manager::Input::PeerWatched { conn, by };
-                    self.manager.handle_input(watched, now);
+                    if self.watch_peer(conn) {
+                        let watched = manager::Input::PeerWatched { conn };
+                        self.manager.handle_input(watched, now);
+                    }
                 }
                 manager::Output::UnwatchPeer { conn } => self.peer_processes.remove(conn),
                 manager::Output::Examine { path } => {

@@ -225,7 +225,7 @@ impl HandlerHost {
                 None => return,
             },
             ConnectionEvent::Exchanged => {}
-            ConnectionEvent::Watched(_) | ConnectionEvent::ProcessEnded => return,
+            ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => return,
         }
         self.progress(id, progress, context);
     }

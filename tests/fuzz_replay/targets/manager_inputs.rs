@@ -18,7 +18,7 @@ use plugind::handler::{
 };
 use plugind::http2::Endpoint as _;
 use plugind::manager::{
-    AnnouncementId, ConnectionId, Input as Event, LivenessSource, Manager, OnDown, Output, Process,
+    AnnouncementId, ConnectionId, Input as Event, Manager, OnDown, Output, Process,
 };
 use plugind::proto::pluginregistration::PluginInfo;
 use plugind::time::Time;
@@ -172,10 +172,7 @@ impl Play {
                 error: ERRORS[number % ERRORS.len()].clone(),
             },
             15 => Event::Closed { conn: conn? },
-            16 => Event::PeerWatched {
-                conn: conn?,
-                by: input.pick(&[LivenessSource::Process, LivenessSource::Connection]),
-            },
+            16 => Event::PeerWatched { conn: conn? },
             17 => Event::ProcessEnded { conn: conn? },
             18 => Event::Distrusted {
                 conn: conn?,

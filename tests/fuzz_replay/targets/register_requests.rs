@@ -307,9 +307,8 @@ impl Play {
                 self.manager.handle_input(input, self.now);
             }
             Output::WatchPeer { conn } => {
-                let by = plugind::manager::LivenessSource::Process;
                 self.manager
-                    .handle_input(Event::PeerWatched { conn, by }, self.now);
+                    .handle_input(Event::PeerWatched { conn }, self.now);
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plugind::config::BACKOFF;
-use plugind::manager::{LivenessSource, OnDown};
+use plugind::manager::OnDown;
 
 use super::{A, asked, csi, minutes};
 use crate::world::World;
@@ -15,13 +15,17 @@ pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Tim
 
 #[test]
 fn a_plugin_whose_process_dies_is_down_at_once() {
-    for source in [LivenessSource::Process, LivenessSource::Connection] {
+    for watches_processes in [true, false] {
         let mut world = World::new();
-        world.liveness_source = source;
+        world.watches_processes = watches_processes;
         world.appear(A, csi("a"));
         world.advance(minutes(10));
         world.kill(A);
-        assert_eq!(down_since(&world, A), Some(world.now), "{source:?}");
+        assert_eq!(
+            down_since(&world, A),
+            Some(world.now),
+            "{watches_processes}"
+        );
         assert_eq!(world.handler_calls(), "validate a, register a");
     }
 }
@@ -63,7 +67,7 @@ fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
 #[test]
 fn a_plugin_without_liveness_that_answers_is_up() {
     let mut world = World::new();
-    world.liveness_source = LivenessSource::Connection;
+    world.watches_processes = false;
     world.appear(A, csi("a"));
     world.advance(minutes(10));
     for conn in world.open_connections() {
@@ -90,7 +94,7 @@ fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) 
 /// Returns a world in which the connection of the plugin at `A` is watched.
 fn watched_by_connection() -> World {
     let mut world = World::new();
-    world.liveness_source = LivenessSource::Connection;
+    world.watches_processes = false;
     world.appear(A, csi("a"));
     world
 }

@@ -19,8 +19,8 @@ use plugind::handler::{
 };
 use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, ConnectionId, Desired, Input, LivenessSource, Manager,
-    Measurement, Output, PluginEvent, Registered, SavedState,
+    AnnouncementError, AnnouncementId, ConnectionId, Desired, Input, Manager, Measurement, Output,
+    PluginEvent, Registered, SavedState,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -55,8 +55,8 @@ pub(crate) struct World {
     pub(crate) measured: Vec<Measurement>,
     /// The sockets whose processes are watched.
     watched_processes: BTreeMap<ConnectionId, Identity>,
-    /// The source of liveness of plugins whose processes can be watched.
-    pub(crate) liveness_source: LivenessSource,
+    /// Whether processes can be watched.
+    pub(crate) watches_processes: bool,
     /// Whether what is in flight waits for [`World::deliver`].
     pub(crate) is_slow: bool,
     /// Whether the daemon gets a descriptor when it dials.
@@ -133,7 +133,7 @@ impl World {
             events: Vec::new(),
             measured: Vec::new(),
             watched_processes: BTreeMap::new(),
-            liveness_source: LivenessSource::Process,
+            watches_processes: true,
             is_slow: false,
             has_descriptors: true,
             is_loud: false,

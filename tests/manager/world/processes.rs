@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plugind::manager::{ConnectionId, Input, LivenessSource};
+use plugind::manager::{ConnectionId, Input};
 use plugind::watch::Identity;
 
 use super::World;
@@ -11,15 +11,12 @@ impl World {
     /// Watches the process of a plugin, if that is wanted, or its connection: a process that has
     /// ended cannot be watched.
     pub(super) fn watch_peer(&mut self, conn: ConnectionId) {
-        let mut by = LivenessSource::Connection;
-        if let Some(connection) = self.connections.get(&conn) {
-            if self.liveness_source == LivenessSource::Process && connection.is_open {
-                by = LivenessSource::Process;
-                self.watched_processes.insert(conn, connection.identity);
-            }
+        let connection = self.connections.get(&conn).filter(|it| it.is_open);
+        if let Some(connection) = connection.filter(|_| self.watches_processes) {
+            self.watched_processes.insert(conn, connection.identity);
+            let watched = Input::PeerWatched { conn };
+            self.manager.handle_input(watched, self.now);
         }
-        let watched = Input::PeerWatched { conn, by };
-        self.manager.handle_input(watched, self.now);
     }
 
     /// Removes the socket at `path` and ends its process. Only the end of the process is reported

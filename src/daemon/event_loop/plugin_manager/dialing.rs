@@ -12,7 +12,7 @@ use crate::daemon::fs::dial::{dial_foreign, dial_within};
 use crate::daemon::fs::stat::Stat;
 use crate::escape;
 use crate::handler::DialError;
-use crate::manager::{self, ConnectionId, LivenessSource, Process};
+use crate::manager::{self, ConnectionId, Process};
 use crate::watch::Identity;
 
 impl PluginManager {
@@ -88,23 +88,18 @@ impl PluginManager {
         dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
     }
 
-    /// Watches the peer process of a connection, or the connection itself if that is impossible.
-    pub(super) fn watch_peer(&mut self, conn: ConnectionId) -> LivenessSource {
+    /// Watches the peer process of a connection. Returns whether that is possible.
+    pub(super) fn watch_peer(&mut self, conn: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(conn) else {
-            return LivenessSource::Connection;
+            return false;
         };
-        match self
-            .peer_processes
-            .add(conn, connection, self.poll.registry())
-        {
-            Ok(()) => LivenessSource::Process,
-            Err(error) => {
-                log::debug!(
-                    "{conn}: cannot watch the peer process, watching the connection instead: \
-                     {error}"
-                );
-                LivenessSource::Connection
-            }
+        let registry = self.poll.registry();
+        let watched = self.peer_processes.add(conn, connection, registry);
+        if let Err(error) = &watched {
+            log::debug!(
+                "{conn}: cannot watch the peer process, watching the connection instead: {error}"
+            );
         }
+        watched.is_ok()
     }
 }

@@ -19,7 +19,7 @@ impl PluginManager {
         while let Some(conn) = self.connections.next_ready() {
             self.write(conn, now);
             self.read(conn, now);
-            if self.clock.now() >= until {
+            if self.connections.is_any_ready() && self.clock.now() >= until {
                 return;
             }
         }
