@@ -186,10 +186,10 @@ impl Watch {
 
     /// Returns when to call [`Watch::handle_timeout`]; `None` before anything was scanned.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let pauses = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
+        let [scan, examination] = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
-        let times = [self.retry_at, self.resync_at, round];
-        times.into_iter().chain(pauses).flatten().min()
+        let times = [self.retry_at, self.resync_at, round, scan, examination];
+        times.into_iter().flatten().min()
     }
 
     /// Returns the least number of pending outputs. While it is high, events should stay in the
@@ -231,11 +231,7 @@ impl Watch {
                 is_directory,
             } => self.on_appeared(watch, &name, is_directory, now),
             Event::Vanished { watch, name } => self.on_vanished(watch, &name, now),
-            Event::Moved { watch } => {
-                if let Some(dir) = self.tree.watched_by(watch) {
-                    self.rescan(dir, now);
-                }
-            }
+            Event::Moved { watch } => self.rescan_each(self.tree.watched_by(watch), now),
             Event::Unwatched { watch } => {
                 if let Some(dir) = self.tree.watched_by(watch) {
                     self.tree.set_watch(&dir, None);
@@ -256,7 +252,7 @@ impl Watch {
             log::debug!("{}: ignored: {HIDDEN}", escape::path(&path));
         } else if is_directory {
             self.on_examined(&path, EntryKind::Directory, now);
-        } else if self.tree.child(&path).is_some() {
+        } else if self.tree.child(&dir, &path).is_some() {
             self.examine_again(path, now);
         } else {
             self.examine(path);
@@ -269,20 +265,20 @@ impl Watch {
             return;
         };
         let path = path::join(&dir, name);
-        if self.tree.child(&path).is_some() || self.expected.below(&path).next().is_some() {
+        if self.tree.child(&dir, &path).is_some() || self.expected.below(&path).next().is_some() {
             self.examine_again(path, now);
         }
     }
 
     fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
+        let dir = split(path).0;
         match kind {
             // The path may be that of another directory than before.
             EntryKind::Directory if self.tree.contains(path) => {
                 self.rescan(Arc::clone(path), now);
             }
             EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory => {
-                let dir = split(path).0;
-                if let Err(problem) = self.see(path, kind, now) {
+                if let Err(problem) = self.see(dir, path, kind, now) {
                     if self.tree.problem(dir).is_none() {
                         self.set_problem(dir, Some(problem), now);
                     }
@@ -293,24 +289,26 @@ impl Watch {
                 self.leave(path, now);
             }
             // The scan reports the name, and is repeated until the name can be examined.
-            EntryKind::Unknown => {
-                if let Some(dir) = self.tree.known(split(path).0) {
-                    self.rescan(dir, now);
-                }
-            }
+            EntryKind::Unknown => self.rescan_each(self.tree.known(dir), now),
         }
     }
 
-    /// Applies what is at a path; the same as before changes nothing.
-    fn see(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) -> Result<(), Problem> {
-        if !self.tree.contains(split(path).0) {
+    /// Applies what is at a path in a directory; the same as before changes nothing.
+    fn see(
+        &mut self,
+        dir: &Path,
+        path: &Arc<Path>,
+        kind: EntryKind,
+        now: Time,
+    ) -> Result<(), Problem> {
+        if !self.tree.contains(dir) {
             return Ok(()); // The directory has been given up meanwhile.
         }
         let (identity, is_link) = match kind {
             EntryKind::Socket(identity) => (identity, false),
             EntryKind::Link(identity) => (identity, true),
             EntryKind::Directory => {
-                match self.tree.child(path) {
+                match self.tree.child(dir, path) {
                     Some(Child::Directory) => return Ok(()),
                     Some(Child::Socket(_)) => self.leave(path, now),
                     None => {}
@@ -321,7 +319,7 @@ impl Watch {
             }
             EntryKind::Other | EntryKind::Unknown => return Ok(()),
         };
-        match self.tree.child(path) {
+        match self.tree.child(dir, path) {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
             Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
                 // The socket is found again, without being lost.

@@ -79,7 +79,7 @@ impl Watch {
             unlisted.remove(&path);
             if kind == EntryKind::Unknown {
                 unexamined.push(name);
-            } else if let Err(problem) = self.see(&path.0, kind, now) {
+            } else if let Err(problem) = self.see(dir, &path.0, kind, now) {
                 misfit.get_or_insert(problem);
             }
         }
@@ -110,7 +110,7 @@ impl Watch {
             let Some(name) = rest.and_then(|rest| rest.iter().next()) else {
                 continue;
             };
-            if self.tree.child(&path::join(dir, name)) == Some(Child::Directory) {
+            if self.tree.child(dir, &path::join(dir, name)) == Some(Child::Directory) {
                 continue;
             }
             if !is_whole || unknown.binary_search_by(|it| (**it).cmp(name)).is_ok() {

@@ -185,9 +185,9 @@ impl Tree {
         old
     }
 
-    /// Returns the known entry at a path.
-    pub(super) fn child(&self, path: &Arc<Path>) -> Option<Child> {
-        let dir = self.get(split(path).0)?;
+    /// Returns the known entry of a directory at a path.
+    pub(super) fn child(&self, dir: &Path, path: &Arc<Path>) -> Option<Child> {
+        let dir = self.get(dir)?;
         dir.children.get(&PathKey(path.clone())).copied()
     }
 
