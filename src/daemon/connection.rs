@@ -15,9 +15,9 @@ use crate::time::Time;
 /// A connected socket, and what the loop has reported about it.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: UnixStream,
+    pub(super) stream: UnixStream,
     /// Whether there may be something to read: readiness is reported once per change only.
-    is_readable: bool,
+    pub(super) is_readable: bool,
     /// Whether the loop has reported that the peer will not send more.
     is_ending: bool,
     /// Whether writing has failed. The peer may have sent data before it closed the connection.
@@ -54,31 +54,11 @@ impl Connection {
         }
     }
 
-    /// Returns the socket.
-    pub(super) fn stream(&self) -> &UnixStream {
-        &self.stream
-    }
-
-    /// Returns the socket, to change what the loop reports about it.
-    pub(super) fn stream_mut(&mut self) -> &mut UnixStream {
-        &mut self.stream
-    }
-
-    /// Records that there may be something to read.
-    pub(super) fn set_readable(&mut self) {
-        self.is_readable = true;
-    }
-
     /// Records an event that the loop has reported.
     pub(super) fn report(&mut self, event: &Event) {
         let is_ending = is_end(event);
         self.is_ending |= is_ending;
         self.is_readable |= event.is_readable() || is_ending;
-    }
-
-    /// Returns whether there may be something to read.
-    pub(super) fn is_readable(&self) -> bool {
-        self.is_readable
     }
 
     /// Writes once and reads once. Returns whether there may be more to do without another report
@@ -262,9 +242,9 @@ mod tests {
         let mut result = None;
         while result.is_none() {
             let mut is_progress = ours.pump(&mut client, now);
-            theirs.set_readable();
+            theirs.is_readable = true;
             is_progress |= theirs.pump(&mut server, now);
-            ours.set_readable();
+            ours.is_readable = true;
             while let Some(Incoming::Called { call, message, .. }) = server.poll_event(now) {
                 server.reply(call, &message, now);
             }
@@ -276,7 +256,7 @@ mod tests {
         assert_eq!(result, Some(Ok(large)));
 
         drop(ours);
-        theirs.set_readable();
+        theirs.is_readable = true;
         while theirs.pump(&mut server, now) && !server.is_closed() {
             while server.poll_event(now).is_some() {}
         }
@@ -298,7 +278,7 @@ mod tests {
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
         assert!(matches!(ours.write(b"hello"), Transfer::Closed(Some(_))));
-        assert!(ours.is_broken && ours.is_readable());
+        assert!(ours.is_broken && ours.is_readable);
         let mut buffer = [0; 64];
         assert!(matches!(ours.read(&mut buffer), Transfer::Bytes(10)));
         assert!(matches!(ours.read(&mut buffer), Transfer::Closed(_)));
@@ -329,15 +309,15 @@ mod tests {
     #[test]
     fn a_connection_with_nothing_to_read_is_not_asked_again() {
         let (mut ours, mut theirs) = pair();
-        ours.set_readable();
+        ours.is_readable = true;
         assert!(matches!(ours.read(&mut [0; 8]), Transfer::WouldBlock));
-        assert!(!ours.is_readable());
+        assert!(!ours.is_readable);
         theirs.write_all(b"123456").unwrap();
-        ours.set_readable();
+        ours.is_readable = true;
         assert!(matches!(ours.read(&mut [0; 4]), Transfer::Bytes(4)));
-        assert!(ours.is_readable(), "the buffer was full: there may be more");
+        assert!(ours.is_readable, "the buffer was full: there may be more");
         assert!(matches!(ours.read(&mut [0; 4]), Transfer::Bytes(2)));
-        assert!(!ours.is_readable());
+        assert!(!ours.is_readable);
     }
 
     #[test]
@@ -345,10 +325,10 @@ mod tests {
         let (mut ours, mut theirs) = pair();
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
-        ours.set_readable();
+        ours.is_readable = true;
         ours.is_ending = true;
         assert!(matches!(ours.read(&mut [0; 64]), Transfer::Bytes(10)));
-        assert!(ours.is_readable());
+        assert!(ours.is_readable);
         assert!(matches!(ours.read(&mut [0; 64]), Transfer::Closed(None)));
     }
 
@@ -357,7 +337,7 @@ mod tests {
         for unread in [0, 10, REST, 10 * REST] {
             let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();
-            ours.set_readable();
+            ours.is_readable = true;
             ours.hang_up(b"bye");
             let mut heard = String::new();
             theirs.read_to_string(&mut heard).unwrap();

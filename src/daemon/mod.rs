@@ -135,7 +135,7 @@ impl fmt::Display for SetupError {
                 f,
                 "cannot use the run directory {}: {problem}; {}",
                 escape::path(dir),
-                fs::run_dir::remedy(dir, problem)
+                problem.remedy()
             ),
             Self::DevicePlugins { dir, problem } => write!(
                 f,

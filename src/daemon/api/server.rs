@@ -40,7 +40,7 @@ use crate::daemon::source::Source;
 use crate::escape;
 use crate::handler::Inventory;
 use crate::handler::device::Wish;
-use crate::manager::{Generation, Manager};
+use crate::manager::Manager;
 use crate::time::Time;
 use crate::watch::{Rescanned, Watch};
 
@@ -53,17 +53,20 @@ pub(crate) struct Api {
     allocate_group: Option<u32>,
     /// The end of the pause after which clients are accepted again, if descriptors ran out.
     accept_at: Option<Time>,
-    server: Server,
+    pub(crate) server: Server,
     clients: Vec<Client>,
-    events: EventLog,
+    /// The events that are kept for readers.
+    pub(crate) events: EventLog,
     daemon: api::Daemon,
     calendar: Calendar,
-    inventory: Option<Inventory>,
-    log: Option<&'static dyn Filtered>,
-    /// The clients that have gone since the last [`Api::take_gone`].
-    gone: Vec<ClientId>,
+    /// The plugins of the built-in handlers, if they are shown.
+    pub(crate) inventory: Option<Inventory>,
+    /// The logger whose filter clients may change.
+    pub(crate) log: Option<&'static dyn Filtered>,
+    /// The clients that have gone, and whose devices are still theirs.
+    pub(crate) gone: Vec<ClientId>,
     /// The clients that wait for a rescan, and its number.
-    rescans: Vec<(ClientId, u64)>,
+    pub(crate) rescans: Vec<(ClientId, u64)>,
     /// The clients that wait for a reload; `None` if none can be asked for.
     reloads: Option<Vec<ClientId>>,
     /// The time at which clients that do not read their last response are given up.
@@ -128,11 +131,6 @@ impl Api {
         listener.map(|it| &*it.path)
     }
 
-    /// Sets what the built-in handlers know about their plugins.
-    pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
-        self.inventory = Some(inventory);
-    }
-
     /// Sets what the status says about the sandbox.
     pub(crate) fn set_sandbox(&mut self, sandbox: String) {
         self.daemon.sandbox = sandbox;
@@ -140,16 +138,6 @@ impl Api {
 
     pub(crate) fn sandbox(&self) -> &str {
         &self.daemon.sandbox
-    }
-
-    /// Sets the logger whose filter clients may change.
-    pub(crate) fn set_log(&mut self, log: &'static dyn Filtered) {
-        self.log = Some(log);
-    }
-
-    /// Keeps an event for readers.
-    pub(crate) fn keep(&mut self, generation: Generation, event: api::Event, now: Time) {
-        self.events.add(generation, event, now);
     }
 
     /// Records an event that the loop has reported: about the listeners, or about a client.
@@ -248,19 +236,9 @@ impl Api {
         Some((id, change))
     }
 
-    /// Returns the plugins of the built-in handlers, if they are shown.
-    pub(crate) fn inventory(&self) -> Option<&Inventory> {
-        self.inventory.as_ref()
-    }
-
     /// Returns the ids of the process of a client and of its user.
     pub(crate) fn peer(&self, id: ClientId) -> Option<(i32, u32)> {
         self.clients.iter().find(|it| it.id == id)?.peer
-    }
-
-    /// Removes and returns the clients that have gone.
-    pub(crate) fn take_gone(&mut self) -> Vec<ClientId> {
-        std::mem::take(&mut self.gone)
     }
 
     /// Begins the response to a client that has got devices.
@@ -269,16 +247,6 @@ impl Api {
         escape::json(devices, &mut line);
         line.push(b'\n');
         self.server.hold(id, line, now);
-    }
-
-    /// Responds to a change.
-    pub(crate) fn answer(&mut self, id: ClientId, response: &Response, now: Time) {
-        self.server.answer(id, response, now);
-    }
-
-    /// Keeps a client waiting for the rescan with this number.
-    pub(crate) fn await_rescan(&mut self, id: ClientId, number: u64) {
-        self.rescans.push((id, number));
     }
 
     /// Responds to the clients that waited for a rescan.

@@ -81,7 +81,7 @@ impl Connections {
         if !held.is_room_reported {
             let interest = Interest::READABLE | Interest::WRITABLE;
             let token = Source::Connection(conn).token();
-            registry.reregister(held.connection.stream_mut(), token, interest)?;
+            registry.reregister(&mut held.connection.stream, token, interest)?;
             held.is_room_reported = true;
         }
         Ok(())
@@ -105,7 +105,7 @@ impl Connections {
     pub(crate) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
         if let Some(held) = self.held(conn) {
             if may_read {
-                held.connection.set_readable();
+                held.connection.is_readable = true;
             }
             if !std::mem::replace(&mut held.is_queued, true) {
                 self.ready.push_back(conn);

@@ -445,7 +445,7 @@ impl PluginManager {
         if self.unread_events.is_wanted() {
             self.unread_events.push(event.clone());
         }
-        self.api.keep(generation, event, now);
+        self.api.events.add(generation, event, now);
     }
 
     fn handle_input(&mut self, input: manager::Input) {

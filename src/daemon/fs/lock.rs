@@ -70,7 +70,7 @@ impl Locks {
         let locks_dir = run_dir::open(Some(&self.run_dir))
             .and_then(|run_dir| run_dir::locks_dir(&run_dir))
             .map_err(unusable)?;
-        let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::Unusable(error)));
+        let unusable = |error| unusable((locks_dir.clone(), RunDirProblem::unusable(&error)));
         let path = locks_dir.join(name);
         if self.is_held(&path) {
             return Ok(());

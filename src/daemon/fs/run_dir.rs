@@ -15,27 +15,33 @@ use nix::unistd::Uid;
 use crate::config::Config;
 use crate::escape;
 
-/// The reason why a run directory cannot be used.
+/// The reason why a run directory cannot be used, and what can be done about that.
 #[derive(Debug)]
-pub enum RunDirProblem {
-    /// The directory cannot be created or used.
-    Unusable(io::Error),
-    /// The path is that of a symbolic link or a file.
-    NotADirectory,
-    /// The directory belongs to another user, with this id.
-    Foreign(u32),
-    /// Other users can change it, or open what is in it; the value is its mode.
-    Open(u32),
+pub struct RunDirProblem {
+    why: String,
+    remedy: String,
+    is_denied: bool,
+}
+
+impl RunDirProblem {
+    /// Returns the problem with a directory that cannot be created or used.
+    pub(crate) fn unusable(error: &io::Error) -> Self {
+        Self {
+            why: error.to_string(),
+            remedy: "name a directory on a writable file system with --run-dir".to_owned(),
+            is_denied: error.kind() == io::ErrorKind::PermissionDenied,
+        }
+    }
+
+    /// Returns what can be done about the problem.
+    pub fn remedy(&self) -> &str {
+        &self.remedy
+    }
 }
 
 impl fmt::Display for RunDirProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unusable(error) => error.fmt(f),
-            Self::NotADirectory => f.write_str("it is not a directory"),
-            Self::Foreign(uid) => write!(f, "it belongs to user {uid}"),
-            Self::Open(mode) => write!(f, "its mode, {mode:04o}, gives other users access"),
-        }
+        f.write_str(&self.why)
     }
 }
 
@@ -58,7 +64,7 @@ pub(crate) fn open(named: Option<&Path>) -> Result<PathBuf, Unusable> {
     let uid = Uid::effective();
     if uid.is_root() {
         match prepare(Path::new(ROOT_DIR), MODE) {
-            Err((_, RunDirProblem::Unusable(error))) if is_denied(&error) => {}
+            Err((_, problem)) if problem.is_denied => {}
             other => return other,
         }
     }
@@ -101,10 +107,6 @@ fn own_dir(uid: Uid) -> PathBuf {
     }
 }
 
-fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
 /// Returns the runtime directory that the system created for this user, if there is one.
 fn runtime_dir(uid: Uid) -> Option<PathBuf> {
     let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -124,7 +126,7 @@ fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     // The umask has no say: others need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err((dir.to_owned(), RunDirProblem::Unusable(error)))
+            Err((dir.to_owned(), RunDirProblem::unusable(&error)))
         }
         _ => check(dir, mode),
     }
@@ -132,47 +134,37 @@ fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
 
 /// Checks that a directory belongs to this user and that other users cannot change it.
 fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
-    let fail = |problem| Err((dir.to_owned(), problem));
-    let found = match fs::symlink_metadata(dir) {
-        Ok(found) => found,
-        Err(error) => return fail(RunDirProblem::Unusable(error)),
-    };
-    if !found.is_dir() {
-        return fail(RunDirProblem::NotADirectory);
-    }
-    if found.uid() != Uid::effective().as_raw() {
-        return fail(RunDirProblem::Foreign(found.uid()));
-    }
+    let found = fs::symlink_metadata(dir)
+        .map_err(|error| (dir.to_owned(), RunDirProblem::unusable(&error)))?;
+    let (shown, bits) = (escape::path(dir), found.mode() & 0o7777);
     let open = if mode == PRIVATE { 0o077 } else { 0o022 };
-    if found.mode() & open != 0 {
-        return fail(RunDirProblem::Open(found.mode() & 0o7777));
-    }
-    Ok(dir.to_owned())
+    let other = format!("remove {shown}, or name another directory with --run-dir");
+    let (why, remedy) = if !found.is_dir() {
+        ("it is not a directory".to_owned(), other)
+    } else if found.uid() != Uid::effective().as_raw() {
+        (format!("it belongs to user {}", found.uid()), other)
+    } else if bits & open == 0 {
+        return Ok(dir.to_owned());
+    } else {
+        let why = format!("its mode, {bits:04o}, gives other users access");
+        let own = "name a directory of the daemon's own with --run-dir";
+        match mode {
+            _ if bits & STICKY != 0 => (why, own.to_owned()),
+            PRIVATE => (why, format!("run chmod go-rwx {shown}")),
+            _ => (why, format!("run chmod go-w {shown}")),
+        }
+    };
+    let problem = RunDirProblem {
+        why,
+        remedy,
+        is_denied: false,
+    };
+    Err((dir.to_owned(), problem))
 }
 
 /// Creates the directory of the lock files, which other users cannot search. Returns its path.
 pub(crate) fn locks_dir(run_dir: &Path) -> Result<PathBuf, Unusable> {
     prepare(&run_dir.join(LOCKS), PRIVATE)
-}
-
-/// Returns what can be done about a run directory that cannot be used.
-pub(crate) fn remedy(dir: &Path, problem: &RunDirProblem) -> String {
-    let dir = escape::path(dir);
-    match problem {
-        RunDirProblem::Unusable(_) => {
-            "name a directory on a writable file system with --run-dir".to_owned()
-        }
-        RunDirProblem::NotADirectory | RunDirProblem::Foreign(_) => {
-            format!("remove {dir}, or name another directory with --run-dir")
-        }
-        RunDirProblem::Open(mode) if mode & STICKY != 0 => {
-            "name a directory of the daemon's own with --run-dir".to_owned()
-        }
-        RunDirProblem::Open(_) if dir.to_string().ends_with(LOCKS) => {
-            format!("run chmod go-rwx {dir}")
-        }
-        RunDirProblem::Open(_) => format!("run chmod go-w {dir}"),
-    }
 }
 
 /// The run directory of root.
@@ -236,7 +228,7 @@ mod tests {
         ] {
             let (dir, problem) = open(Some(&at(name))).unwrap_err();
             assert_eq!((dir, &*problem.to_string()), (at(name), expected));
-            assert!(remedy(&at(name), &problem).contains("run"));
+            assert!(problem.remedy().contains("run"));
         }
     }
 

@@ -36,7 +36,7 @@ impl PeerProcesses {
         connection: &Connection,
         registry: &Registry,
     ) -> io::Result<()> {
-        let process = getsockopt(connection.stream(), sockopt::PeerPidfd)?;
+        let process = getsockopt(&connection.stream, sockopt::PeerPidfd)?;
         if has_ended(&process)? {
             // The process that called `listen` has left the socket to a child process.
             return Err(io::Error::other(

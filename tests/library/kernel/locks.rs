@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plugind::config::{Config, Mode};
-use plugind::daemon::{PluginManager, RunDirProblem, SetupError};
+use plugind::daemon::{PluginManager, SetupError};
 use plugind::handler::HandlerTable;
 
 use crate::support::inside::inside;
@@ -34,7 +34,7 @@ fn a_read_only_run_directory_is_an_error() {
             panic!("{said}");
         };
         assert_eq!(of, Path::new("/run/plugind"));
-        assert!(matches!(problem, RunDirProblem::Unusable(_)), "{problem:?}");
+        assert!(problem.remedy().contains("writable file system"), "{said}");
 
         let observing = Config {
             mode: Mode::Observe,

@@ -29,12 +29,12 @@ impl PluginManager {
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.keep(&inventory.cdi_files);
         }
-        self.api.set_inventory(inventory);
+        self.api.inventory = Some(inventory);
     }
 
     /// Lets clients of the API change the filter of this logger.
     pub(crate) fn set_log(&mut self, log: &'static dyn Filtered) {
-        self.api.set_log(log);
+        self.api.log = Some(log);
     }
 
     /// Shows through the API what the process is kept from.
@@ -104,14 +104,14 @@ impl PluginManager {
             Change::Allocate(wish) => return self.allocate(client, wish, now),
             Change::Rescan => {
                 let number = self.watch.request_rescan();
-                return self.api.await_rescan(client, number);
+                return self.api.rescans.push((client, number));
             }
             Change::Reload => return self.api.await_reload(client, now),
             Change::Retry(selection) => self.retry(&selection, now),
             Change::Forget { kind, name } => self.forget(&kind, &name, now),
             Change::Log(filter) => self.api.set_filter(&filter),
         };
-        self.api.answer(client, &response, now);
+        self.api.server.answer(client, &response, now);
     }
 
     fn retry(&mut self, selection: &Selection, now: Time) -> Response {

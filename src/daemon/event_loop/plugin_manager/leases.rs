@@ -9,21 +9,21 @@ impl PluginManager {
     /// Passes the wish of a client on to the handler of device plugins.
     pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
-        if let Some(inventory) = self.api.inventory() {
+        if let Some(inventory) = &self.api.inventory {
             let leases = &inventory.leases;
             leases.request(client.0, Holder { pid, uid }, wish);
             self.wake_device_handler(now);
         } else {
             let why = "the plugin manager has no devices to grant";
             let refused = Response::error(Status::NOT_FOUND, why);
-            self.api.answer(client, &refused, now);
+            self.api.server.answer(client, &refused, now);
         }
     }
 
     /// Frees the devices of clients that have gone.
     pub(super) fn end_leases(&mut self, now: Time) {
-        let gone = self.api.take_gone();
-        let Some(inventory) = self.api.inventory() else {
+        let gone = std::mem::take(&mut self.api.gone);
+        let Some(inventory) = &self.api.inventory else {
             return;
         };
         let (leases, files) = (&inventory.leases, &inventory.cdi_files);
@@ -35,7 +35,7 @@ impl PluginManager {
 
     /// Responds to clients that have got devices, or were refused.
     pub(super) fn answer_leases(&mut self, now: Time) {
-        let Some(inventory) = self.api.inventory() else {
+        let Some(inventory) = &self.api.inventory else {
             return;
         };
         for (client, outcome) in inventory.leases.take_outcomes() {
@@ -50,7 +50,7 @@ impl PluginManager {
                 Err(Refusal::Failed(why)) => (Status::BAD_GATEWAY, why),
             };
             let refused = Response::error(status, &why);
-            self.api.answer(client, &refused, now);
+            self.api.server.answer(client, &refused, now);
         }
     }
 

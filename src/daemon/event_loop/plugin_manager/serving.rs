@@ -36,7 +36,7 @@ impl PluginManager {
         match connection.write_from(end, now) {
             Transfer::Bytes(_) => {
                 // Reading may have waited for room for the replies.
-                if connection.is_readable() {
+                if connection.is_readable {
                     self.connections.set_ready(conn, true);
                 }
                 self.manager.handle_io(conn, now);
@@ -64,7 +64,7 @@ impl PluginManager {
         }
         let mut budget = READ_PIECE;
         while let Some(connection) = self.connections.get_mut(conn) {
-            if !connection.is_readable() {
+            if !connection.is_readable {
                 return;
             }
             let Some(end) = self.manager.endpoint(conn) else {
