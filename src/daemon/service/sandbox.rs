@@ -56,7 +56,7 @@ pub(super) fn enter(
     drop_capabilities(&manager.trust);
     let (roots, text) = match restrict(&rules(config, manager, plugins, &roots)) {
         Ok(Some(abi)) => (Some(roots), format!("on, Landlock ABI {abi}")),
-        Ok(None) => (None, "on, without Landlock: the kernel lacks it".to_owned()),
+        Ok(None) => (None, "on, without Landlock: it is not available".to_owned()),
         Err(error) => (None, format!("on, without Landlock: {error}")),
     };
     (Some(Sandbox { roots, had }), text)
