@@ -44,6 +44,11 @@ fn an_unknown_type_that_is_ignored_is_never_told_anything() {
     assert_eq!(node.notified(REG), Err("not notified"));
     assert_eq!(node.world.counts(), (1, 0));
     assert_eq!(node.world.open_to(REG), 0);
+    let mut events = node.world.events.iter();
+    let refused = events
+        .find(|it| it.reason() == "ValidationFailed")
+        .expect("it is reported");
+    assert_eq!(refused.level(), log::Level::Info, "the user wants that");
     node.has_time_for_others();
 }
 
