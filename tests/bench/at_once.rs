@@ -20,15 +20,15 @@ use super::subject::Subject;
 pub(crate) struct AtOnce(Vec<Outcome>);
 
 /// The outcome of one subject with this many plugins at once.
-pub(crate) struct Outcome {
-    pub(crate) subject: Subject,
-    pub(crate) plugins: usize,
+struct Outcome {
+    subject: Subject,
+    plugins: usize,
     /// The time from the first plugin that listened until the last one was notified.
-    pub(crate) wall: Duration,
+    wall: Duration,
     /// The CPU time of the subject.
-    pub(crate) cpu: Duration,
+    cpu: Duration,
     /// The peak of its resident memory (KiB).
-    pub(crate) peak: u64,
+    peak: u64,
 }
 
 /// Has plugins appear at once for every subject in turn, several times. Keeps the medians.
@@ -76,7 +76,7 @@ fn median(runs: &[Outcome]) -> Option<Outcome> {
 }
 
 impl AtOnce {
-    pub(crate) fn of(&self, subject: Subject, plugins: usize) -> Option<&Outcome> {
+    fn of(&self, subject: Subject, plugins: usize) -> Option<&Outcome> {
         let mut all = self.0.iter();
         all.find(|outcome| outcome.subject == subject && outcome.plugins == plugins)
     }
@@ -97,7 +97,6 @@ impl AtOnce {
         Table {
             title: "Many at once, from the first listen to the last NotifyRegistrationStatus"
                 .to_owned(),
-            name: "at_once",
             columns: vec![
                 "subject",
                 "plugins",

@@ -13,11 +13,10 @@ if [ "${ONLY:-}" = framing ]; then
 	exec "${cargo[@]}" bench --locked --bench framing
 fi
 tests/static/build.sh
-"${cargo[@]}" build --release --locked --example call-cost
 if ! command -v go >/dev/null; then
 	echo "bench: without kubelet, because Go is not installed"
 elif go build -C tests/peers/kubelet -trimpath -o "$kubelet" .; then
 	export TEST_BENCH_KUBELET=$kubelet
 fi
-TEST_BINARY=$PWD/target/static/plugind TEST_BENCH_CALL_COST=$PWD/target/release/examples/call-cost \
+TEST_BINARY=$PWD/target/static/plugind \
 	TEST_BENCH_REST=${REST:-60} "${cargo[@]}" bench --locked --bench bench

@@ -70,7 +70,6 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     };
     let table = Table {
         title: "Counted in the daemon".to_owned(),
-        name: "cost",
         columns: vec!["what", "at most", "counted"],
         rows: figures.iter().map(row).collect(),
     };

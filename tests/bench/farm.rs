@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::order::{Answer, Life, Order};
+use super::order::{Life, Order};
 
 /// Plugins in a process of their own, which ends when this is dropped.
 pub(crate) struct Farm {
@@ -43,46 +43,20 @@ impl Farm {
         &mut self,
         pauses: Vec<Duration>,
     ) -> Result<Vec<Life>, Box<dyn Error>> {
-        self.order(&Order::OneByOne { pauses })?;
-        self.told()
+        self.obey(&Order::OneByOne { pauses })
     }
 
     /// Has plugins appear at once, and stay.
-    pub(crate) fn at_once(&mut self, live: usize) -> Result<Vec<Life>, Box<dyn Error>> {
-        self.listen(live, 0)?;
-        self.told()
+    pub(crate) fn at_once(&mut self, plugins: usize) -> Result<Vec<Life>, Box<dyn Error>> {
+        self.obey(&Order::AtOnce(plugins))
     }
 
-    /// Has a device plugin register itself, and stay. [`Farm::told`] waits for the reply.
-    pub(crate) fn register(&mut self) -> Result<(), Box<dyn Error>> {
-        self.order(&Order::Register)
-    }
-
-    /// Has plugins listen, beside sockets on which nothing listens.
-    pub(crate) fn listen(&mut self, live: usize, dead: usize) -> Result<(), Box<dyn Error>> {
-        self.order(&Order::AtOnce { live, dead })?;
-        match self.answer()? {
-            Answer::Listening => Ok(()),
-            Answer::Told(_) => Err("told before the sockets were there".into()),
-        }
-    }
-
-    /// Waits until every plugin that appeared has been notified that it is registered.
-    pub(crate) fn told(&mut self) -> Result<Vec<Life>, Box<dyn Error>> {
-        match self.answer()? {
-            Answer::Told(lives) => Ok(lives),
-            Answer::Listening => Err("only the sockets are there".into()),
-        }
-    }
-
-    fn order(&mut self, order: &Order) -> Result<(), Box<dyn Error>> {
+    /// Gives an order, and waits until every plugin that appeared has been notified.
+    fn obey(&mut self, order: &Order) -> Result<Vec<Life>, Box<dyn Error>> {
         let mut line = serde_json::to_string(order)?;
         line.push('\n');
-        Ok(self.orders.write_all(line.as_bytes())?)
-    }
-
-    fn answer(&mut self) -> Result<Answer, Box<dyn Error>> {
-        let mut line = String::new();
+        self.orders.write_all(line.as_bytes())?;
+        line.clear();
         self.answers.read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
     }

@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{ChildStderr, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::farm::Farm;
 use super::process::Process;
-use super::subject::{self, Subject};
+use super::subject::Subject;
 
 /// The place where a subject is measured.
 pub(crate) struct Field {
@@ -52,29 +52,6 @@ impl Field {
     pub(crate) fn start(&mut self) -> Result<Process, Box<dyn Error>> {
         let command = self.subject.command(&self.registry)?;
         self.spawn(command)
-    }
-
-    /// Starts the subject, which logs nothing but its status. Returns its log, too.
-    pub(crate) fn start_logged(&mut self) -> Result<(Process, ChildStderr), Box<dyn Error>> {
-        let mut command = self.subject.command(&self.registry)?;
-        command.env("RUST_LOG", STATUS).stderr(Stdio::piped());
-        let mut child = command.spawn()?;
-        let log = child.stderr.take().ok_or("no log")?;
-        Ok((Process::new(child), log))
-    }
-
-    /// Starts the subject as the one at which device plugins register themselves. Returns its log,
-    /// too.
-    pub(crate) fn start_registrar(&mut self) -> Result<(Process, ChildStderr), Box<dyn Error>> {
-        let mut command = self.subject.registrar(&self.registry)?;
-        let mut child = command.stderr(Stdio::piped()).spawn()?;
-        let log = child.stderr.take().ok_or("no log")?;
-        Ok((Process::new(child), log))
-    }
-
-    /// Returns the path of the daemon's API socket.
-    pub(crate) fn api(&self) -> PathBuf {
-        subject::api(&self.registry)
     }
 
     /// Starts the subject, or this program in its place, through a command that runs another one.
@@ -115,9 +92,6 @@ pub(crate) fn new_dir() -> io::Result<TempDir> {
 
 /// The directory in which Linux keeps files in memory.
 const MEMORY: &str = "/dev/shm";
-
-/// The log filter under which the daemon logs its status, when it is asked to, and warnings.
-const STATUS: &str = "warn,plugind::daemon::service::run=info";
 
 /// The name of the directory with the sockets.
 ///

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use h2::client::{ResponseFuture, SendRequest};
+use h2::client::SendRequest;
 use http::Request;
 use plugind::proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
@@ -58,12 +58,18 @@ async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
 }
 
 /// Makes one unary call.
-pub(crate) async fn call<Q: Message, R: Message + Default>(
+async fn call<Q: Message, R: Message + Default>(
     client: &mut SendRequest<Bytes>,
     method: &str,
     message: &Q,
 ) -> Result<R, Box<dyn Error>> {
-    let mut reply = begin(client, method, message)?.await?.into_body();
+    let request = Request::post(format!("http://localhost{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())?;
+    let (reply, mut body) = client.send_request(request, false)?;
+    body.send_data(frame(message)?, true)?;
+    let mut reply = reply.await?.into_body();
     let mut octets = BytesMut::new();
     while let Some(part) = reply.data().await {
         let part = part?;
@@ -78,23 +84,8 @@ pub(crate) async fn call<Q: Message, R: Message + Default>(
     Ok(R::decode(message)?)
 }
 
-/// Sends the request of a call.
-pub(crate) fn begin(
-    client: &mut SendRequest<Bytes>,
-    method: &str,
-    message: &impl Message,
-) -> Result<ResponseFuture, Box<dyn Error>> {
-    let request = Request::post(format!("http://localhost{method}"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(())?;
-    let (reply, mut body) = client.send_request(request, false)?;
-    body.send_data(frame(message)?, true)?;
-    Ok(reply)
-}
-
 /// Returns a message behind its length, as gRPC sends it.
-pub(crate) fn frame(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
+fn frame(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
     let length = message.encoded_len();
     let mut octets = BytesMut::with_capacity(PREFIX + length);
     octets.put_u8(0);
@@ -104,4 +95,4 @@ pub(crate) fn frame(message: &impl Message) -> Result<Bytes, Box<dyn Error>> {
 }
 
 /// The size of the prefix of a message: whether it is compressed, and its length.
-pub(crate) const PREFIX: usize = 5;
+const PREFIX: usize = 5;

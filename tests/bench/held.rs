@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::field::Field;
 use super::process::Memory;
@@ -46,66 +46,27 @@ fn run(subject: Subject, plugins: usize) -> Result<Holding, Box<dyn Error>> {
 }
 
 impl Held {
-    fn of(&self, subject: Subject, plugins: usize) -> Option<&Holding> {
-        let mut all = self.0.iter();
-        all.find(|holding| holding.subject == subject && holding.plugins == plugins)
-    }
-
-    /// Returns the resident memory with this many plugins (KiB).
-    pub(crate) fn resident(&self, subject: Subject, plugins: usize) -> Option<f64> {
-        let resident = self.of(subject, plugins)?.memory.resident;
-        Some(f64::from(u32::try_from(resident).ok()?))
-    }
-
-    /// Returns the private memory with this many plugins (KiB).
-    pub(crate) fn private(&self, subject: Subject, plugins: usize) -> Option<f64> {
-        let private = self.of(subject, plugins)?.memory.private_dirty;
-        Some(f64::from(u32::try_from(private).ok()?))
-    }
-
-    /// Returns the growth of the resident memory per plugin, between the two numbers of plugins
-    /// (KiB).
-    pub(crate) fn per_plugin(&self, subject: Subject, few: usize, many: usize) -> Option<f64> {
-        let more = self.resident(subject, many)? - self.resident(subject, few)?;
-        Some(more / f64::from(u32::try_from(many - few).ok()?))
-    }
-
     pub(crate) fn table(&self) -> Table {
+        let row = |holding: &Holding| {
+            vec![
+                json!(holding.subject.name()),
+                json!(holding.plugins),
+                json!(holding.memory.resident),
+                json!(holding.memory.private_dirty),
+                json!(holding.descriptors),
+            ]
+        };
         Table {
             title: "Registered and at rest".to_owned(),
-            name: "held",
             columns: vec![
                 "subject",
                 "plugins",
                 "resident KiB",
-                "of files KiB",
-                "anonymous KiB",
                 "private dirty KiB",
-                "more per plugin KiB",
                 "descriptors",
             ],
-            rows: self.0.iter().map(|holding| self.row(holding)).collect(),
+            rows: self.0.iter().map(row).collect(),
         }
-    }
-
-    fn row(&self, holding: &Holding) -> Vec<Value> {
-        let place = PLUGINS
-            .iter()
-            .position(|&plugins| plugins == holding.plugins);
-        let fewer = place.and_then(|place| place.checked_sub(1));
-        let more = fewer
-            .and_then(|fewer| self.per_plugin(holding.subject, PLUGINS[fewer], holding.plugins));
-        let memory = holding.memory;
-        vec![
-            json!(holding.subject.name()),
-            json!(holding.plugins),
-            json!(memory.resident),
-            json!(memory.resident.saturating_sub(memory.anonymous)),
-            json!(memory.anonymous),
-            json!(memory.private_dirty),
-            json!(more),
-            json!(holding.descriptors),
-        ]
     }
 }
 

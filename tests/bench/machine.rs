@@ -29,7 +29,6 @@ pub(crate) fn table() -> Table {
     ];
     Table {
         title: "Measured on".to_owned(),
-        name: "machine",
         columns: vec!["what", "which"],
         rows: rows
             .map(|(what, which)| vec![json!(what), json!(which)])

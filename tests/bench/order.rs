@@ -6,30 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Moment;
 
-/// An order to the plugins.
+/// An order to the plugins, which is answered with a [`Life`] of each plugin that appeared, when all
+/// have been notified that they are registered.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Plugins appear one after the other, each after its pause; each ends when the same time has
-    /// passed since it was notified that it is registered. Answered by [`Answer::Told`].
+    /// passed since it was notified that it is registered.
     OneByOne { pauses: Vec<Duration> },
-    /// `live` plugins appear as fast as they can, and stay, beside `dead` sockets on which nothing
-    /// listens. Answered by [`Answer::Listening`], then by [`Answer::Told`].
-    AtOnce { live: usize, dead: usize },
-    /// A device plugin registers itself, after a pause, and stays. Answered by [`Answer::Told`].
-    Register,
+    /// This many plugins appear as fast as they can, and stay.
+    AtOnce(usize),
 }
 
-/// An answer of the plugins.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// All sockets exist.
-    Listening,
-    /// All plugins that appeared have been notified that they are registered.
-    Told(Vec<Life>),
-}
-
-/// The times of one plugin. For a plugin that registers itself, the time before it connects to
-/// `kubelet.sock`, and that of the reply.
+/// The times of one plugin.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Life {
     /// The time at which it began to listen.

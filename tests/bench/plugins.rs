@@ -25,9 +25,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::clock::Moment;
-use super::device_plugin;
 use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
-use super::order::{Answer, Life, Order};
+use super::order::{Life, Order};
 use super::subject::TYPE;
 
 /// Carries out orders until the benchmark closes its end.
@@ -47,7 +46,7 @@ pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
 struct Plugins {
     dir: PathBuf,
     /// The number of plugins so far: no two have the same name.
-    btime: usize,
+    last: usize,
     /// The plugins that stay.
     staying: Vec<Plugin>,
     tell: UnboundedSender<Told>,
@@ -59,7 +58,7 @@ impl Plugins {
         let (tell, told) = unbounded_channel();
         Self {
             dir,
-            btime: 0,
+            last: 0,
             staying: Vec::new(),
             tell,
             told,
@@ -70,7 +69,7 @@ impl Plugins {
         let (orders, mut answers) = benchmark.into_split();
         let mut orders = BufReader::new(orders).lines();
         while let Some(order) = orders.next_line().await? {
-            let lives = match serde_json::from_str(&order)? {
+            let lives: Vec<Life> = match serde_json::from_str(&order)? {
                 Order::OneByOne { pauses } => {
                     let mut lives = Vec::new();
                     for pause in pauses {
@@ -78,14 +77,14 @@ impl Plugins {
                     }
                     lives
                 }
-                Order::AtOnce { live, dead } => {
-                    let listened = self.come(live, dead)?;
-                    answers.write_all(&line(&Answer::Listening)?).await?;
+                Order::AtOnce(plugins) => {
+                    let listened = self.come(plugins)?;
                     self.until_told(&listened).await
                 }
-                Order::Register => vec![self.register().await?],
             };
-            answers.write_all(&line(&Answer::Told(lives))?).await?;
+            let mut answer = serde_json::to_vec(&lives)?;
+            answer.push(b'\n');
+            answers.write_all(&answer).await?;
         }
         Ok(())
     }
@@ -100,16 +99,11 @@ impl Plugins {
         Ok(life[0])
     }
 
-    /// Starts `live` plugins as fast as possible, which stay, beside `dead` sockets without a
-    /// listener.
-    fn come(&mut self, live: usize, dead: usize) -> io::Result<Vec<(usize, Moment)>> {
-        for _ in 0..dead {
-            let socket = self.next_socket();
-            drop(UnixListener::bind(socket)?);
-        }
-        let mut listened = Vec::with_capacity(live);
+    /// Starts plugins as fast as possible, which stay.
+    fn come(&mut self, plugins: usize) -> io::Result<Vec<(usize, Moment)>> {
+        let mut listened = Vec::with_capacity(plugins);
         let dir = self.dir.clone();
-        for _ in 0..live {
+        for _ in 0..plugins {
             if self.staying.len() >= MOST_IN_ONE {
                 self.dir = dir.join("more");
                 fs::create_dir_all(&self.dir)?;
@@ -122,32 +116,21 @@ impl Plugins {
         Ok(listened)
     }
 
-    /// Has one more device plugin register itself, which stays.
-    async fn register(&mut self) -> Result<Life, Box<dyn Error>> {
-        serve_for(PAUSE).await;
-        self.btime += 1;
-        device_plugin::register(&self.dir, self.btime).await
-    }
-
-    fn next_socket(&mut self) -> PathBuf {
-        self.btime += 1;
-        self.dir.join(format!("{}-reg.sock", name(self.btime)))
-    }
-
     /// Starts one more plugin, which listens when this returns.
     fn listen(&mut self) -> io::Result<Plugin> {
-        let socket = self.next_socket();
+        self.last += 1;
+        let socket = self.dir.join(format!("{}-reg.sock", name(self.last)));
         let listener = UnixListener::bind(&socket)?;
         let listened = Moment::now();
         announce(&socket)?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
         let answers = Arc::new(Answers {
-            number: self.btime,
+            number: self.last,
             told: self.tell.clone(),
         });
         Ok(Plugin {
-            number: self.btime,
+            number: self.last,
             socket,
             listened,
             serving: tokio::spawn(serve(listener, answers)),
@@ -228,7 +211,7 @@ async fn serve_for(time: Duration) {
 }
 
 /// Accepts connections forever.
-pub(crate) async fn serve<S: Service>(listener: tokio::net::UnixListener, answers: Arc<S>) {
+async fn serve(listener: tokio::net::UnixListener, answers: Arc<Answers>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
     }
@@ -253,16 +236,6 @@ fn announce(socket: &Path) -> io::Result<()> {
     writeln!(io::stdout(), "{}", socket.display())
 }
 
-fn line(answer: &Answer) -> serde_json::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    Ok(line)
-}
-
 /// The number of plugins beyond which they are in a subdirectory: the daemon accepts few more in
 /// one.
 const MOST_IN_ONE: usize = 1_500;
-
-/// The pause before a device plugin registers itself: long enough for the work on the previous one
-/// to end.
-const PAUSE: Duration = Duration::from_millis(2);

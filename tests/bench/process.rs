@@ -54,7 +54,6 @@ impl Process {
         Ok(Memory {
             resident: number(&text, "Rss:"),
             private_dirty: number(&text, "Private_Dirty:"),
-            anonymous: number(&text, "Anonymous:"),
         })
     }
 
@@ -78,15 +77,9 @@ impl Process {
         Ok(())
     }
 
-    /// Sends a signal to the process.
-    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Box<dyn Error>> {
-        let pid = Pid::from_raw(i32::try_from(self.0.id())?);
-        Ok(kill(pid, signal)?)
-    }
-
     /// Ends the process with SIGTERM, and waits for the end.
     pub(crate) fn end(mut self) -> Result<(), Box<dyn Error>> {
-        self.signal(Signal::SIGTERM)?;
+        kill(Pid::from_raw(i32::try_from(self.0.id())?), Signal::SIGTERM)?;
         self.0.wait()?;
         Ok(())
     }
@@ -119,8 +112,6 @@ pub(crate) struct Memory {
     pub(crate) resident: u64,
     /// The memory that is not shared, and would have to be written somewhere to be freed.
     pub(crate) private_dirty: u64,
-    /// The memory that is not from a file: heap, stack, and data that was written to.
-    pub(crate) anonymous: u64,
 }
 
 /// Returns the number behind `word` at the start of a line, or 0 without such a line.

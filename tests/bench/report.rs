@@ -1,45 +1,13 @@
-//! The measurements, as tables for readers and as JSON for programs: the same figures in both.
-
-use std::error::Error;
-use std::fs;
-use std::path::Path;
+//! The measurements, as tables.
 
 use serde_json::{Value, json};
 
-/// All tables of a run.
-#[derive(Default)]
-pub(crate) struct Report(Vec<Table>);
-
 /// One table.
 pub(crate) struct Table {
-    /// The title, for readers.
     pub(crate) title: String,
-    /// The name in JSON.
-    pub(crate) name: &'static str,
     /// The heads of the columns, each with its unit last.
     pub(crate) columns: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<Value>>,
-}
-
-impl Report {
-    /// Adds a table, and prints it.
-    pub(crate) fn add(&mut self, table: Table) {
-        table.print();
-        self.0.push(table);
-    }
-
-    /// Writes everything to a file, and prints its path.
-    pub(crate) fn save(&self) -> Result<(), Box<dyn Error>> {
-        let tables = self
-            .0
-            .iter()
-            .map(|table| (table.name.to_owned(), table.json()));
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench.json");
-        let all = Value::Object(tables.collect());
-        fs::write(&file, serde_json::to_string_pretty(&all)?)?;
-        println!("\nthe same as JSON: {}", file.display());
-        Ok(())
-    }
 }
 
 impl Table {
@@ -71,16 +39,6 @@ impl Table {
         };
         cells.iter().map(wide).collect()
     }
-
-    /// Returns one object per row, whose keys are made of the columns' heads.
-    fn json(&self) -> Value {
-        let keys: Vec<String> = self.columns.iter().map(|head| key(head)).collect();
-        let row = |row: &Vec<Value>| {
-            let cells = keys.iter().cloned().zip(row.iter().cloned());
-            Value::Object(cells.collect())
-        };
-        json!({ "what": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
-    }
 }
 
 /// Returns a cell for readers.
@@ -98,11 +56,6 @@ fn text(cell: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// Returns `p50 ms` as a key: `p50_ms`.
-fn key(head: &str) -> String {
-    head.replace(|c: char| !c.is_alphanumeric(), "_")
 }
 
 /// Returns a time in milliseconds.

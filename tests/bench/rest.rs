@@ -68,16 +68,10 @@ fn seconds() -> u64 {
 }
 
 impl Rest {
-    pub(crate) fn wakeups(&self, wanted: Subject) -> Option<u64> {
-        let mut all = self.all.iter();
-        all.find_map(|it| (it.subject == wanted).then_some(it.wakeups))
-    }
-
     pub(crate) fn table(&self) -> Table {
         let row = |it: &Unrest| vec![json!(it.subject.name()), json!(it.wakeups), millis(it.cpu)];
         Table {
             title: format!("{PLUGINS} registered, {} s at rest", self.time.as_secs()),
-            name: "rest",
             columns: vec!["subject", "wakeups", "CPU ms"],
             rows: self.all.iter().map(row).collect(),
         }

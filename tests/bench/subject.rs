@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// A program that registers plugins.
@@ -58,7 +58,7 @@ impl Subject {
                 .arg("--run-dir")
                 .arg(dir.with_file_name("run"))
                 .arg("--socket")
-                .arg(api(dir)),
+                .arg(dir.with_file_name("api.sock")),
             // The path that the program is given has to begin with the directory's own name.
             Self::Kubelet => command
                 .current_dir(dir.parent().unwrap_or(dir))
@@ -70,40 +70,12 @@ impl Subject {
         command.env_remove("RUST_LOG");
         Ok(command)
     }
-
-    /// Returns the command of the program at which device plugins register themselves, in `dir`.
-    pub(crate) fn registrar(self, dir: &Path) -> io::Result<Command> {
-        let mut command = match self {
-            Self::Plugind => Command::new(plugind()),
-            _ => Command::new(env::current_exe()?),
-        };
-        match self {
-            Self::Plugind => command
-                .args(["run", "--device-plugins-dir"])
-                .arg(dir)
-                .arg("--plugins-dir")
-                .arg(dir.with_file_name("plugins"))
-                .arg("--run-dir")
-                .arg(dir.with_file_name("run"))
-                .arg("--socket")
-                .arg(api(dir)),
-            _ => command.args(["registrar", "h2"]).arg(dir),
-        };
-        command.env_remove("RUST_LOG");
-        Ok(command)
-    }
 }
 
 /// Returns the measured binary: the static one under `make bench`, otherwise cargo's.
 pub(crate) fn plugind() -> OsString {
     let named = env::var_os("TEST_BINARY");
     named.unwrap_or_else(|| env!("CARGO_BIN_EXE_plugind").into())
-}
-
-/// Returns the path of the API socket of a daemon for plugins in `dir`. A daemon to which it is
-/// named does not run without an API.
-pub(crate) fn api(dir: &Path) -> PathBuf {
-    dir.with_file_name("api.sock")
 }
 
 /// The type of the plugins: one whose registration is two calls and nothing else.
