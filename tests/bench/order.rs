@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Moment;
 
-/// An order to the plugins, which is answered with a [`Life`] of each plugin that appeared, when all
-/// have been notified that they are registered.
+/// An order to the plugins, which is answered with a [`Life`] of each plugin that appeared, when
+/// all have been notified that they are registered.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Plugins appear one after the other, each after its pause; each ends when the same time has

@@ -133,7 +133,7 @@ impl Plugins {
             number: self.last,
             socket,
             listened,
-            serving: tokio::spawn(serve(listener, answers)),
+            serving: tokio::spawn(grpc::accept(answers, listener)),
         })
     }
 
@@ -208,13 +208,6 @@ impl Service for Answers {
 /// Does nothing but serve connections for this long.
 async fn serve_for(time: Duration) {
     let _ = timeout(time, future::pending::<()>()).await;
-}
-
-/// Accepts connections forever.
-async fn serve(listener: tokio::net::UnixListener, answers: Arc<Answers>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
-    }
 }
 
 /// Returns the info that plugin `number` reports.

@@ -26,7 +26,6 @@ pub mod hpack_decode;
 pub mod hpack_encode;
 pub mod huffman;
 pub mod manager_inputs;
-pub mod plugin_info;
 pub mod register_requests;
 pub mod server_script;
 pub mod watch_inputs;
@@ -45,7 +44,7 @@ mod wire;
 pub type Check = fn(&[u8]);
 
 /// The name and the function of every target.
-pub const TARGETS: [(&str, Check); 18] = [
+pub const TARGETS: [(&str, Check); 17] = [
     ("api_requests", api_requests::check),
     ("connection_split", connection_split::check),
     ("client_script", client_script::check),
@@ -59,7 +58,6 @@ pub const TARGETS: [(&str, Check); 18] = [
     ("frames", frames::check),
     ("grpc_message", grpc_message::check),
     ("grpc_status", grpc_status::check),
-    ("plugin_info", plugin_info::check),
     ("register_requests", register_requests::check),
     ("config_file", config_file::check),
     ("manager_inputs", manager_inputs::check),

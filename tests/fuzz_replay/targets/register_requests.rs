@@ -1,21 +1,20 @@
-//! Clients of `kubelet.sock` that send anything, before a manager that registers their plugins.
+//! Clients of `kubelet.sock` that send anything, before a manager that answers some calls.
 //!
 //! An input is a sequence of operations of a few clients. Whatever happens:
 //!
 //! - a plugin that is announced has a socket in the directory, and a resource's name;
-//! - a call that is announced is over, or answered once by the manager, at the end at the latest;
+//! - a call that is announced and not answered is over once, at the latest when its client ends;
 //! - there are never more clients than there may be, and each holds no more than its bound;
-//! - what the service writes is valid HTTP/2;
-//! - the manager holds only plugins whose calls were answered with OK.
+//! - what the service writes is valid HTTP/2.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{DIAL_TIMEOUT, MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
-use plugind::handler::{AcceptHandler, DialError, HandlerTable, device};
+use plugind::config::{MAX_REGISTER_REQUEST, MAX_REGISTRATIONS, MAX_STREAMS};
+use plugind::handler::device;
 use plugind::http2::Endpoint as _;
-use plugind::manager::{AnnouncementId, ConnectionId, Input as Event, Manager, Output, Process};
+use plugind::manager::{AnnouncementError, AnnouncementId, Process};
 use plugind::proto::v1beta1::RegisterRequest;
 use plugind::registration::{self, ClientId, Registrar};
 use plugind::time::Time;
@@ -29,17 +28,11 @@ use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM};
 /// Plays the operations.
 pub fn check(bytes: &[u8]) {
     let mut input = Input::new(bytes);
-    let mut handlers = HandlerTable::new();
-    handlers.add([device::TYPE], AcceptHandler);
     let mut play = Play {
         registrar: Registrar::new(Path::new(DIR).into()),
-        manager: Manager::new(handlers),
         clients: Vec::new(),
         open: BTreeSet::new(),
-        ended: BTreeSet::new(),
         last: AnnouncementId(0),
-        refuses: input.below(4),
-        connected: Vec::new(),
         now: Time::ZERO,
     };
     for _ in 0..MOST_OPERATIONS {
@@ -53,19 +46,13 @@ pub fn check(bytes: &[u8]) {
     play.end();
 }
 
-/// The service, the manager behind it, and its clients.
+/// The service and its clients.
 struct Play {
     registrar: Registrar,
-    manager: Manager,
     clients: Vec<Client>,
     /// The calls that the manager has not answered.
     open: BTreeSet<AnnouncementId>,
-    /// The calls that were over before they were answered.
-    ended: BTreeSet<AnnouncementId>,
     last: AnnouncementId,
-    /// How endpoints are dialled: with success if it is zero.
-    refuses: usize,
-    connected: Vec<ConnectionId>,
     now: Time,
 }
 
@@ -86,8 +73,7 @@ impl Play {
             3 => {
                 self.registrar.make_room(self.now);
             }
-            4 => self.refuses = input.below(4),
-            5 => self.end_process(input),
+            4 | 5 => self.answer(input),
             6 => {
                 if let Some(client) = self.pick(input) {
                     let id = client.id;
@@ -221,50 +207,39 @@ impl Play {
     fn wait(&mut self, time: Duration) {
         self.now += time;
         self.registrar.handle_timeout(self.now);
-        self.manager.handle_timeout(self.now);
     }
 
-    /// Ends the process of a registered plugin.
-    fn end_process(&mut self, input: &mut Input<'_>) {
-        let at = input.below(self.connected.len().max(1));
-        if let Some(conn) = self.connected.get(at).copied() {
-            let ended = Event::ProcessEnded { conn };
-            self.manager.handle_input(ended, self.now);
-        }
+    /// Answers the call that has waited longest: the plugin is registered, or it is not. An answer
+    /// to a call that is over has no effect.
+    fn answer(&mut self, input: &mut Input<'_>) {
+        let id = self.open.pop_first().unwrap_or(self.last);
+        let is_registered = input.coin();
+        let result = is_registered
+            .then_some(())
+            .ok_or(AnnouncementError::Stopping);
+        self.registrar.answer(id, result, self.now);
     }
 
-    /// Passes announcements to the manager, and its answers to the service, until nothing is left.
+    /// Takes the announcements, and removes the clients that have gone.
     fn follow(&mut self) {
-        let mut is_any = true;
-        while is_any {
-            is_any = false;
-            while let Some(output) = self.registrar.poll_output() {
-                is_any = true;
-                self.announced(output);
-            }
-            while let Some(output) = self.manager.poll_output() {
-                is_any = true;
-                self.execute(output);
-            }
-            for client in &self.clients {
-                if self.registrar.is_closed(client.id) {
-                    self.registrar.remove(client.id);
-                }
-            }
-            let registrar = &mut self.registrar;
-            self.clients
-                .retain(|client| registrar.endpoint(client.id).is_some());
+        while let Some(output) = self.registrar.poll_output() {
+            self.announced(output);
         }
+        let registrar = &mut self.registrar;
+        self.clients.retain(|client| {
+            if registrar.is_closed(client.id) {
+                registrar.remove(client.id);
+            }
+            registrar.endpoint(client.id).is_some()
+        });
     }
 
     fn announced(&mut self, output: registration::Output) {
-        let (id, plugin, caller) = match output {
-            registration::Output::Announce { id, plugin, caller } => (id, plugin, caller),
+        let (id, plugin) = match output {
+            registration::Output::Announce { id, plugin, .. } => (id, plugin),
             registration::Output::CallEnded { id } => {
-                self.open.remove(&id);
-                self.ended.insert(id);
-                let ended = Event::CallEnded { id };
-                return self.manager.handle_input(ended, self.now);
+                assert!(self.open.remove(&id), "{id:?} is over again");
+                return;
             }
             registration::Output::Rejected { .. } => return,
         };
@@ -275,43 +250,6 @@ impl Play {
         assert_eq!(plugin.endpoint.parent(), Some(Path::new(DIR)));
         assert_ne!(plugin.endpoint.file_name(), Some("kubelet.sock".as_ref()));
         assert!(plugin.name.contains('/') && !plugin.name.contains(char::is_control));
-        let announced = Event::Announced { id, plugin, caller };
-        self.manager.handle_input(announced, self.now);
-    }
-
-    fn execute(&mut self, output: Output) {
-        match output {
-            Output::AnnouncementAnswered { id, result } => {
-                let is_open = self.open.remove(&id);
-                assert!(
-                    is_open || self.ended.contains(&id),
-                    "{id:?} is answered again"
-                );
-                self.registrar.answer(id, result, self.now);
-            }
-            Output::Dial { conn, .. } => {
-                let process = None;
-                let input = match self.refuses {
-                    0 => Event::Connected { conn, process },
-                    1 => Event::DialFailed {
-                        conn,
-                        error: DialError::Gone,
-                    },
-                    2 => Event::DialFailed {
-                        conn,
-                        error: DialError::NotASocket,
-                    },
-                    _ => return,
-                };
-                self.connected.push(conn);
-                self.manager.handle_input(input, self.now);
-            }
-            Output::WatchPeer { conn } => {
-                self.manager
-                    .handle_input(Event::PeerWatched { conn }, self.now);
-            }
-            _ => {}
-        }
     }
 
     fn check(&mut self) {
@@ -331,18 +269,16 @@ impl Play {
         );
     }
 
-    /// Ends all attempts: each call is answered by then.
+    /// Ends all clients: no call stays open.
     fn end(mut self) {
-        self.wait(DIAL_TIMEOUT);
-        self.follow();
-        assert!(self.open.is_empty(), "{:?} are not answered", self.open);
-        let mut plugins = BTreeMap::new();
-        for registered in self.manager.registered() {
-            let plugin = &registered.plugin;
-            let key = (plugin.name.clone(), plugin.endpoint.clone());
-            *plugins.entry(key).or_insert(0) += 1;
+        for client in &self.clients {
+            if let Some(end) = self.registrar.endpoint(client.id) {
+                end.eof(self.now);
+            }
+            self.registrar.advance(client.id, self.now);
         }
-        assert!(plugins.values().all(|count| *count == 1), "{plugins:?}");
+        self.follow();
+        assert!(self.open.is_empty(), "{:?} are not over", self.open);
     }
 }
 
