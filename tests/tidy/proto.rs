@@ -38,13 +38,6 @@ fn every_generated_module_has_a_definition() {
     }
 }
 
-#[test]
-fn names_are_written_in_the_case_of_rust() {
-    assert_eq!(snake_case("GetInfo"), "get_info");
-    assert_eq!(snake_case("DRAPlugin"), "dra_plugin");
-    assert_eq!(snake_case("ListAndWatch"), "list_and_watch");
-}
-
 /// Generates the code of every package in `proto/`. Returns it by the name of its file.
 fn generate() -> BTreeMap<String, String> {
     let folder = in_crate(DEFINITIONS);
