@@ -92,8 +92,8 @@
 //!   Test: `unregistrations_come_before_registrations`.
 //! - **R8** A socket has at most one operation at a time; operations on different sockets run side
 //!   by side.
-//!   Tests: `pm11_two_sockets_register_concurrently`,
-//!   `pm12_a_second_register_on_the_same_socket_is_refused`.
+//!   Tests: `pm11_gm1_gm2_two_sockets_register_concurrently`,
+//!   `pm12_gm8_a_second_register_on_the_same_socket_is_refused`.
 //! - **R9** After a failure a socket is left alone for its backoff, without jitter.
 //!   Tests: `the_ladder_is_500_ms_doubling_up_to_2_m_2_s`,
 //!   `it_counts_from_the_failure_and_is_gone_after_a_success`.
@@ -109,20 +109,20 @@
 //!   Test: `a_plugin_that_does_not_say_who_it_is_is_not_told_anything`.
 //! - **R12** The handler is looked up by the exact type, before anything else is checked.
 //!   Tests: `a_handler_is_found_by_the_exact_type`,
-//!   `the_type_is_looked_up_before_the_name_is_checked`.
+//!   `a_plugin_of_an_unknown_type_is_told_what_the_option_says`.
 //! - **R13** An empty endpoint stands for the registration socket; any other is passed on
 //!   unchanged.
 //!   Test: `an_empty_endpoint_means_the_registration_socket`.
 //! - **R14** A plugin that its handler does not validate is notified of that, with the handler's
 //!   reason.
-//!   Test: `a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words`.
+//!   Test: `a_plugin_that_is_refused_is_told_so_in_kubelet_s_words`.
 //! - **R15** A plugin enters the actual state before its handler registers it, so that a removal in
 //!   between becomes a deregistration.
 //!   Test: `a_plugin_is_in_the_actual_world`.
 //! - **R16** If the handler cannot register the plugin, the plugin leaves the actual state and is
 //!   notified of the reason; the handler is not asked to deregister it. Here a registration that
 //!   was given up after C12 may have taken hold, and is followed by a deregistration.
-//!   Tests: `a_plugin_that_can_not_be_registered_is_told_so`,
+//!   Tests: `a_plugin_that_is_refused_is_told_so_in_kubelet_s_words`,
 //!   `every_state_meets_every_event`.
 //! - **R17** If a plugin cannot be notified of its registration, it leaves the actual state, is
 //!   deregistered, and is tried again with backoff.
@@ -174,11 +174,11 @@
 //!   `a_plugin_without_a_list_is_not_asked_for_it_again`.
 //! - **R31** The first service of a DRA driver's list that is known is the one to call; a list
 //!   without one is refused.
-//!   Tests: `dra2_the_first_service_that_is_known_is_chosen`, `the_driver_s_order_decides`.
+//!   Tests: `dra2_a_known_service_is_chosen_whatever_else_is_listed`, `the_driver_s_order_decides`.
 //! - **R32** An endpoint of a DRA driver is registered once; the second registration fails. Here
 //!   that holds while the plugin that has the endpoint is up.
 //!   Tests: `dra8_the_same_endpoint_is_refused`,
-//!   `a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down`.
+//!   `a_plugin_waits_for_its_endpoint_until_the_holder_is_down`.
 //! - **R33** Of several endpoints of a DRA driver, the newest that is connected is used, and the
 //!   older one is its fallback.
 //!   Test: `the_newest_that_is_connected_is_used`.
@@ -268,7 +268,7 @@
 //!   is watched, or its connection where the kernel is older than Linux 6.5: the plugin is down,
 //!   and is deregistered if [`OnDown`] asks for that.
 //!   Tests: `a_plugin_whose_process_dies_is_down_at_once`,
-//!   `a_plugin_that_is_killed_is_down_within_milliseconds`.
+//!   `each_plugin_of_a_process_is_watched_until_that_is_killed`.
 //! - **H13** A predecessor that cleans up late removes its successor's socket. Only the removal of
 //!   the registered identity counts.
 //!   Test: `the_removal_of_a_path_concerns_what_is_registered_there`.

@@ -8,21 +8,18 @@ use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use plugind::config::LOCK_TIMEOUT;
 use tempfile::TempDir;
 
 use crate::rng::Rng;
-use crate::support::held::{Held, hold};
 use crate::support::inside::inside;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
-use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
+use crate::support::skip::programs_can_be_trusted_or_skip;
 
 /// A node with a program for the type `Hooked`, which logs what it is run for.
 struct Node {
@@ -94,15 +91,6 @@ impl Node {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
         Process::start(&mut command, |child| child.stderr.take())
-    }
-
-    /// Starts a daemon whose children are held before they do anything. Returns `None` if this
-    /// machine cannot.
-    fn start_held(&self) -> Option<(Held, Process)> {
-        if !programs_can_be_trusted_or_skip() {
-            return None;
-        }
-        hold(|| self.start()).map_err(|it| skip(&it)).ok()
     }
 
     /// Serves a plugin with this name, each at a path of its own.
@@ -279,28 +267,6 @@ fn on_a_full_disk_a_plugin_is_refused_until_there_is_room() {
             assert!(daemon.end().0.success());
         },
     );
-}
-
-#[test]
-fn a_start_waits_for_a_child_of_a_killed_daemon() {
-    let node = Node::new();
-    let Some((held, killed)) = node.start_held() else {
-        return;
-    };
-    let _plugin = node.serve("disk");
-    let call = held.until_held();
-    kill(killed);
-    let next = node.start();
-    next.until_line("starting");
-    // Longer than a start waits for a daemon that runs.
-    let line = next.lines.recv_timeout(2 * LOCK_TIMEOUT);
-    assert_eq!(line, Err(RecvTimeoutError::Timeout));
-    held.release(call);
-    next.until_line("watching ");
-    node.until_ended("re-add", "disk");
-    // The child has noticed that its daemon was killed.
-    let id = next.id().to_string();
-    assert!(node.log().0.iter().all(|line| line.daemon == id));
 }
 
 #[test]

@@ -11,7 +11,6 @@ use plugind::grpc::{CallError, Code};
 use plugind::proto::csi_v1::{ProbeRequest, identity, node};
 use plugind::proto::pluginregistration::PluginInfo;
 use plugind::proto::v1beta1::{DevicePluginOptions, Empty, RegisterRequest, device_plugin};
-use plugind::time::Time;
 use tempfile::TempDir;
 
 use crate::support::binary::binary;
@@ -96,22 +95,6 @@ fn a_device_plugin_s_devices_break_and_are_repaired_at_a_signal() {
     plugin.hit();
     plugin.until_said("device-1 is now healthy");
     daemon.until_logged("devices=2 healthy=2 now_healthy=device-1");
-}
-
-#[test]
-fn any_number_of_streams_may_be_cancelled_once_answered() {
-    let dir = tempfile::tempdir().unwrap();
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    let mut caller = Caller::connect(plugin.socket());
-    for answers in 1..=200 {
-        let (method, now) = (device_plugin::LIST_AND_WATCH, Time::ZERO);
-        let client = &mut caller.client;
-        let stream = client.server_streaming(method, &[], 4096, None, now);
-        caller.run_until(|caller| caller.messages == answers);
-        caller.client.cancel(stream, now);
-    }
-    let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
-    assert!(caller.unary(method, &Empty {}).is_ok());
 }
 
 #[test]

@@ -100,12 +100,6 @@ impl Node {
         }
     }
 
-    /// Renames the program: it can be started only under the name `hook`.
-    fn rename_program(&self, from: &str, to: &str) {
-        let scratch = self.scratch.path();
-        fs::rename(scratch.join(from), scratch.join(to)).unwrap();
-    }
-
     #[track_caller]
     fn until_notified(&mut self, plugin: &Plugin) -> RegistrationStatus {
         self.until("the plugin is notified", |_| plugin.try_notified())
@@ -205,23 +199,28 @@ fn a_program_is_told_after_a_restart_of_a_known_plugin() {
 }
 
 #[test]
-fn a_program_that_fails_refuses_the_plugin_with_its_first_line() {
-    let mut node = Node::start("echo ignored; echo no such disk >&2; echo more >&2; exit 3");
-    let plugin = node.serve();
-    assert_eq!(node.until_notified(&plugin), refused("no such disk"),);
-}
-
-#[test]
-fn a_program_that_fails_silently_is_named_with_its_status() {
-    for (script, end) in [
-        ("exit 3", "exited with status 3"),
-        ("kill -SEGV $$", "killed by signal 11"),
+fn a_program_that_fails_refuses_the_plugin_with_its_reason() {
+    let flood =
+        "echo the reason >&2; head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; exit 1";
+    for (script, reason) in [
+        (
+            "echo ignored; echo no such disk >&2; echo more >&2; exit 3",
+            "no such disk",
+        ),
+        (flood, "the reason"),
+        ("exit 3", "HOOK: exited with status 3"),
+        ("kill -SEGV $$", "HOOK: killed by signal 11"),
     ] {
         let mut node = Node::start(script);
         let plugin = node.serve();
+        node.register_another();
         let program = node.scratch.path().join("hook");
-        let expected = refused(&format!("{}: {end}", program.display()));
-        assert_eq!(node.until_notified(&plugin), expected);
+        let reason = reason.replace("HOOK", program.to_str().unwrap());
+        let refused = RegistrationStatus {
+            plugin_registered: false,
+            error: format!("RegisterPlugin error -- plugin registration failed with err: {reason}"),
+        };
+        assert_eq!(node.until_notified(&plugin), refused);
     }
 }
 
@@ -248,16 +247,6 @@ fn a_program_that_hangs_is_killed_with_all_it_started() {
     );
     node.until_gone(&program);
     node.until_gone(&background);
-}
-
-#[test]
-fn a_program_that_floods_its_output_is_read_to_its_end() {
-    let mut node = Node::start(
-        "echo the reason >&2; head -c 3000000 /dev/zero >&2; head -c 3000000 /dev/zero; exit 1",
-    );
-    let plugin = node.serve();
-    node.register_another();
-    assert_eq!(node.until_notified(&plugin), refused("the reason"));
 }
 
 #[test]
@@ -345,44 +334,6 @@ fn a_manager_that_ends_leaves_no_program_behind() {
         std::thread::yield_now();
     }
     drop(scratch);
-}
-
-#[test]
-fn a_program_that_was_missing_is_run_when_it_is_back() {
-    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
-    let plugin = node.serve();
-    assert!(node.until_notified(&plugin).plugin_registered);
-    node.rename_program("hook", "hidden");
-    plugin.stop();
-    node.until("it is deregistered", |node| {
-        (node.plugins.manager().registered().count() == 0).then_some(())
-    });
-    node.register_another();
-    assert!(!node.scratch.path().join("del").exists());
-    node.rename_program("hidden", "hook");
-    assert_eq!(node.until_written("del"), "disk\n");
-}
-
-#[test]
-fn a_plugin_that_cannot_be_saved_is_refused() {
-    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
-    let before = Plugin::serve_type(&node.registry.path().join("before"), "Hooked", "before");
-    assert!(node.until_notified(&before).plugin_registered);
-    fs::create_dir(node.scratch.path().join("state.new")).unwrap();
-    let plugin = node.serve();
-    let error = node.until_notified(&plugin).error;
-    let reason = "cannot write the state file: Is a directory";
-    assert!(error.contains(reason), "{error}");
-    before.stop();
-    assert_eq!(node.until_written("del"), "before\n");
-}
-
-/// Returns the status for a plugin that the program rejected for this reason.
-fn refused(reason: &str) -> RegistrationStatus {
-    RegistrationStatus {
-        plugin_registered: false,
-        error: format!("RegisterPlugin error -- plugin registration failed with err: {reason}"),
-    }
 }
 
 /// The time limit for every wait here, a hundred times what it takes, for a busy machine.

@@ -1,6 +1,5 @@
 //! A plugin that never stops sending, in a loop with others, which it does not delay.
 
-use std::future::poll_fn;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
-use h2::SendStream;
-use h2::server::SendResponse;
-use http::Response;
 use plugind::daemon::PluginManager;
 use plugind::handler::{
     Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler, Stream,
 };
 
+use crate::support::grpc::{self, Service, Status};
 use crate::support::node::{Node, Record, watching};
 use crate::support::plugin::Plugin;
 
@@ -78,44 +74,29 @@ fn listening_to(endpoint: &Path) -> (Node, Arc<AtomicUsize>) {
     (node, heard)
 }
 
-/// Serves one connection on a thread of its own, with a stream without an end for each call.
+/// Serves streams without an end on a thread of its own.
 fn serve(listener: UnixListener) {
+    listener.set_nonblocking(true).expect("a socket");
     thread::spawn(move || {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        runtime
-            .enable_all()
-            .build()
-            .expect("a runtime")
-            .block_on(async {
-                let (stream, _) = listener.accept().expect("a connection");
-                stream.set_nonblocking(true).expect("a socket");
-                let stream = tokio::net::UnixStream::from_std(stream).expect("a socket");
-                let mut connection = h2::server::handshake(stream).await.expect("a preface");
-                while let Some(Ok((_, respond))) = connection.accept().await {
-                    tokio::spawn(talk(respond));
-                }
-            });
+        let runtime = runtime.enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::UnixListener::from_std(listener).expect("a socket");
+            grpc::accept(Arc::new(Talk), listener).await;
+        });
     });
 }
 
-/// Sends messages for as long as the client accepts them.
-async fn talk(mut respond: SendResponse<Bytes>) {
-    let head = Response::builder().header("content-type", "application/grpc");
-    let head = head.body(()).expect("valid headers");
-    let mut stream: SendStream<Bytes> = respond.send_response(head, false).expect("a stream");
-    let length = u32::try_from(MESSAGE - 5).expect("a short message");
-    let message = [&[0][..], &length.to_be_bytes(), &[7; MESSAGE - 5]].concat();
-    let message = Bytes::from(message);
-    loop {
-        stream.reserve_capacity(MESSAGE);
-        while stream.capacity() < MESSAGE {
-            let Some(Ok(_)) = poll_fn(|context| stream.poll_capacity(context)).await else {
-                return;
-            };
-        }
-        if stream.send_data(message.clone(), false).is_err() {
-            return;
-        }
+/// A service that sends messages for as long as the client accepts them.
+struct Talk;
+
+impl Service for Talk {
+    fn call(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
+        Ok(grpc::frame(&[7; MESSAGE - 5], 0).into())
+    }
+
+    fn is_endless(&self, _: &str) -> bool {
+        true
     }
 }
 

@@ -121,21 +121,6 @@ fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
     assert!(scraped.seconds("process_cpu_seconds_total", &[]).is_some());
 }
 
-#[test]
-fn pm22_sockets_that_were_there_before_the_start_are_all_found() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = |n: usize| dir.path().join(format!("reg-{n}.sock"));
-    let plugins: Vec<Plugin> = (0..10)
-        .map(|n| Plugin::serve(&socket(n), &format!("plugin-{n}")))
-        .collect();
-    let mut node = Node::start_on(dir);
-    node.until_desired(10);
-    for plugin in &plugins {
-        node.until_registered(plugin);
-    }
-    assert_eq!(node.registered(), 10);
-}
-
 // --- End to end: kubelet's own rows --------------------------------------------------------------
 
 #[test]
@@ -271,35 +256,6 @@ fn a_link_to_a_socket_counts_under_its_own_path() {
     );
     fs::remove_file(&link).unwrap();
     node.until_handler_is_told("deregister linked");
-}
-
-#[test]
-fn what_is_no_socket_or_has_a_dot_is_left_alone() {
-    let mut node = Node::start();
-    File::create(node.path("file.sock")).unwrap();
-    let hidden = Plugin::serve(&node.path(".reg.sock"), "hidden");
-    let plugin = Plugin::serve(&node.path("reg.sock"), "seen");
-    node.until_registered(&plugin);
-    node.until_desired(1);
-    assert_eq!(hidden.try_notified(), None);
-}
-
-#[test]
-fn a_directory_that_is_moved_takes_its_plugins_along() {
-    let mut node = Node::start();
-    fs::create_dir(node.path("old")).unwrap();
-    let plugin = Plugin::serve(&node.path("old/reg.sock"), "mover");
-    node.until_registered(&plugin);
-    node.until_handler_is_told("register mover");
-
-    fs::rename(node.path("old"), node.path("new")).unwrap();
-    node.until_handler_is_told("register mover");
-    node.until("the old path is given up", |node| {
-        (node.registered() == 1).then_some(())
-    });
-    let mut registered = node.plugins.manager().registered();
-    let moved = node.path("new/reg.sock");
-    assert!(registered.all(|it| *it.plugin.socket == *moved));
 }
 
 #[test]

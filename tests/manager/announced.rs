@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown};
-use plugind::handler::{DialError, HandlerTable, Plugin, device};
+use plugind::handler::{HandlerTable, Plugin, device};
 use plugind::manager::{
-    AnnouncementError, AnnouncementId, Failure, Input, Manager, PluginEvent, Process, State,
+    AnnouncementError, AnnouncementId, Input, Manager, PluginEvent, Process, State,
 };
 
 use crate::script::{Answer as Reply, Script, WATCH};
@@ -136,19 +136,6 @@ fn an_endpoint_that_listens_within_ten_seconds_is_soon_enough() {
 }
 
 #[test]
-fn an_endpoint_at_which_nothing_listens_is_refused() {
-    let mut world = world_with(&[]);
-    announce(&mut world, 1, A, GPU);
-    world.advance(DIAL_TIMEOUT);
-    let error = AnnouncementError::Failed(Failure::Dial(DialError::Gone));
-    assert_eq!(world.answered, [(AnnouncementId(1), Err(error))]);
-    let message = "failed to dial device plugin: context deadline exceeded".to_owned();
-    assert_eq!(answers(&mut world), [(1, Err(message))]);
-    assert_eq!(world.counts(), (0, 0));
-    assert_eq!(world.handler_calls(), "");
-}
-
-#[test]
 fn a_plugin_that_announces_itself_again_is_registered_again() {
     let mut world = registered();
     announce(&mut world, 2, A, GPU);
@@ -171,18 +158,6 @@ fn rs15_three_calls_of_one_name_and_socket_leave_one_client() {
         (world.counts(), watched, world.open_connections().len()),
         ((1, 1), 1, 0)
     );
-}
-
-#[test]
-fn a_call_that_is_overtaken_by_another_is_answered_at_once() {
-    let mut world = world_with(&[]);
-    announce(&mut world, 1, A, GPU);
-    announce(&mut world, 2, A, GPU);
-    let message = "the plugin was announced again".to_owned();
-    assert_eq!(answers(&mut world), [(1, Err(message))]);
-    world.create(A, Script::serving([]));
-    world.advance(secs(2));
-    assert_eq!(answers(&mut world), [(2, Ok(()))]);
 }
 
 #[test]
@@ -325,21 +300,6 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
 }
 
 #[test]
-fn a_plugin_that_announces_itself_after_a_restart_stays() {
-    let mut world = registered();
-    restart(&mut world);
-    announce(&mut world, 1, A, GPU);
-    assert_eq!(answers(&mut world), [(1, Ok(()))]);
-    assert_eq!(
-        world.handler_calls(),
-        "validate example.com/gpu, register example.com/gpu"
-    );
-    world.advance(DEVICE_GRACE * 2);
-    assert_eq!(world.handler_calls(), "");
-    assert_eq!(world.counts(), (1, 1));
-}
-
-#[test]
 fn a_plugin_with_another_endpoint_replaces_the_restored_one() {
     let mut world = registered();
     restart(&mut world);
@@ -350,19 +310,6 @@ fn a_plugin_with_another_endpoint_replaces_the_restored_one() {
         "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu"
     );
     assert_eq!(world.counts(), (1, 1));
-}
-
-#[test]
-fn another_name_at_a_restored_endpoint_does_not_end_that() {
-    let mut world = registered();
-    restart(&mut world);
-    announce(&mut world, 1, A, NIC);
-    assert_eq!(answers(&mut world), [(1, Ok(()))]);
-    announce(&mut world, 2, A, GPU);
-    assert_eq!(answers(&mut world), [(2, Ok(()))]);
-    assert_eq!(world.counts(), (2, 2));
-    let calls = world.handler_calls();
-    assert!(!calls.contains("deregister"), "{calls}");
 }
 
 #[test]
@@ -449,52 +396,6 @@ fn a_plugin_whose_stream_has_ended_is_up_when_announced_again() {
             .iter()
             .all(|it| it.is_healthy)
     );
-}
-
-#[test]
-fn the_end_of_an_old_stream_leaves_the_new_devices_healthy() {
-    let (mut world, store) = listing();
-    let list = b"\x0a\x0e\x0a\x031-2\x12\x07Healthy".to_vec();
-    let services = [
-        (OPTIONS, Reply::Octets(vec![])),
-        (WATCH, Reply::Stream(vec![list])),
-    ];
-    world.create(B, Script::serving(services));
-    announce(&mut world, 2, B, GPU);
-    world.end_streams(A, 0);
-    world.kill(A);
-    world.run();
-    world.advance(DEVICE_GRACE * 2);
-    let plugin = store.get(GPU).expect("it is registered");
-    let devices: Vec<_> = plugin.devices.iter().collect();
-    assert!(
-        matches!(devices[..], [it] if &*it.id == "1-2" && it.is_healthy),
-        "{devices:?}"
-    );
-}
-
-#[test]
-fn the_end_of_the_newest_stream_leaves_the_devices_before_it() {
-    let (mut world, store) = listing();
-    let list = b"\x0a\x0e\x0a\x031-2\x12\x07Healthy".to_vec();
-    let services = [
-        (OPTIONS, Reply::Octets(vec![])),
-        (WATCH, Reply::Stream(vec![list])),
-    ];
-    world.create(B, Script::serving(services));
-    announce(&mut world, 2, B, GPU);
-    let usable = || {
-        let plugin = store.get(GPU).expect("it is registered");
-        let devices = plugin.devices.iter().filter(|it| it.is_healthy);
-        devices.map(|it| it.id.to_string()).collect::<Vec<_>>()
-    };
-    assert_eq!(usable(), ["1-2"]);
-    world.end_streams(B, 0);
-    world.run();
-    assert_eq!((usable(), world.counts()), (vec!["1-1".to_owned()], (1, 1)));
-    world.end_streams(A, 0);
-    world.run();
-    assert_eq!(usable(), Vec::<String>::new(), "it is the last one");
 }
 
 #[test]

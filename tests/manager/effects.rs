@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plugind::config::{DEFAULT_TYPES, HANDLER_TIMEOUT};
+use plugind::config::DEFAULT_TYPES;
 use plugind::handler::{
     Answer as HandlerAnswer, Call, Context, Event, HandlerTable, Plugin, PluginHandler, Program,
     Stream, Ticket,
 };
 use plugind::manager::{Manager, Timer};
 
-use crate::script::{Script, WATCH};
+use crate::script::{Answer, Script, WATCH};
 use crate::world::World;
 
 const A: &str = "/r/a.sock";
@@ -188,8 +188,10 @@ pub(crate) fn planned() -> (World, Plan) {
     let mut table = HandlerTable::new();
     table.add(DEFAULT_TYPES, Scripted(plan.clone()));
     let mut world = World::with(Manager::new(table));
-    let mut endpoint = Script::serving([("/a.B/C", crate::script::Answer::Silence)]);
-    endpoint.watch = vec!["one"];
+    let endpoint = Script::serving([
+        ("/a.B/C", Answer::Silence),
+        (WATCH, Answer::Stream(vec![b"one".to_vec()])),
+    ]);
     world.create(ENDPOINT, endpoint);
     (world, plan)
 }
@@ -238,80 +240,6 @@ fn what_is_open_for_a_plugin_is_cancelled_before_it_goes() {
 }
 
 #[test]
-fn what_a_deregistration_asks_for_is_open_until_it_is_answered() {
-    let (mut world, plan) = planned();
-    appear(&mut world, A, "a");
-    plan.then(
-        "deregister",
-        &[Ask::Stream, Ask::Timer],
-        HandlerAnswer::Pending,
-    );
-    plan.take();
-    world.vanish(A);
-    assert_eq!(plan.take(), "deregister a, message a");
-    assert_eq!(world.open_to(ENDPOINT), 1);
-    world.answer(plan.ticket(), Ok(()));
-    assert_eq!(world.open_to(ENDPOINT), 0);
-    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
-}
-
-#[test]
-fn a_deregistration_that_is_abandoned_leaves_nothing_open() {
-    let (mut world, plan) = planned();
-    appear(&mut world, A, "a");
-    plan.then("deregister", &[Ask::Stream], HandlerAnswer::Pending);
-    plan.then("message", &[Ask::Connection], HandlerAnswer::YES);
-    plan.then("connected", &[], HandlerAnswer::YES);
-    plan.then("abandon", &[Ask::Stream, Ask::Timer], HandlerAnswer::YES);
-    world.vanish(A);
-    assert_eq!(world.open_to(ENDPOINT), 2);
-    plan.take();
-    world.advance(HANDLER_TIMEOUT);
-    assert_eq!(plan.take(), "abandon a");
-    assert_eq!(world.open_to(ENDPOINT), 0);
-    assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
-}
-
-#[test]
-fn a_plugin_that_is_refused_leaves_nothing_open() {
-    for method in ["validate", "register"] {
-        let (mut world, plan) = planned();
-        if method == "register" {
-            plan.then("validate", &[Ask::Stream], HandlerAnswer::YES);
-        }
-        let asks = [Ask::Stream, Ask::Timer];
-        plan.then(method, &asks, HandlerAnswer::no("not this one"));
-        appear(&mut world, A, "a");
-        assert_eq!(
-            world.plugin(A).last_notified().map(|(yes, _)| yes),
-            Some(false)
-        );
-        assert_eq!(world.open_to(ENDPOINT), 0, "{method}");
-        plan.take();
-        world.vanish(A);
-        assert_eq!((timers_left(&mut world), plan.take()), (0, String::new()));
-    }
-}
-
-#[test]
-fn a_registration_that_is_abandoned_has_no_effects() {
-    let (mut world, plan) = planned();
-    plan.then(
-        "register",
-        &[Ask::Stream, Ask::Timer],
-        HandlerAnswer::Pending,
-    );
-    plan.then("message", &[], HandlerAnswer::YES);
-    plan.then("abandon", &[Ask::Connection], HandlerAnswer::YES);
-    plan.then("deregister", &[], HandlerAnswer::Pending);
-    appear(&mut world, A, "a");
-    plan.take();
-    world.vanish(A);
-    assert_eq!(plan.take(), "abandon a, deregister a");
-    assert_eq!(world.open_to(ENDPOINT), 0);
-}
-
-#[test]
 fn the_effects_of_another_plugin_stay_open() {
     let (mut world, plan) = planned();
     for (path, name) in [(A, "a"), (B, "b")] {
@@ -325,8 +253,7 @@ fn the_effects_of_another_plugin_stay_open() {
         ("deregister a", 1)
     );
     plan.then("fired", &[Ask::Timer], HandlerAnswer::YES);
-    let stream = *world.open_connections().last().expect("the stream is open");
-    world.say(stream, "two");
+    world.push(ENDPOINT, b"two");
     world.advance(PAUSE);
     world.advance(PAUSE);
     assert_eq!(plan.take(), "message b, fired b, fired b");

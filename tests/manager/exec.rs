@@ -63,37 +63,6 @@ pub(crate) fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
 }
 
 #[test]
-fn a_plugin_is_registered_when_its_program_has_ended() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    assert_eq!(running(&world), ["add disk-0"]);
-    assert_eq!(world.notification_of(socket(0).as_ref()), None);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(world.notification_of(socket(0).as_ref()), Some((true, "")));
-    world.vanish(&socket(0));
-    assert_eq!(running(&world), ["del disk-0"]);
-}
-
-#[test]
-fn a_program_that_does_not_end_is_killed_at_its_deadline() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    let moment = Duration::from_millis(1);
-    world.advance(EXEC_TIMEOUT.saturating_sub(moment));
-    assert!(world.killed.is_empty());
-    world.advance(moment);
-    assert_eq!(world.killed.len(), 1);
-    assert_eq!(running(&world), ["del disk-0"]);
-    let notified = world
-        .notification_of(socket(0).as_ref())
-        .expect("it was notified");
-    assert!(
-        !notified.0 && notified.1.ends_with(": timed out and was killed"),
-        "{notified:?}"
-    );
-}
-
-#[test]
 fn no_more_programs_run_at_once_than_the_limits() {
     let count = MAX_PROGRAMS + 3;
     let mut world = World::with(manager());

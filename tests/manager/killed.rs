@@ -78,51 +78,6 @@ fn an_add_is_undone_before_that_of_another_at_the_same_path() {
     }
 }
 
-#[test]
-fn a_del_that_may_not_have_ended_is_run_again() {
-    let mut world = World::with(manager());
-    world.appear(A, disk("a"));
-    succeed(&mut world);
-    save(&mut world);
-    world.vanish(A);
-    assert_eq!(running(&world), ["del a"]);
-    world.create(A, disk("a"));
-    kill(&mut world);
-    assert_eq!(running(&world), ["del a"]);
-    assert!(world.manager.restored().is_empty());
-    look(&mut world);
-    assert_eq!(running(&world), ["del a"]);
-    succeed(&mut world);
-    assert_eq!(running(&world), ["add a"]);
-}
-
-#[test]
-fn a_del_before_an_add_of_the_same_name_has_run() {
-    let mut world = World::with(manager());
-    world.appear(A, disk("a"));
-    succeed(&mut world);
-    save(&mut world);
-    world.vanish(A);
-    succeed(&mut world);
-    world.appear(B, disk("a"));
-    succeed(&mut world);
-    kill(&mut world);
-    look(&mut world);
-    assert_eq!(running(&world), ["re-add a"]);
-}
-
-#[test]
-fn an_add_that_failed_before_the_file_was_written_is_not_undone() {
-    let mut world = World::with(manager());
-    world.appear(A, disk("a"));
-    fail(&mut world);
-    world.vanish(A);
-    save(&mut world);
-    kill(&mut world);
-    look(&mut world);
-    assert!(running(&world).is_empty());
-}
-
 // --- Every moment ---
 
 /// A step of the story in which the daemon is killed.

@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use plugind::api::metrics::{Sources, render};
 use plugind::api::{Counters, Event, ProcessFacts};
-use plugind::config::{BACKOFF, LIST_INTERVAL};
+use plugind::config::LIST_INTERVAL;
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
 use plugind::manager::{Manager, Measurement, PluginEvent, State};
-use plugind::proto::pluginregistration::registration;
 use plugind::proto::v1beta1;
 use plugind::watch::{Problem, Report, Watch};
 use prost::Message as _;
@@ -265,36 +264,6 @@ fn codes_and_methods_without_a_row_of_their_own_count_together() {
     let first = [("method", "a/A"), ("code", "OK")];
     let first = scraped.get("plugind_rpc_duration_seconds_count", &first);
     assert_eq!(first, Some(1));
-}
-
-#[test]
-fn calls_are_counted_by_method_and_code() {
-    let (mut world, mut scraped) = busy();
-    world.advance(Duration::from_secs(2));
-    let scraped = scraped.scrape(&mut world);
-    let count = |method: &str, code| {
-        let method = method.strip_prefix('/').expect("it is absolute");
-        let labels = [("method", method), ("code", code)];
-        scraped.get("plugind_rpc_duration_seconds_count", &labels)
-    };
-    assert_eq!(count(registration::GET_INFO, "DEADLINE_EXCEEDED"), Some(1));
-    let notified = count(registration::NOTIFY_REGISTRATION_STATUS, "OK");
-    assert_eq!(notified, Some(3));
-}
-
-#[test]
-fn a_socket_that_waits_after_a_failure_has_its_pause_as_a_gauge() {
-    let mut world = World::new();
-    world.appear("/r/a.sock", None);
-    world.advance(Duration::from_secs(10));
-    let scraped = Scraped::default().scrape(&mut world);
-    let pause = [("socket_path", "/r/a.sock")];
-    let pause = scraped.seconds("plugind_backoff_seconds", &pause);
-    assert!(pause.is_some_and(|it| it >= BACKOFF.first));
-    world.behave("/r/a.sock");
-    world.advance(Duration::from_secs(10));
-    let scraped = Scraped::default().scrape(&mut world);
-    assert_eq!(scraped.labels("plugind_backoff_seconds").count(), 0);
 }
 
 #[test]

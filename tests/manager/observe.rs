@@ -90,18 +90,6 @@ fn what_has_been_observed_is_not_asked_again() {
 }
 
 #[test]
-fn a_plugin_that_does_not_answer_is_tried_again_as_ever() {
-    let mut world = world();
-    world.appear(SOCKET, None);
-    world.advance(BACKOFF.cap);
-    assert_eq!(observed(&world), None);
-    world.listen(SOCKET, csi());
-    world.advance(BACKOFF.cap * 2);
-    assert_eq!(observed(&world), Some(Ok("disk".into())));
-    assert_untold(&world);
-}
-
-#[test]
 fn a_handler_that_does_not_answer_is_given_up() {
     let mut world = world();
     world.handler.will_answer([WAIT]);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{HandlerTable, Reason};
+use plugind::handler::HandlerTable;
 use plugind::manager::reconcile::Action;
 use plugind::manager::{Input, Manager, SavedState, World as Which};
 use plugind::time::Time;
@@ -127,7 +127,7 @@ fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
 // --- Operations ----------------------------------------------------------------------------------
 
 #[test]
-fn pm11_two_sockets_register_concurrently() {
+fn pm11_gm1_gm2_two_sockets_register_concurrently() {
     let mut world = World::new();
     world.handler.will_answer([WAIT, WAIT]);
     world.appear(A, csi("a"));
@@ -140,12 +140,14 @@ fn pm11_two_sockets_register_concurrently() {
 }
 
 #[test]
-fn pm12_a_second_register_on_the_same_socket_is_refused() {
+fn pm12_gm8_a_second_register_on_the_same_socket_is_refused() {
     let mut world = World::new();
     world.handler.will_answer([WAIT]);
     world.appear(A, csi("a"));
-    world.notice(A);
-    world.run();
+    for _ in 0..3 {
+        world.notice(A);
+        world.advance(seconds(1));
+    }
     assert_eq!(world.handler_calls(), "validate a");
     assert_eq!(world.dials[&path(A)], 1);
 }
@@ -262,36 +264,36 @@ fn unregistrations_come_before_registrations() {
 }
 
 #[test]
-fn a_plugin_of_an_unknown_type_is_told_so_in_kubelet_s_words() {
-    let mut world = World::new();
-    world.appear(A, Script::good("Unknown", "a"));
-    let notified = "RegisterPlugin error -- no handler registered for plugin type: Unknown at socket /r/a-reg.sock";
-    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
-    assert_eq!(world.handler_calls(), "");
-}
-
-#[test]
-fn a_plugin_that_is_not_valid_is_told_so_in_kubelet_s_words() {
-    let mut world = World::new();
-    world.handler.will_answer([no("bad version")]);
-    world.appear(A, csi("a"));
-    let notified = "RegisterPlugin error -- plugin validation failed with err: bad version";
-    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
-    assert_eq!(world.handler_calls(), "validate a");
-    assert_eq!(world.counts(), (1, 0));
-}
-
-#[test]
-fn a_plugin_that_can_not_be_registered_is_told_so() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Err(Reason::new("no node id")));
-    let notified = "RegisterPlugin error -- plugin registration failed with err: no node id";
-    assert_eq!(world.plugin(A).last_notified(), Some((false, notified)));
-    assert_eq!(world.handler_calls(), "validate a, register a");
-    assert_eq!(world.counts(), (1, 0));
+fn a_plugin_that_is_refused_is_told_so_in_kubelet_s_words() {
+    for (kind, answers, calls, why) in [
+        (
+            "Unknown",
+            vec![],
+            "",
+            "no handler registered for plugin type: Unknown at socket /r/a-reg.sock",
+        ),
+        (
+            "CSIPlugin",
+            vec![no("bad version")],
+            "validate a",
+            "plugin validation failed with err: bad version",
+        ),
+        (
+            "CSIPlugin",
+            vec![YES, no("no node id")],
+            "validate a, register a",
+            "plugin registration failed with err: no node id",
+        ),
+    ] {
+        let mut world = World::new();
+        world.handler.will_answer(answers);
+        world.appear(A, Script::good(kind, "a"));
+        let notified = format!("RegisterPlugin error -- {why}");
+        let told = world.plugin(A).last_notified();
+        assert_eq!(told, Some((false, notified.as_str())));
+        assert_eq!(world.handler_calls(), calls);
+        assert_eq!(world.counts(), (1, 0));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, Mode};
-use plugind::manager::{Change, ChangeCursor, Expired, ForgetError, OnDown, Record, State};
+use plugind::manager::{Change, ChangeCursor, Expired, Record, State};
 
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World};
@@ -175,44 +175,6 @@ fn what_waits_for_its_backoff_is_tried_at_once_on_request() {
     assert_eq!(retry(&mut world, &|_| false), None);
     assert_eq!(retry(&mut world, &|_| true), Some(1));
     assert_eq!(state(&world, B), State::Registered);
-}
-
-#[test]
-fn a_plugin_that_is_down_is_checked_on_request() {
-    let mut world = World::new();
-    world.appear(A, plugin("a"));
-    world.kill(A);
-    world.advance(BACKOFF.cap);
-    world.listen(A, plugin("a"));
-    world.run();
-    assert_eq!(state(&world, A), State::Down);
-    assert_eq!(retry(&mut world, &|_| true), Some(1));
-    assert_eq!(state(&world, A), State::Registered);
-}
-
-#[test]
-fn only_a_plugin_that_is_down_is_forgotten() {
-    let mut world = World::new();
-    world.manager.set_on_down(OnDown::Keep);
-    world.appear(A, plugin("a"));
-    let now = world.now;
-    let forget = |world: &mut World, name: &str| {
-        let result = world.manager.forget("CSIPlugin", name, now);
-        world.run();
-        result
-    };
-    assert_eq!(forget(&mut world, "b"), Err(ForgetError::NotFound));
-    assert_eq!(forget(&mut world, "a"), Err(ForgetError::NotDown));
-    world.kill(A);
-    world.advance(Duration::from_secs(5));
-    world.handler_calls();
-    let now = world.now;
-    assert_eq!(world.manager.forget("CSIPlugin", "a", now), Ok(1));
-    world.run();
-    assert_eq!(world.handler_calls(), "deregister a");
-    assert_ne!(state(&world, A), State::Down);
-    let forgotten = world.manager.forget("CSIPlugin", "a", now);
-    assert!(forgotten.is_err(), "{forgotten:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use plugind::config::DEFAULT_TYPES;
 
 use crate::effects::{Ask, PAUSE, planned};
 use crate::script::Script;
-use crate::world::{Log, Recorder, WAIT, World, YES};
+use crate::world::{Log, Recorder, World, YES};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
@@ -65,59 +65,6 @@ fn registered_plugins_move_from_the_handler_that_is_replaced() {
     world.vanish(A);
     assert_eq!(world.handler_calls(), "");
     assert_eq!(new.take(), "deregister a");
-}
-
-#[test]
-fn a_plugin_is_asked_by_one_handler() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT]);
-    world.appear(A, Script::good("CSIPlugin", "a"));
-    assert_eq!(world.handler_calls(), "validate a");
-    let new = add(&mut world, "CSIPlugin");
-    assert_eq!(new.take(), "", "the old one has not answered yet");
-    for ticket in world.handler.open() {
-        world.answer(ticket, Ok(()));
-    }
-    assert_eq!(world.handler_calls(), "register a, deregister a");
-    assert_eq!(new.take(), "validate a, register a");
-}
-
-#[test]
-fn what_a_handler_had_registered_is_deregistered_by_it() {
-    let mut world = World::new();
-    world.appear(A, Script::good("CSIPlugin", "a"));
-    world.handler_calls();
-    world.handler.will_answer([WAIT]);
-    let new = add(&mut world, "CSIPlugin");
-    world.vanish(A);
-    for ticket in world.handler.open() {
-        world.answer(ticket, Ok(()));
-    }
-    assert_eq!(
-        (world.handler_calls().as_str(), new.take().as_str()),
-        ("deregister a", "")
-    );
-    assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn a_handler_that_is_replaced_is_dropped() {
-    let (mut world, plan) = planned();
-    for (path, name) in [(A, "a"), (B, "b")] {
-        world.appear(path, Script::good("CSIPlugin", name));
-        plan.then("deregister", &[Ask::Timer], WAIT);
-    }
-    add(&mut world, "CSIPlugin");
-    assert!(plan.is_followed(), "it has other types");
-    for kind in ["DevicePlugin", "DRAPlugin"] {
-        add(&mut world, kind);
-    }
-    for _ in [A, B] {
-        assert!(plan.is_followed(), "it has not answered yet");
-        world.answer(plan.ticket(), Ok(()));
-    }
-    assert!(!plan.is_followed());
-    assert_eq!(world.counts().1, 2);
 }
 
 #[test]

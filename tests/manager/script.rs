@@ -48,12 +48,9 @@ pub(crate) struct Script {
     pub(crate) called: Vec<String>,
     /// What is sent, instead of HTTP/2, after the first octets of a connection.
     pub(crate) babble: Option<Vec<u8>>,
-    /// The messages that are sent as soon as [`WATCH`] is called; [`Serving::say`] sends later
-    /// ones.
-    pub(crate) watch: Vec<&'static str>,
 }
 
-/// The method that is answered with a stream.
+/// The method whose stream every plugin leaves open, unless its services say otherwise.
 pub(crate) const WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
 
 impl Script {
@@ -82,7 +79,6 @@ impl Script {
             services: BTreeMap::new(),
             called: Vec::new(),
             babble: None,
-            watch: Vec::new(),
         }
     }
 
@@ -135,8 +131,6 @@ pub(crate) struct Serving {
     received: Vec<u8>,
     greeted: bool,
     decoder: Option<Decoder>,
-    /// The stream of [`WATCH`].
-    watching: Option<u32>,
     paths: BTreeMap<u32, String>,
     bodies: BTreeMap<u32, Vec<u8>>,
     /// The streams on which more messages may follow.
@@ -149,6 +143,9 @@ pub(crate) struct Reaction {
     pub(crate) write: Vec<u8>,
     pub(crate) close: bool,
 }
+
+/// The answer to [`WATCH`] of a plugin whose services do not have it.
+static OPEN: Answer = Answer::Stream(Vec::new());
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -200,32 +197,6 @@ impl Serving {
         reaction
     }
 
-    /// Returns one more message on the stream of [`WATCH`].
-    pub(crate) fn say(&self, message: &str) -> Vec<u8> {
-        let mut out = Vec::new();
-        let stream = self.watching.expect("the stream is open");
-        frame(&mut out, DATA, 0, stream, &with_prefix(message.as_bytes()));
-        out
-    }
-
-    /// Returns one DATA frame with several messages for the open stream.
-    pub(crate) fn in_one_frame(&self, messages: &[String]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let stream = self.watching.expect("the stream is open");
-        let messages = messages.iter().map(|it| with_prefix(it.as_bytes()));
-        let messages: Vec<u8> = messages.flatten().collect();
-        frame(&mut out, DATA, 0, stream, &messages);
-        out
-    }
-
-    /// Ends the stream of [`WATCH`].
-    pub(crate) fn stop(&mut self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let stream = self.watching.take().expect("the stream is open");
-        trailers(&mut out, stream, 0);
-        out
-    }
-
     fn next_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let head = self.received.get(..9)?;
         let length =
@@ -259,23 +230,11 @@ impl Serving {
             let status = RegistrationStatus::decode(&body[5..]).expect("a good request");
             script.notified.push(status);
             (&script.notify, Vec::new())
-        } else if path == WATCH && !script.services.contains_key(WATCH) {
-            self.watching = Some(stream);
-            frame(
-                &mut reaction.write,
-                HEADERS,
-                END_HEADERS,
-                stream,
-                &response_head(),
-            );
-            for message in &script.watch {
-                reaction.write.extend(self.say(message));
-            }
-            return;
         } else {
             script.called.push(path.clone());
             match script.services.get(path.as_str()) {
                 Some(answer) => (answer, Vec::new()),
+                None if path == WATCH => (&OPEN, Vec::new()),
                 None => return status(&mut reaction.write, stream, 12, "unknown method"),
             }
         };
@@ -286,26 +245,14 @@ impl Serving {
             Answer::Silence => {}
             Answer::Close => reaction.close = true,
             Answer::Stream(messages) => {
-                frame(
-                    &mut reaction.write,
-                    HEADERS,
-                    END_HEADERS,
-                    stream,
-                    &response_head(),
-                );
+                head(&mut reaction.write, stream);
                 for message in messages {
-                    data(&mut reaction.write, stream, message);
+                    data(&mut reaction.write, stream, &with_prefix(message));
                 }
                 self.open.push(stream);
             }
             Answer::Announce(octets) => {
-                frame(
-                    &mut reaction.write,
-                    HEADERS,
-                    END_HEADERS,
-                    stream,
-                    &response_head(),
-                );
+                head(&mut reaction.write, stream);
                 let mut prefix = vec![0];
                 prefix.extend_from_slice(&octets.to_be_bytes());
                 frame(&mut reaction.write, DATA, 0, stream, &prefix);
@@ -313,11 +260,13 @@ impl Serving {
         }
     }
 
-    /// Returns one more message for every open stream.
-    pub(crate) fn push(&self, message: &[u8]) -> Vec<u8> {
+    /// Returns more messages for every open stream, one behind the other.
+    pub(crate) fn push(&self, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
         let mut out = Vec::new();
+        let messages = messages.iter().flat_map(|it| with_prefix(it.as_ref()));
+        let messages: Vec<u8> = messages.collect();
         for stream in &self.open {
-            data(&mut out, *stream, message);
+            data(&mut out, *stream, &messages);
         }
         out
     }
@@ -369,15 +318,19 @@ fn response_head() -> Vec<u8> {
     block
 }
 
-fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
+fn head(out: &mut Vec<u8>, stream: u32) {
     frame(out, HEADERS, END_HEADERS, stream, &response_head());
-    data(out, stream, message);
+}
+
+fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
+    head(out, stream);
+    data(out, stream, &with_prefix(message));
     trailers(out, stream, 0);
 }
 
-/// Appends a message, in as many frames as it needs.
-fn data(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
-    for part in with_prefix(message).chunks(16_384) {
+/// Appends content, in as many frames as it needs.
+fn data(out: &mut Vec<u8>, stream: u32, content: &[u8]) {
+    for part in content.chunks(16_384) {
         frame(out, DATA, 0, stream, part);
     }
 }

@@ -17,7 +17,6 @@ mod oracle;
 mod programs;
 mod readers;
 mod restart;
-mod tally;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +40,6 @@ use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
 use self::programs::Programs;
 use self::readers::Reader;
-use self::tally::Tally;
 use self::waiting::Waiting;
 use crate::node::{Node, ROOT};
 use crate::restored::{BUILT_IN, Restored};
@@ -56,9 +54,6 @@ const STEPS: u64 = 300;
 
 /// The same in runs with faults of the node.
 const STEPS_WITH_FAULTS: u64 = 120;
-
-/// The number of steps between two checks of the metrics.
-const STEPS_TO_SCRAPE: u64 = 60;
 
 #[test]
 fn whatever_happens_the_contract_is_kept() {
@@ -107,11 +102,6 @@ struct Simulation {
     operator: Operator,
     /// Follows the records at every step.
     reader: Reader,
-    /// Follows the records from time to time.
-    slow_reader: Reader,
-    /// Decides when that is, so that readers do not change what else happens.
-    reader_rng: Rng,
-    tally: Tally,
     rng: Rng,
     /// The weight of each event in this run: some never happen, some all the time.
     weights: Vec<u64>,
@@ -172,9 +162,6 @@ impl Simulation {
             oracle,
             operator: Operator::default(),
             reader: Reader::default(),
-            slow_reader: Reader::default(),
-            reader_rng: Rng::new(seed),
-            tally: Tally::default(),
             restarts: (0..restarts).map(|_| rng.below(0..STEPS)).collect(),
             rng,
             weights,
@@ -208,9 +195,6 @@ impl Simulation {
             }
             self.accept_programs();
             self.check();
-            if step % STEPS_TO_SCRAPE == 0 {
-                self.check_metrics();
-            }
         }
         self.cease();
         self.converge();
@@ -245,7 +229,7 @@ impl Simulation {
         self.check_saved();
         self.check_events();
         self.check_node();
-        self.check_readers();
+        self.reader.check(&self.node.world.manager);
         let mut state = self.oracle.lock();
         let world = &mut self.node.world;
         for twin in std::mem::take(&mut state.undone) {
@@ -317,11 +301,8 @@ impl Simulation {
     /// Passes on what the manager has emitted and measured.
     fn accept_events(&mut self) {
         let world = &mut self.node.world;
-        let (events, measured) = (
-            std::mem::take(&mut world.events),
-            std::mem::take(&mut world.measured),
-        );
-        self.tally.count(&events, measured, &world.manager);
+        world.measured.clear();
+        let events = std::mem::take(&mut world.events);
         for event in &events {
             if let (EventKind::Reported(notice), Some(plugin)) = (&event.kind, &event.plugin) {
                 if notice.reason == "ProgramGivenUp" {
@@ -330,33 +311,6 @@ impl Simulation {
             }
         }
         self.operator.accept(events);
-    }
-
-    /// Checks that the metrics agree with what has happened, and with the plugins that handlers
-    /// know.
-    fn check_metrics(&self) {
-        let manager = &self.node.world.manager;
-        let scraped = self.tally.check(manager);
-        let registered = manager.registered().count() as u64;
-        let built_in = manager.registered().filter(|it| is_built_in(&it.plugin));
-        let built_in = built_in.count() as u64;
-        let state = [("state", "actual_state_of_world")];
-        let actual = scraped.sum("plugin_manager_total_plugins", &state);
-        assert_eq!(actual, registered, "the actual state of the world");
-        if manager.is_idle() && self.node.restored.is_empty() {
-            let state = self.oracle.lock();
-            assert_eq!(actual - built_in, state.registered().count() as u64);
-        }
-    }
-
-    /// Checks that a reader of the changes has the records, and lets another one read a little.
-    fn check_readers(&mut self) {
-        let manager = &self.node.world.manager;
-        self.reader.check(manager);
-        if self.reader_rng.one_in(8) {
-            let count = self.reader_rng.below(0..6);
-            self.slow_reader.read(manager, count);
-        }
     }
 
     /// Ends all faults: plugins do everything right, handlers answer yes, and the watch receives
@@ -403,7 +357,6 @@ impl Simulation {
     fn converge(&mut self) {
         self.resync_many_paths();
         self.check_events();
-        self.check_metrics();
         self.check_saved();
         assert!(self.node.restored.is_empty(), "{:?}", self.node.restored);
         let manager = &self.node.world.manager;
@@ -467,11 +420,9 @@ impl Simulation {
         self.node.hear_all();
         self.accept_programs();
         self.accept_events();
-        self.check_metrics();
         let world = &mut self.node.world;
         let manager = &world.manager;
         assert!(manager.is_idle() && manager.sockets().next().is_none());
-        self.slow_reader.check(manager);
         self.operator.check(manager, &self.node.restored);
         assert!(
             self.oracle.lock().phases.is_empty(),

@@ -9,7 +9,7 @@ use plugind::handler::{
 };
 use plugind::manager::{ConnectionId, Manager};
 
-use crate::script::{Script, WATCH};
+use crate::script::{Answer as Reply, Script, WATCH};
 use crate::world::World;
 
 const SOCKET: &str = "/plugins/a.sock";
@@ -84,10 +84,8 @@ fn listening(endpoint: Option<Script>) -> (World, Heard) {
 }
 
 fn endpoint() -> Script {
-    Script {
-        watch: vec!["one", "two"],
-        ..Script::good("DevicePlugin", "example.com/a")
-    }
+    let messages = ["one", "two"].map(|it| it.as_bytes().to_vec());
+    Script::serving([(WATCH, Reply::Stream(messages.into()))])
 }
 
 /// Returns the connection of the stream, which is the last one that was made.
@@ -105,7 +103,7 @@ fn a_handler_hears_every_message_of_a_stream_in_order_for_days() {
     assert_eq!(take(&heard), ["one", "two"]);
     for _ in 0..100 {
         world.advance(Duration::from_secs(3600));
-        world.say(conn(&world), "still here");
+        world.push(ENDPOINT, b"still here");
         assert_eq!(take(&heard), ["still here"]);
     }
 }
@@ -117,13 +115,14 @@ fn many_messages_of_one_frame_are_handed_on_in_pieces() {
         .collect();
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    world.send_in_one_frame(conn(&world), &messages);
-    world.run();
+    world.push_all(ENDPOINT, &messages);
     assert_eq!(take(&heard), messages);
     assert_eq!(world.resumed, 2);
 
-    world.send_in_one_frame(conn(&world), &messages);
+    world.is_slow = true;
+    world.push_all(ENDPOINT, &messages);
     world.break_connection(conn(&world));
+    world.is_slow = false;
     world.run();
     let mut heard = take(&heard);
     let end = heard.pop();
@@ -136,9 +135,7 @@ fn many_messages_of_one_frame_are_handed_on_in_pieces() {
 fn a_stream_that_is_cancelled_has_no_further_events() {
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    let messages = ["a", STOP, "b", "c"].map(str::to_owned);
-    world.send_in_one_frame(conn(&world), &messages);
-    world.run();
+    world.push_all(ENDPOINT, &["a", STOP, "b", "c"]);
     assert_eq!(take(&heard), ["a", STOP]);
 }
 
@@ -146,10 +143,9 @@ fn a_stream_that_is_cancelled_has_no_further_events() {
 fn a_handler_hears_that_a_stream_has_ended() {
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);
-    let stream = conn(&world);
-    world.stop(stream);
+    world.end_streams(ENDPOINT, 0);
     assert_eq!(take(&heard), ["end"]);
-    assert!(!world.open_connections().contains(&stream), "it is closed");
+    assert_eq!(world.open_to(ENDPOINT), 0, "it is closed");
 
     let (mut world, heard) = listening(Some(endpoint()));
     take(&heard);

@@ -110,19 +110,10 @@ impl Tree {
     /// Moves what is at `from` to `to`, which does not exist, or out of the tree.
     pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
         let moved = self.nodes.get(from).cloned();
-        let below = self.below(from);
-        let nodes: Vec<_> = below.iter().map(|path| self.nodes.remove(path)).collect();
+        let taken = self.take(from);
         self.tell_of_loss(from);
         if let Some(to) = to {
-            for (path, node) in below.iter().zip(nodes) {
-                let rest = path.strip_prefix(from).expect("it is below");
-                let path = if rest.as_os_str().is_empty() {
-                    to.to_owned()
-                } else {
-                    to.join(rest)
-                };
-                self.nodes.extend(node.map(|node| (path, node)));
-            }
+            self.put(to, &taken);
             self.tell_of(to, matches!(moved, Some(Node::Directory(_))));
         }
         if let Some(Node::Directory(id)) = moved {

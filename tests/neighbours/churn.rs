@@ -12,7 +12,6 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::row::Row;
-use crate::support::bind::bind;
 
 #[test]
 fn a_large_directory_that_is_renamed_again_and_again() {
@@ -70,25 +69,6 @@ fn names_that_come_and_go_as_fast_as_the_machine_allows() {
                     }
                 });
             }
-        });
-    });
-}
-
-#[test]
-fn thousands_of_links_to_a_dead_socket() {
-    let before = "later plugins never looked at";
-    let row = Row::new("17,000 links to a dead socket", before).prepared(|dir| {
-        let dead = dir.join("dead.sock");
-        drop(bind(&dead));
-        for n in 0..17_000 {
-            fs::hard_link(&dead, dir.join(n.to_string())).unwrap();
-        }
-    });
-    row.withstand(|dir, over| {
-        let (dead, last) = (dir.join("dead.sock"), dir.join("last"));
-        until(over, || {
-            fs::hard_link(&dead, &last)?;
-            fs::remove_file(&last)
         });
     });
 }

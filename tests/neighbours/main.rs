@@ -21,7 +21,6 @@ mod shares;
 mod state_file;
 #[path = "../support/mod.rs"]
 mod support;
-mod terminal;
 mod until;
 
 use self::row::Row;

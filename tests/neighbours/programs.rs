@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plugind::proto::pluginregistration::PluginInfo;
 use tempfile::TempDir;
 
 use crate::daemon::Daemon;
-use crate::row::{Row, alone};
+use crate::row::alone;
 use crate::support::plugin::Plugin;
 use crate::support::skip::programs_can_be_trusted_or_skip;
-use crate::until::Steps;
 
 /// A program for a type, in a directory of its own.
 pub(crate) struct Hook(TempDir);
@@ -54,60 +52,6 @@ impl Hook {
     fn written(&self, name: &str) -> String {
         fs::read_to_string(self.0.path().join(name)).unwrap_or_default()
     }
-}
-
-#[test]
-fn plugins_that_a_program_cannot_be_given_are_refused() {
-    if !programs_can_be_trusted_or_skip() {
-        return;
-    }
-    let hook = Hook::new(r#"echo "$@" >> $OUT/calls"#);
-    let row = Row::new(
-        "plugins with names that are options, paths or lines",
-        "passed on",
-    );
-    row.options(hook.options()).withstand(|dir, over| {
-        let steps = Steps::new(over);
-        for n in 0.. {
-            let plugin = Plugin::serve_info(&dir.join(format!("{n}.sock")), hostile(n));
-            let Some(notified) = steps.until_notified(&plugin) else {
-                return;
-            };
-            plugin.stop();
-            assert!(!notified.plugin_registered);
-            assert!(
-                notified.error.contains("cannot be passed to a program"),
-                "{notified:?}"
-            );
-        }
-    });
-    assert_eq!(hook.written("calls"), "");
-}
-
-/// Returns the info of a plugin with a value that programs must never be called with.
-fn hostile(n: usize) -> PluginInfo {
-    let strange = [
-        "-rf",
-        "..",
-        "../../etc",
-        "a\u{202e}b",
-        "a b",
-        "$(id)",
-        "a/../b",
-    ];
-    let strange = strange[n % strange.len()].to_owned();
-    let mut info = PluginInfo {
-        r#type: "Hooked".into(),
-        name: "disk".into(),
-        endpoint: String::new(),
-        supported_versions: vec!["1.0.0".into()],
-    };
-    match n % 3 {
-        0 => info.name = strange,
-        1 => info.endpoint = format!("/run/../{strange}"),
-        _ => info.supported_versions.push(format!("1,{strange}")),
-    }
-    info
 }
 
 #[test]

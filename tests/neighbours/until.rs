@@ -40,11 +40,6 @@ impl<'a> Steps<'a> {
         None
     }
 
-    /// Waits until the plugin is notified of a status, unless the attack is over before that.
-    pub(crate) fn until_notified(&self, plugin: &Plugin) -> Option<RegistrationStatus> {
-        self.until(|| plugin.try_notified())
-    }
-
     /// Waits until the plugin is notified that it is registered, unless the attack is over before
     /// that.
     pub(crate) fn until_registered(&self, plugin: &Plugin) -> Option<()> {

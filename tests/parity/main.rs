@@ -13,6 +13,7 @@ mod stage;
 mod subject;
 
 #[path = "../support/grpc.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
 mod grpc;
 
 use std::path::PathBuf;
@@ -66,7 +67,7 @@ fn compare(scenario: &Scenario, kubelet: &std::path::Path) -> Option<String> {
 
 fn play(scenario: &Scenario, subject: Which<'_>) -> Seen {
     let mut stage = Stage::new(subject);
-    (scenario.play)(&mut stage);
+    scenario.play.on(&mut stage);
     stage.end()
 }
 

@@ -17,14 +17,41 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// The row of the guide's page that describes the difference.
     pub(crate) differs: Option<&'static str>,
-    pub(crate) play: fn(&mut Stage<'_>),
+    pub(crate) play: Play,
+}
+
+/// What happens in a scenario.
+pub(crate) enum Play {
+    Steps(fn(&mut Stage<'_>)),
+    /// One plugin appears, with this script.
+    Plugin(fn() -> Script),
+}
+
+impl Play {
+    pub(crate) fn on(&self, stage: &mut Stage<'_>) {
+        match self {
+            Self::Steps(play) => play(stage),
+            Self::Plugin(script) => one(stage, "a.sock", script()),
+        }
+    }
 }
 
 /// Returns a scenario that is the same with both.
 const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
+    let (differs, play) = (None, Play::Steps(play));
     Scenario {
         name,
-        differs: None,
+        differs,
+        play,
+    }
+}
+
+/// Returns a scenario of one plugin that is the same with both.
+const fn plugin(name: &'static str, script: fn() -> Script) -> Scenario {
+    let (differs, play) = (None, Play::Plugin(script));
+    Scenario {
+        name,
+        differs,
         play,
     }
 }
@@ -34,15 +61,13 @@ const fn differs(row: &'static str, name: &'static str, play: fn(&mut Stage<'_>)
     Scenario {
         name,
         differs: Some(row),
-        play,
+        play: Play::Steps(play),
     }
 }
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     // The places of sockets.
-    same("a plugin appears", |stage| {
-        one(stage, "a.sock", Script::named("a"));
-    }),
+    plugin("a plugin appears", || Script::named("a")),
     same("a plugin is there at the start", |stage| {
         stage.mkdir("");
         stage.plugin("a.sock", Script::named("a"));
@@ -260,30 +285,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.plugin("b.sock", endpoint("b", "/run/csi.sock"));
     }),
     // The info that a plugin reports.
-    same("an endpoint elsewhere", |stage| {
-        one(stage, "a.sock", endpoint("a", "/run/csi.sock"));
-    }),
-    same("a relative endpoint", |stage| {
-        one(stage, "a.sock", endpoint("a", "csi.sock"));
-    }),
-    same("an abstract endpoint", |stage| {
-        one(stage, "a.sock", endpoint("a", "@csi"));
-    }),
-    same("a strange endpoint", |stage| {
-        one(stage, "a.sock", endpoint("a", "/a/../b//c"));
-    }),
-    same("no version", |stage| {
-        one(stage, "a.sock", versions("a", &[]));
-    }),
-    same("three versions", |stage| {
-        one(stage, "a.sock", versions("a", &["1.0", "v1beta1", "x"]));
-    }),
-    same("a hundred versions", |stage| {
-        one(stage, "a.sock", versions("a", &["1.0.0"; 100]));
-    }),
-    same("an empty version", |stage| {
-        one(stage, "a.sock", versions("a", &[""]));
-    }),
+    plugin("an endpoint elsewhere", || endpoint("a", "/run/csi.sock")),
+    plugin("a relative endpoint", || endpoint("a", "csi.sock")),
+    plugin("an abstract endpoint", || endpoint("a", "@csi")),
+    plugin("a strange endpoint", || endpoint("a", "/a/../b//c")),
+    plugin("no version", || versions("a", &[])),
+    plugin("three versions", || versions("a", &["1.0", "v1beta1", "x"])),
+    plugin("a hundred versions", || versions("a", &["1.0.0"; 100])),
+    plugin("an empty version", || versions("a", &[""])),
     differs(
         "more than 256 versions, or one of more than 128 octets",
         "more versions than are accepted",
@@ -296,12 +305,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             one(stage, "a.sock", versions("a", &["1".repeat(300).as_str()]));
         },
     ),
-    same("a name that is not ASCII", |stage| {
-        one(stage, "a.sock", Script::named("füü"));
-    }),
-    same("a name like a path", |stage| {
-        one(stage, "a.sock", Script::named("../x/y"));
-    }),
+    plugin("a name that is not ASCII", || Script::named("füü")),
+    plugin("a name like a path", || Script::named("../x/y")),
     differs("an empty name", "no name", |stage| {
         one(stage, "a.sock", Script::named(""));
     }),
@@ -317,18 +322,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         "a name with a line break",
         |stage| one(stage, "a.sock", Script::named("a\nb")),
     ),
-    same("an unknown type", |stage| {
-        one(stage, "a.sock", Script::info(&info("Toaster", "a")));
-    }),
-    same("no type", |stage| {
-        one(stage, "a.sock", Script::info(&info("", "a")));
-    }),
-    same("an empty reply", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::replies(vec![Reply::Message(Vec::new())]),
-        );
+    plugin("an unknown type", || Script::info(&info("Toaster", "a"))),
+    plugin("no type", || Script::info(&info("", "a"))),
+    plugin("an empty reply", || {
+        Script::replies(vec![Reply::Message(Vec::new())])
     }),
     same("a reply with a field that is not known", |stage| {
         let mut message = prost::Message::encode_to_vec(&info(TYPE, "a"));
@@ -350,16 +347,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.until_notified("a.sock", 2);
     }),
     // The decisions of a handler.
-    same("a plugin that is not acceptable", |stage| {
-        one(stage, "a.sock", Script::named("invalid"));
+    plugin("a plugin that is not acceptable", || {
+        Script::named("invalid")
     }),
     same("a plugin that is not acceptable stops", |stage| {
         one(stage, "a.sock", Script::named("invalid"));
         stage.stop("a.sock");
     }),
-    same("a plugin that cannot be used", |stage| {
-        one(stage, "a.sock", Script::named("refused"));
-    }),
+    plugin("a plugin that cannot be used", || Script::named("refused")),
     same("a plugin that cannot be used stops", |stage| {
         one(stage, "a.sock", Script::named("refused"));
         stage.stop("a.sock");
@@ -390,40 +385,22 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", script.after(Reply::Status(INTERNAL)));
         stage.until_notified("a.sock", 1);
     }),
-    same("never implemented", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::replies(vec![Reply::Status(UNIMPLEMENTED)]),
-        );
+    plugin("never implemented", || {
+        Script::replies(vec![Reply::Status(UNIMPLEMENTED)])
     }),
-    same("a reply that cannot be decoded", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::replies(vec![Reply::Message(vec![0xff; 5])]),
-        );
+    plugin("a reply that cannot be decoded", || {
+        Script::replies(vec![Reply::Message(vec![0xff; 5])])
     }),
-    same("no reply", |stage| {
-        one(stage, "a.sock", Script::replies(vec![Reply::Never]));
-    }),
+    plugin("no reply", || Script::replies(vec![Reply::Never])),
     same("no reply, and the socket is removed", |stage| {
         one(stage, "a.sock", Script::replies(vec![Reply::Never]));
         stage.remove("a.sock");
     }),
-    same("a plugin that cannot take the good news", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::named("a").refusing_notify(UNIMPLEMENTED),
-        );
+    plugin("a plugin that cannot take the good news", || {
+        Script::named("a").refusing_notify(UNIMPLEMENTED)
     }),
-    same("a plugin that cannot take the bad news", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::named("invalid").refusing_notify(UNIMPLEMENTED),
-        );
+    plugin("a plugin that cannot take the bad news", || {
+        Script::named("invalid").refusing_notify(UNIMPLEMENTED)
     }),
     // Sockets without a gRPC server.
     same("nothing listens", |stage| {
@@ -437,18 +414,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.listen("a.sock", Script::named("a"));
         stage.until_notified("a.sock", 1);
     }),
-    same("every connection is closed", |stage| {
-        one(stage, "a.sock", Script::raw(Raw::Close));
-    }),
-    same("nothing is said", |stage| {
-        one(stage, "a.sock", Script::raw(Raw::Mute));
-    }),
-    same("HTTP/1.1 is spoken", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::raw(Raw::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
-        );
+    plugin("every connection is closed", || Script::raw(Raw::Close)),
+    plugin("nothing is said", || Script::raw(Raw::Mute)),
+    plugin("HTTP/1.1 is spoken", || {
+        Script::raw(Raw::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
     }),
     same("a good plugin beside a mute one", |stage| {
         one(stage, "a.sock", Script::raw(Raw::Mute));

@@ -38,7 +38,6 @@ impl Exposition {
             }
         }
         assert!(parsed.types.keys().eq(&helped), "each has help and a type");
-        parsed.check_histograms();
         parsed
     }
 
@@ -59,40 +58,6 @@ impl Exposition {
         let value = billionths(value).expect(line);
         let before = self.samples.insert((name.to_owned(), labels), value);
         assert_eq!(before, None, "{line}: again");
-    }
-
-    /// Checks that buckets are cumulative, in the order of their bounds, and complete.
-    fn check_histograms(&self) {
-        let histograms = self.types.iter().filter(|(_, kind)| *kind == "histogram");
-        for (family, _) in histograms {
-            let mut buckets: BTreeMap<Labels, Vec<(u128, u128)>> = BTreeMap::new();
-            for (labels, count) in self.all(&format!("{family}_bucket")) {
-                let mut labels = labels.clone();
-                let bound = labels.remove("le").expect("it is a bucket");
-                let bound = match bound.as_str() {
-                    "+Inf" => u128::MAX,
-                    bound => billionths(bound).expect(bound),
-                };
-                buckets.entry(labels).or_default().push((bound, count));
-            }
-            let (sums, counts) = (format!("{family}_sum"), format!("{family}_count"));
-            assert_eq!(self.all(&sums).count(), buckets.len(), "{family}");
-            assert_eq!(self.all(&counts).count(), buckets.len(), "{family}");
-            for (labels, mut buckets) in buckets {
-                buckets.sort_unstable();
-                assert!(
-                    buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
-                    "{family}"
-                );
-                let (bound, last) = buckets.pop().expect("there is one");
-                let count = self.samples.get(&(counts.clone(), labels.clone()));
-                assert_eq!((bound, Some(&last)), (u128::MAX, count), "{family}");
-                assert!(
-                    self.samples.contains_key(&(sums.clone(), labels)),
-                    "{family}"
-                );
-            }
-        }
     }
 
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a Labels, u128)> {

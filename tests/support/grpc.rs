@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 
 /// A service that answers calls.
 pub(crate) trait Service: Send + Sync + 'static {
@@ -17,6 +17,12 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// Returns whether a method replies with a stream, which the caller ends.
     fn is_stream(&self, _path: &str) -> bool {
+        false
+    }
+
+    /// Returns whether a method replies with content that is sent again and again, as fast as it is
+    /// received, until the connection ends.
+    fn is_endless(&self, _path: &str) -> bool {
         false
     }
 
@@ -38,6 +44,13 @@ pub(crate) const INVALID_ARGUMENT: Status = Status(3, "");
 
 /// The method does not exist.
 pub(crate) const UNIMPLEMENTED: Status = Status(12, "");
+
+/// Serves every connection.
+pub(crate) async fn accept<S: Service>(service: Arc<S>, listener: UnixListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(serve(Arc::clone(&service), stream));
+    }
+}
 
 /// Serves one connection until it ends. A caller that breaks the rules harms only itself.
 pub(crate) async fn serve<S: Service>(service: Arc<S>, stream: UnixStream) {
@@ -70,6 +83,7 @@ async fn answer<S: Service>(
     let head = head.body(()).expect("the header is valid");
     let mut stream = respond.send_response(head, false)?;
     let status = match reply {
+        Ok(content) if service.is_endless(&path) => return repeat(stream, content.into()).await,
         Ok(message) => {
             stream.send_data(frame(&message, service.missing(&path)), false)?;
             if service.is_stream(&path) {
@@ -81,6 +95,22 @@ async fn answer<S: Service>(
         Err(status) => status,
     };
     stream.send_trailers(trailers(status))
+}
+
+/// Sends the same content again and again.
+async fn repeat(mut stream: SendStream<Bytes>, content: Bytes) -> Result<(), h2::Error> {
+    loop {
+        let mut rest = content.clone();
+        while !rest.is_empty() {
+            stream.reserve_capacity(rest.len());
+            while stream.capacity() == 0 {
+                let capacity = future::poll_fn(|context| stream.poll_capacity(context)).await;
+                capacity.transpose()?;
+            }
+            let piece = rest.split_to(stream.capacity().min(rest.len()));
+            stream.send_data(piece, false)?;
+        }
+    }
 }
 
 /// Receives a whole request and releases flow-control capacity as the data arrives.
@@ -106,7 +136,7 @@ fn unframe(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the message, of which some octets are missing, as the body of a gRPC reply.
-fn frame(message: &[u8], missing: usize) -> Bytes {
+pub(crate) fn frame(message: &[u8], missing: usize) -> Bytes {
     let length = u32::try_from(message.len() + missing).expect("a reply is short");
     let mut framed = BytesMut::with_capacity(5 + message.len());
     framed.put_u8(0);

@@ -16,7 +16,6 @@ pub(crate) mod daemon;
 pub(crate) mod exposition;
 pub(crate) mod frames;
 pub(crate) mod grpc;
-pub(crate) mod held;
 pub(crate) mod inside;
 pub(crate) mod kubelet;
 pub(crate) mod node;

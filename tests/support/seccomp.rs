@@ -11,7 +11,7 @@
 use std::io;
 use std::mem::offset_of;
 
-use nix::libc::{self, c_int, c_long, c_ulong, seccomp_data, sock_filter, sock_fprog};
+use nix::libc::{self, c_long, seccomp_data, sock_filter, sock_fprog};
 use nix::sys::prctl;
 
 /// Returns the first instructions of a filter. The numbers of system calls are those of this
@@ -64,9 +64,8 @@ const fn instruction(code: u32, k: u32) -> sock_filter {
     }
 }
 
-/// Has the kernel run a program for each system call of this thread and of its children. Returns
-/// what the flags ask for.
-pub(crate) fn install(program: &[sock_filter], flags: c_ulong) -> io::Result<c_int> {
+/// Has the kernel run a program for each system call of this thread and of its children.
+pub(crate) fn install(program: &[sock_filter]) -> io::Result<()> {
     prctl::set_no_new_privs()?;
     let program = sock_fprog {
         len: program.len().try_into().unwrap(),
@@ -74,17 +73,14 @@ pub(crate) fn install(program: &[sock_filter], flags: c_ulong) -> io::Result<c_i
     };
     let mode = libc::SECCOMP_SET_MODE_FILTER;
     // SAFETY: `program` leads to that many instructions, which the kernel copies.
-    match unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program) } {
+    match unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) } {
         -1 => Err(io::Error::last_os_error()),
-        result => Ok(c_int::try_from(result).unwrap()),
+        _ => Ok(()),
     }
 }
 
 /// Lets the system call pass.
 pub(crate) const ALLOW: sock_filter = instruction(libc::BPF_RET, libc::SECCOMP_RET_ALLOW);
-
-/// Holds the system call until the owner of the filter's descriptor responds.
-pub(crate) const HOLD: sock_filter = instruction(libc::BPF_RET, libc::SECCOMP_RET_USER_NOTIF);
 
 /// The number of this architecture for seccomp(2) (`AUDIT_ARCH_*` in linux/audit.h), or zero, with
 /// which nothing is filtered.

@@ -135,7 +135,7 @@ fn run(without: Without, arguments: &[&str]) -> Result<(Output, String), String>
     }
     // The filter is that of the thread, and of all that the thread starts.
     let spawned = thread::spawn(move || {
-        seccomp::install(&filter, 0)
+        seccomp::install(&filter)
             .map_err(|error| format!("system calls cannot be filtered: {error}"))?;
         Ok(command.output().unwrap())
     });

@@ -145,8 +145,9 @@ fn name(dir: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::os::unix::fs::symlink;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::sync::atomic::Ordering::SeqCst;
     use std::thread;
 
@@ -294,6 +295,32 @@ mod tests {
     }
 
     #[test]
+    fn a_start_waits_longer_for_the_children_of_a_killed_daemon() {
+        let (_dir, at) = world();
+        let (dir, run) = (at("dir"), at("run"));
+        let path = lock(&[&dir], &run).unwrap().held[0].1.path.clone();
+        // The process that takes the lock ends; another one has inherited it.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec 3> \"$0\" && flock 3 && echo && exec cat"])
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = child.stdout.take().unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock(&[&dir], &run).is_ok());
+            let deadline = Instant::now() + 2 * LOCK_TIMEOUT;
+            assert!(FileLock::acquire(&path, deadline).unwrap().is_none());
+            assert!(!waiting.is_finished());
+            drop(child.stdin.take());
+            assert!(waiting.join().unwrap());
+        });
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn a_lock_that_a_child_inherited_ends_with_the_daemon() {
         let (_dir, at) = world();
         let (dir, run) = (at("dir"), at("run"));
@@ -301,10 +328,7 @@ mod tests {
         for (_, lock) in &held.held {
             fcntl(&*lock.file, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         }
-        let mut child = Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         drop(held);
         let start = Instant::now();
         assert!(lock(&[&dir], &run).is_ok());

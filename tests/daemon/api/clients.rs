@@ -1,15 +1,13 @@
 //! Many clients, clients that do not read, and clients that are connected when the daemon stops.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plugind::config::API_CLIENTS;
 
-use crate::api::node::{Node, until};
-use crate::support::client::{Client, ask};
+use crate::api::node::Node;
+use crate::support::client::Client;
 use crate::support::plugin::Plugin;
 use crate::support::process::Process;
-use crate::support::timed::assert_faster;
 
 #[test]
 fn lists_events_and_metrics_are_answered_once_per_connection() {
@@ -51,71 +49,6 @@ fn lists_events_and_metrics_are_answered_once_per_connection() {
     assert!(client.is_closed());
 }
 
-/// Returns a client that follows the records.
-fn watching(node: &Node) -> Client {
-    let mut watch = Client::connect(&node.socket);
-    watch.request("GET", "/v1/watch");
-    assert_eq!(watch.head().0, 200);
-    watch
-}
-
-#[test]
-fn the_seventeenth_client_is_refused_until_another_one_leaves() {
-    let node = Node::start();
-    let mut clients: Vec<Client> = (0..16).map(|_| watching(&node)).collect();
-    let mut late = Client::connect(&node.socket);
-    late.send("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
-    let response = late.response();
-    assert_eq!(response.status, 503, "{response:?}");
-    assert_eq!(response.json()["error"], "too many clients");
-    assert!(late.is_closed());
-    clients.pop();
-    let metrics = until("there is room", || {
-        let response = ask(&node.socket, "GET", "/metrics");
-        (response.status == 200).then_some(response.body)
-    });
-    assert!(
-        metrics.contains("plugind_limit_hits_total{limit=\"clients\"}"),
-        "{metrics}"
-    );
-    assert!(
-        !metrics.contains("plugind_limit_hits_total{limit=\"clients\"} 0"),
-        "{metrics}"
-    );
-}
-
-#[test]
-fn a_client_that_never_reads_costs_only_its_own_connection() {
-    let node = Node::start();
-    let plugins: Vec<_> = (0..40)
-        .map(|n| node.serve(&format!("{n}.sock"), &format!("plugin-{n}")))
-        .collect();
-    node.until_listed(|items| {
-        items
-            .iter()
-            .filter(|it| it["state"] == "Registered")
-            .count()
-            == 40
-    });
-    let before = node.daemon.resident();
-    let mut stuck = Vec::new();
-    // Others are left for processes that are just being started by other tests: until they run,
-    // they hold copies of the connections that are closed below.
-    for _ in 0..API_CLIENTS / 2 {
-        let mut client = Client::connect(&node.socket);
-        client.request("GET", "/v1/plugins");
-        stuck.push(client);
-    }
-    for _ in 0..100 {
-        assert_eq!(ask(&node.socket, "GET", "/livez").status, 200);
-    }
-    let late = node.serve("late.sock", "late");
-    assert!(late.until_notified().plugin_registered);
-    let grown = node.daemon.resident().saturating_sub(before);
-    assert!(grown < 2048, "{grown} KiB");
-    drop(plugins);
-}
-
 #[test]
 fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
     let node = Node::start();
@@ -148,23 +81,6 @@ fn a_watch_gets_every_change_and_its_end_when_the_daemon_stops() {
     while watch.line().is_some() {}
     while events.line().is_some() {}
     assert!(watch.is_closed() && events.is_closed() && idle.is_closed());
-}
-
-#[test]
-fn clients_that_connect_and_leave_all_the_time_delay_no_turn() {
-    let node = Node::start();
-    let end = Instant::now() + Duration::from_secs(1);
-    while Instant::now() < end {
-        let mut client = Client::connect(&node.socket);
-        client.request("GET", "/v1/plugins");
-    }
-    let status = until("a client is admitted", || {
-        let response = ask(&node.socket, "GET", "/v1/status");
-        (response.status == 200).then(|| response.json())
-    });
-    let longest = status["longestTurnMicroseconds"].as_u64().unwrap();
-    assert_faster(Duration::from_micros(longest), Duration::from_millis(100));
-    assert!(node.daemon.descriptors() < 60);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use plugind::handler::device::TYPE;
 use serde_json::{Value, json};
 
-use crate::api::node::{Node, until};
+use crate::api::node::Node;
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
+use crate::support::until::until;
 
 const RESOURCE: &str = "example.com/gpu";
 

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -10,6 +9,7 @@ use tempfile::TempDir;
 use crate::support::client::{Response, ask};
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
+use crate::support::until::until;
 
 /// A daemon, its directories and its socket.
 pub(crate) struct Node {
@@ -69,6 +69,11 @@ impl Node {
 
 /// Starts a daemon whose directories are below `dir`.
 pub(crate) fn start_in(dir: &Path, options: &[&str]) -> Daemon {
+    Daemon::start_with(&as_refs(&line(dir, options)))
+}
+
+/// Returns the arguments of `run` for a daemon whose directories are below `dir`.
+pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["--plugins-dir".into(), dir.join("registry").into()];
     line.extend(["--run-dir".into(), dir.join("run").into()]);
     if !options.iter().any(|it| it.starts_with("--socket=")) {
@@ -78,19 +83,9 @@ pub(crate) fn start_in(dir: &Path, options: &[&str]) -> Daemon {
         line.push(socket);
     }
     line.extend(options.iter().map(Into::into));
-    let line: Vec<&OsStr> = line.iter().map(AsRef::as_ref).collect();
-    Daemon::start_with(&line)
+    line
 }
 
-/// Asks until there is an answer.
-#[track_caller]
-pub(crate) fn until<T>(what: &str, mut answer: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(answer) = answer() {
-            return answer;
-        }
-        assert!(Instant::now() < end, "timed out: {what}");
-        std::thread::yield_now();
-    }
+pub(crate) fn as_refs(line: &[OsString]) -> Vec<&OsStr> {
+    line.iter().map(AsRef::as_ref).collect()
 }

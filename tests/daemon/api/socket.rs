@@ -8,9 +8,10 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
-use crate::api::node::{Node, start_in, until};
+use crate::api::node::{Node, start_in};
 use crate::support::client::{Client, ask};
 use crate::support::skip::skip;
+use crate::support::until::until;
 
 /// Runs a daemon that is expected not to start. Returns what it printed.
 fn fail(dir: &std::path::Path, options: &[&str]) -> String {

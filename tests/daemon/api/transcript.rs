@@ -6,10 +6,11 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::api::node::{Node, start_in, until};
+use crate::api::node::{Node, start_in};
 use crate::support::binary::binary;
 use crate::support::simulated::Simulated;
 use crate::support::skip::skip;
+use crate::support::until::until;
 
 /// The plugins directory and the API socket of the transcripts.
 const DIRECTORY: &str = "/var/lib/kubelet/plugins_registry";

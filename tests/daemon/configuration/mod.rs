@@ -2,7 +2,6 @@
 
 mod reload;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -109,27 +108,6 @@ fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem() {
 }
 
 #[test]
-fn the_environment_is_over_the_file() {
-    let place = Place::with("state-file DIR/a\nunknown-types accept\n");
-    let output = |value: &OsStr| {
-        let mut command = Process::command();
-        command.arg("check-config").arg(place.file());
-        command.env("PLUGIND_STATE_FILE", value).output().unwrap()
-    };
-    let printed = output("/s".as_ref());
-    assert!(text(&printed.stdout).contains("state-file /s  # environment\n"));
-    assert!(text(&printed.stdout).contains("\nsocket none  # environment\n"));
-    let printed = output("/s #b".as_ref());
-    assert!(text(&printed.stdout).contains("\n#state-file /s #b  # environment\n"));
-    let mut command = Process::command();
-    command.arg("check-config").arg(place.file());
-    let output = command.env("PLUGIND_MEMORY_BUDGET", "1").output().unwrap();
-    assert_eq!(output.status.code(), Some(78));
-    let begin = "plugind: PLUGIND_MEMORY_BUDGET: invalid value \"1\" for memory-budget";
-    assert!(text(&output.stderr).starts_with(begin), "{output:?}");
-}
-
-#[test]
 fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
     let place = Place::with(
         "plugins-dir DIR/a\nrun-dir DIR/run\nexec X=/missing/hook\n\
@@ -159,38 +137,6 @@ fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
     // The run directory is made at the start.
     place.write("run-dir DIR/run\nstate-file DIR/run/state.json\n");
     assert!(place.run(&["check-config"]).status.success());
-}
-
-#[test]
-fn an_unknown_variable_ends_with_78_and_the_nearest_name() {
-    for command in ["run", "check-config"] {
-        let mut process = Process::command();
-        process
-            .args([command, "--config=none"])
-            .env("PLUGIND_OBSERV", "1");
-        let output = process.output().unwrap();
-        assert_eq!(output.status.code(), Some(78));
-        let expected = "plugind: unknown variable PLUGIND_OBSERV (did you mean PLUGIND_OBSERVE?)\n";
-        assert_eq!(text(&output.stderr), expected);
-    }
-}
-
-#[test]
-fn a_check_accepts_the_options_of_a_run() {
-    let place = Place::with("unknown-types accept\n");
-    let output = place.run(&["check-config", "--observe", "DIR/a.conf", "--type=X"]);
-    let said = text(&output.stdout);
-    assert!(said.contains("observe  # command line\n"), "{said}");
-    assert!(
-        said.contains("type X  # command line; not accepted: CSIPlugin, "),
-        "{said}"
-    );
-    let output = place.run(&["check-config", "--observ"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("(did you mean --observe?)"),
-        "{output:?}"
-    );
 }
 
 #[test]

@@ -10,10 +10,11 @@ use plugind::handler::device::TYPE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::api::node::{Node, until};
+use crate::api::node::Node;
 use crate::support::inside::inside;
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
+use crate::support::until::until;
 
 const RESOURCE: &str = "example.com/gpu";
 

@@ -14,9 +14,10 @@ use nix::unistd::Pid;
 use plugind::handler::device::TYPE;
 use serde_json::{Value, json};
 
-use crate::api::node::{Node, until};
+use crate::api::node::Node;
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
+use crate::support::until::until;
 
 const RESOURCE: &str = "example.com/gpu";
 
@@ -361,27 +362,6 @@ fn a_command_goes_on_without_the_daemon_and_is_warned() {
     assert_eq!(&warning, b"plugind");
     assert!(child.try_wait().unwrap().is_none(), "it goes on");
     end(child);
-}
-
-#[test]
-fn a_resource_is_served_in_the_order_of_arrival() {
-    let held = Held::start(&[]);
-    let holder = held.hold(&["--device=device-0", RESOURCE]);
-    let mut first = held
-        .command(&["--wait", "example.com/gpu=2", "--", "true"])
-        .spawn()
-        .unwrap();
-    // One device is free, but an earlier command waits for both.
-    until("the first one waits", || {
-        (held.run(&[RESOURCE, "--", "true"]).0 == Some(75)).then_some(())
-    });
-    let mut second = held
-        .command(&["--wait", RESOURCE, "--", "true"])
-        .spawn()
-        .unwrap();
-    assert!(second.try_wait().unwrap().is_none());
-    end(holder);
-    assert!(first.wait().unwrap().success() && second.wait().unwrap().success());
 }
 
 #[test]

@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use plugind::config::MAX_DEVICES;
 use plugind::grpc::{CallError, Code};
 use plugind::proto::v1beta1::{RegisterRequest, device_plugin, registration};
 
@@ -237,24 +236,6 @@ fn the_end_of_the_newest_plugin_leaves_the_one_before_it() {
     plugins[1].as_ref().unwrap().list(&[("older", false)]);
     daemon.until_devices(&[("older", false)]);
     daemon.check_one_plugin();
-}
-
-#[test]
-fn a_list_that_fits_follows_one_that_is_too_long() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut daemon = Plugind::start(dir.path());
-    let plugin = Scripted::listing(&daemon.dir().join("x"), &["one"]);
-    assert_eq!(register(&daemon.dir(), "x"), Ok(()));
-    daemon.until_devices(&[("one", true)]);
-    let long: Vec<_> = (0..=MAX_DEVICES)
-        .map(|n| (&*n.to_string().leak(), true))
-        .collect();
-    plugin.list(&long);
-    daemon.until_logged("too many devices devices=16385 limit=16384");
-    daemon.until_devices(&[("one", true)]);
-    plugin.list(&[("one", true), ("two", true)]);
-    daemon.until_devices(&[("one", true), ("two", true)]);
-    assert_eq!(plugin.calls().len(), 2, "the stream is the first one");
 }
 
 #[test]

@@ -66,12 +66,6 @@ impl Plugind {
         self.daemon = Some(Daemon::start_with(&options));
     }
 
-    /// Waits for a line of the log that holds `words`.
-    #[track_caller]
-    pub(crate) fn until_logged(&mut self, words: &str) {
-        self.daemon.as_mut().unwrap().until_logged(words);
-    }
-
     /// Returns the items of a list of the API.
     #[track_caller]
     fn list(&self, target: &str) -> Vec<Value> {

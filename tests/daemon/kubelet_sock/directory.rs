@@ -35,7 +35,7 @@ pub(crate) fn register(node: &mut Node, name: &str) -> Scripted {
 
 #[test]
 fn a_kubelet_sock_that_is_removed_is_created_again_at_once() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let options = ["--legacy"];
     let plugin = Simulated::start(&node.plugins(), "DevicePlugin", "example.com/gpu", &options);
     node.until_registered("example.com/gpu");
@@ -52,7 +52,7 @@ fn a_kubelet_sock_that_is_removed_is_created_again_at_once() {
 
 #[test]
 fn a_directory_that_is_renamed_away_is_created_again() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let _before = register(&mut node, "before");
     let away = node.dir.path().join("away");
     fs::rename(node.plugins(), &away).unwrap();
@@ -80,7 +80,7 @@ fn a_directory_above_that_is_renamed_away_is_created_again() {
     let dir = tempfile::tempdir().unwrap();
     let plugins = dir.path().join("node/kubelet/device-plugins");
     let option = format!("--device-plugins-dir={}", plugins.display());
-    let node = Node::start_in(dir, &[&option]);
+    let node = Node::serving_in(dir, &[&option]);
     let above = node.dir.path().join("node/kubelet");
     fs::rename(&above, node.dir.path().join("away")).unwrap();
     let kubelet = plugins.join("kubelet.sock");
@@ -94,7 +94,7 @@ fn a_directory_above_that_is_renamed_away_is_created_again() {
 
 #[test]
 fn a_kubelet_sock_that_is_always_removed_is_made_a_few_times() {
-    let node = Node::start();
+    let node = Node::serving();
     let before = node.turns();
     let start = Instant::now();
     for _ in 0..4 {
@@ -110,7 +110,7 @@ fn a_kubelet_sock_that_is_always_removed_is_made_a_few_times() {
 
 #[test]
 fn another_process_that_listens_on_kubelet_sock_keeps_it() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let taken = node.path("taken");
     let other = UnixListener::bind(&taken).unwrap();
     fs::rename(&taken, node.kubelet()).unwrap();
@@ -131,7 +131,7 @@ fn another_process_that_listens_on_kubelet_sock_keeps_it() {
 
 #[test]
 fn a_regular_file_in_the_place_of_kubelet_sock_is_left_alone() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let file = node.path("file");
     fs::write(&file, "data").unwrap();
     fs::rename(&file, node.kubelet()).unwrap();

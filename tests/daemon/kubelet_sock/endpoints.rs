@@ -6,35 +6,14 @@ use std::os::unix::net::UnixListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plugind::proto::v1beta1::device_plugin::{GET_DEVICE_PLUGIN_OPTIONS, LIST_AND_WATCH};
-
 use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::{Node, register, rejection};
 use crate::support::bind::bind;
 use crate::support::timed::assert_faster;
 
 #[test]
-fn a_plugin_registers_and_its_list_of_devices_follows() {
-    let mut node = Node::start();
-    let plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
-    for _ in 0..3 {
-        assert_eq!(node.register("gpu.sock", "example.com/gpu"), Ok(()));
-        node.until_registered("example.com/gpu");
-        node.daemon
-            .until_logged("example.com/gpu: received a device list devices=1 healthy=1");
-        assert_eq!(plugin.until_called(), GET_DEVICE_PLUGIN_OPTIONS);
-        assert_eq!(plugin.until_called(), LIST_AND_WATCH);
-    }
-    let endpoint = node.path("gpu.sock").display().to_string();
-    assert_eq!(
-        node.registered(),
-        [("example.com/gpu".to_owned(), endpoint)]
-    );
-}
-
-#[test]
 fn an_endpoint_that_cannot_be_used_is_refused() {
-    let node = Node::start();
+    let node = Node::serving();
     let outside = node.dir.path().join("outside.sock");
     let _outside = UnixListener::bind(&outside).unwrap();
     fs::write(node.path("file"), "").unwrap();
@@ -81,7 +60,7 @@ fn an_endpoint_that_cannot_be_used_is_refused() {
 
 #[test]
 fn a_link_to_a_socket_in_the_directory_is_an_endpoint() {
-    let node = Node::start();
+    let node = Node::serving();
     let plugin = Scripted::listing(&node.path("gpu.sock"), &["device"]);
     symlink("gpu.sock", node.path("link.sock")).unwrap();
     symlink(node.path("gpu.sock"), node.path("absolute.sock")).unwrap();
@@ -97,7 +76,7 @@ fn a_link_to_a_socket_in_the_directory_is_an_endpoint() {
 
 #[test]
 fn a_long_request_is_refused_in_few_words() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let texts = ["\u{1}".repeat(16_000), "ü".repeat(8_000)];
     for text in texts {
         for (endpoint, name) in [(&*text, "example.com/gpu"), ("gpu.sock", &*text)] {

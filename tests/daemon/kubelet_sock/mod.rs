@@ -1,6 +1,5 @@
 //! Device plugins that announce themselves to the built binary, as they do with kubelet.
 
-mod calls;
 mod crowds;
 mod directory;
 mod endpoints;
@@ -18,8 +17,6 @@ older_kernels! {
     without_statx: Statx [];
     where_a_filter_denies_what_it_does_not_know: Denied [];
     without_inotify: Inotify [
-        "crowds::a_process_that_connects_without_end_keeps_no_plugin_out":
-            "plugind simulate --legacy watches kubelet.sock by inotify",
         "directory::a_kubelet_sock_that_is_removed_is_created_again_at_once":
             "plugind simulate --legacy watches kubelet.sock by inotify",
         "restarts::a_plugin_that_comes_back_after_a_restart_is_not_deregistered":
@@ -32,8 +29,6 @@ older_kernels! {
     without_proc: Proc [
         "endpoints::a_link_to_a_socket_in_the_directory_is_an_endpoint":
             "where a link leads is read from /proc",
-        "crowds::a_client_that_never_reads_is_held_back_or_closed":
-            "memory is read from /proc",
         "crowds::clients_that_say_nothing_keep_no_plugin_out":
             "descriptors are counted in /proc",
         "crowds::thousands_of_registrations_take_no_memory":

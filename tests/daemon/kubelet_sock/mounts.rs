@@ -23,7 +23,7 @@ fn cover(dir: &Path) {
 fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
     let name = "kubelet_sock::mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock";
     inside(name, "true", || {
-        let mut node = Node::start();
+        let mut node = Node::serving();
         let _below = register(&mut node, "below");
         cover(&node.plugins());
         until_listening(&node.kubelet());
@@ -38,7 +38,7 @@ fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
 fn a_directory_above_that_is_mounted_over_is_created() {
     let name = "kubelet_sock::mounts::a_directory_above_that_is_mounted_over_is_created";
     inside(name, "true", || {
-        let mut node = Node::start();
+        let mut node = Node::serving();
         // The registry, too: a plugin there is not what this is about.
         cover(node.dir.path());
         until_listening(&node.kubelet());

@@ -1,6 +1,6 @@
-//! A daemon that registers device plugins which call it, in a directory of its own.
+//! What a daemon that registers device plugins adds to one with an API.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use plugind::grpc::CallError;
@@ -8,31 +8,33 @@ use plugind::proto::v1beta1::{RegisterRequest, registration};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use crate::api::node::{Node, as_refs};
+
+use crate::api::node;
 use crate::support::caller::Caller;
-use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::exposition::Exposition;
 
-/// A daemon and its directories.
-pub(crate) struct Node {
-    pub(crate) dir: TempDir,
-    pub(crate) daemon: Daemon,
-}
-
 impl Node {
-    pub(crate) fn start() -> Self {
-        Self::start_with(&[])
+    /// Starts a daemon at which device plugins register.
+    pub(crate) fn serving() -> Self {
+        Self::serving_with(&[])
     }
 
-    /// Starts a daemon with these options.
-    pub(crate) fn start_with(options: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), options)
+    /// Does the same with further options.
+    pub(crate) fn serving_with(options: &[&str]) -> Self {
+        Self::serving_in(tempfile::tempdir().unwrap(), options)
     }
 
-    /// Starts a daemon whose directories are below `dir`.
-    pub(crate) fn start_in(dir: TempDir, options: &[&str]) -> Self {
+    /// Does the same with directories below `dir`.
+    pub(crate) fn serving_in(dir: TempDir, options: &[&str]) -> Self {
         let daemon = Daemon::start_with(&as_refs(&line(dir.path(), options)));
-        Self { dir, daemon }
+        let socket = dir.path().join("run/plugind.sock");
+        Self {
+            dir,
+            daemon,
+            socket,
+        }
     }
 
     /// Returns the directory of the device plugins.
@@ -63,14 +65,9 @@ impl Node {
             .until_logged(&format!(": registered DevicePlugin {name}"))
     }
 
-    /// Returns the path of the API socket.
-    pub(crate) fn api(&self) -> PathBuf {
-        self.dir.path().join("run/plugind.sock")
-    }
-
     /// Returns the registered plugins: their names and their endpoints.
     pub(crate) fn registered(&self) -> Vec<(String, String)> {
-        let list = ask(&self.api(), "GET", "/v1/plugins").json();
+        let list = self.get("/v1/plugins");
         let items = list["items"].as_array().unwrap().iter();
         let registered = items.filter(|item| item["state"] == "Registered");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -83,7 +80,7 @@ impl Node {
 
     /// Returns the metrics.
     pub(crate) fn metrics(&self) -> Exposition {
-        let response = ask(&self.api(), "GET", "/metrics");
+        let response = self.ask("GET", "/metrics");
         assert_eq!(response.status, 200);
         Exposition::parse(response.body.as_bytes())
     }
@@ -95,24 +92,14 @@ impl Node {
     }
 }
 
-/// Returns the arguments of `run` for a daemon whose directories are below `dir`.
+/// Returns the arguments of `run` for such a daemon.
 pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
-    let run = dir.join("run");
-    std::fs::create_dir_all(&run).unwrap();
-    let mut socket = OsString::from("--socket=");
-    socket.push(run.join("plugind.sock"));
-    let mut line: Vec<OsString> = vec!["--plugins-dir".into(), dir.join("registry").into()];
-    line.extend(["--run-dir".into(), run.into(), socket]);
+    let mut line = node::line(dir, options);
     let names_dir = options.iter().any(|it| it.starts_with("--device-plugins"));
     if !names_dir {
         line.extend(["--device-plugins-dir".into(), dir.join(PLUGINS).into()]);
     }
-    line.extend(options.iter().map(Into::into));
     line
-}
-
-pub(crate) fn as_refs(line: &[OsString]) -> Vec<&OsStr> {
-    line.iter().map(AsRef::as_ref).collect()
 }
 
 /// Calls `Register` on a connection of its own.

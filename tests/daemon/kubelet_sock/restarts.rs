@@ -12,7 +12,7 @@ use crate::support::until::until;
 
 #[test]
 fn a_daemon_that_stops_does_not_wait_for_registrations() {
-    let node = Node::start();
+    let node = Node::serving();
     let kubelet = node.kubelet();
     let mut callers = Vec::new();
     for n in 0..8 {
@@ -27,7 +27,7 @@ fn a_daemon_that_stops_does_not_wait_for_registrations() {
         let calling = node.metrics().sum("plugind_events_total", &announced);
         (calling == 8).then_some(())
     });
-    let Node { dir, daemon } = node;
+    let Node { dir, daemon, .. } = node;
     let (status, time) = daemon.end_with(Signal::SIGTERM);
     assert!(status.success(), "{status}");
     assert_faster(time, Duration::from_secs(3));
@@ -42,7 +42,7 @@ fn a_daemon_that_stops_does_not_wait_for_registrations() {
 fn a_plugin_that_comes_back_after_a_restart_is_not_deregistered() {
     let state = tempfile::tempdir().unwrap();
     let option = format!("--state-file={}", state.path().join("state").display());
-    let mut node = Node::start_with(&[&option]);
+    let mut node = Node::serving_with(&[&option]);
     let plugins = node.plugins();
     let plugin = Simulated::start(&plugins, "DevicePlugin", "example.com/gpu", &["--legacy"]);
     node.until_registered("example.com/gpu");
@@ -51,9 +51,9 @@ fn a_plugin_that_comes_back_after_a_restart_is_not_deregistered() {
             let saved = fs::read_to_string(state.path().join("state")).ok()?;
             saved.contains("example.com/gpu").then_some(())
         });
-        let Node { dir, daemon } = node;
+        let Node { dir, daemon, .. } = node;
         daemon.end_with(signal);
-        node = Node::start_in(dir, &[&option]);
+        node = Node::serving_in(dir, &[&option]);
         let lines = node
             .daemon
             .lines_until("example.com/gpu: received a device list");

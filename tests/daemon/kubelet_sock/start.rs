@@ -72,7 +72,7 @@ fn a_missing_directory_is_created() {
         let dir = tempfile::tempdir().unwrap();
         let plugins = dir.path().join(name);
         let option = format!("--device-plugins-dir={}", plugins.display());
-        let mut node = Node::start_in(dir, &[&option]);
+        let mut node = Node::serving_in(dir, &[&option]);
         let mode = fs::metadata(&plugins).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o750);
         // The test itself needs a path that is short enough.
@@ -101,7 +101,7 @@ fn a_kubelet_sock_in_use_prevents_the_start() {
     assert!(plugins.join("gpu.sock").exists());
     assert!(UnixStream::connect(plugins.join("kubelet.sock")).is_ok());
     drop(kubelet);
-    let _node = Node::start_in(dir, &[]);
+    let _node = Node::serving_in(dir, &[]);
     assert!(!plugins.join("gpu.sock").exists());
 }
 
@@ -169,7 +169,7 @@ fn a_directory_that_overlaps_with_a_root_prevents_the_start() {
 
 #[test]
 fn two_daemons_cannot_have_one_directory() {
-    let node = Node::start();
+    let node = Node::serving();
     let other = tempfile::tempdir().unwrap();
     let kubelet = fs::metadata(node.kubelet()).unwrap().ino();
     // With one run directory, the lock tells; with another one, the socket.
@@ -193,7 +193,7 @@ fn a_dry_run_does_not_listen_and_removes_nothing() {
     let (dir, plugins) = prepared();
     let _plugin = UnixListener::bind(plugins.join("gpu.sock")).unwrap();
     drop(bind(&plugins.join("kubelet.sock")));
-    let node = Node::start_in(dir, &["--observe"]);
+    let node = Node::serving_in(dir, &["--observe"]);
     let said = node
         .daemon
         .seen_with("dry run: device plugins cannot register in ");
@@ -207,7 +207,7 @@ fn a_dry_run_does_not_listen_and_removes_nothing() {
 fn the_directory_of_kubelet_is_in_its_root_directory() {
     let dir = tempfile::tempdir().unwrap();
     let root = format!("--root-dir={}", dir.path().join("root").display());
-    let node = Node::start_in(dir, &["--device-plugins", &root]);
+    let node = Node::serving_in(dir, &["--device-plugins", &root]);
     let kubelet = node.dir.path().join("root/device-plugins/kubelet.sock");
     assert!(UnixStream::connect(&kubelet).is_ok());
 }
@@ -216,7 +216,7 @@ fn the_directory_of_kubelet_is_in_its_root_directory() {
 fn without_a_root_directory_it_is_that_of_kubelet() {
     let name = "kubelet_sock::start::without_a_root_directory_it_is_that_of_kubelet";
     crate::support::inside::inside(name, "mount -t tmpfs none /var/lib", || {
-        let node = Node::start_with(&["--device-plugins"]);
+        let node = Node::serving_with(&["--device-plugins"]);
         let kubelet = Path::new("/var/lib/kubelet/device-plugins/kubelet.sock");
         assert!(UnixStream::connect(kubelet).is_ok());
         drop(node);

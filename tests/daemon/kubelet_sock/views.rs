@@ -17,7 +17,7 @@ fn ask(node: &Node, command: &[&str]) -> String {
     let output = process
         .args(command)
         .arg("--socket")
-        .arg(node.api())
+        .arg(&node.socket)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -27,7 +27,7 @@ fn ask(node: &Node, command: &[&str]) -> String {
 
 #[test]
 fn a_plugin_is_shown_in_lists_links_and_metrics() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let plugin = Simulated::start(
         &node.plugins(),
         "DevicePlugin",
@@ -64,7 +64,7 @@ fn a_plugin_is_shown_in_lists_links_and_metrics() {
 
 #[test]
 fn nothing_happens_while_a_plugin_is_registered() {
-    let mut node = Node::start();
+    let mut node = Node::serving();
     let plugin = Simulated::start(
         &node.plugins(),
         "DevicePlugin",

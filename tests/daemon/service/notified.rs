@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -126,17 +125,6 @@ fn readiness_status_reload_and_stop_are_notified_in_this_order() {
 
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
     assert_eq!(node.next(), "STOPPING=1");
-}
-
-#[test]
-fn an_abstract_socket_is_notified() {
-    let dir = tempfile::tempdir().unwrap();
-    let name = format!("plugind-test-{}", std::process::id());
-    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut command = command(dir.path());
-    let _daemon = Daemon::start_command(command.env("NOTIFY_SOCKET", format!("@{name}")));
-    assert_eq!(receive(&socket).as_deref(), Some("READY=1"));
 }
 
 #[test]

@@ -3,10 +3,8 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use plugind::config::Config;
-
 use crate::support::inside::{inside, is_inside};
-use crate::support::node::{Node, watching};
+use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 use crate::support::skip::skip;
 use crate::support::watches;
@@ -42,33 +40,6 @@ fn without_an_inotify_instance_plugins_come_on_the_tick() {
         let plugin = Plugin::serve(&node.path("sub/reg.sock"), "fast");
         node.until_registered(&plugin);
         node.until_quiet();
-    });
-}
-
-#[test]
-fn what_went_while_the_daemon_was_down_is_deregistered() {
-    let name = "kernel::limits::what_went_while_the_daemon_was_down_is_deregistered";
-    limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
-        let memory = tempfile::tempdir().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let config = Config {
-            state_file: Some(memory.path().join("state.json")),
-            ..watching(dir.path())
-        };
-        let mut node = Node::start_with(dir, &config);
-        let plugin = Plugin::serve(&node.path("reg.sock"), "gone");
-        node.until_registered(&plugin);
-        node.until("it is registered", |node| {
-            node.plugins.manager().is_idle().then_some(())
-        });
-        node.plugins.save();
-        let Node { dir, plugins, .. } = node;
-        drop(plugins);
-        plugin.stop();
-
-        let mut node = Node::start_with(dir, &config);
-        let notified = node.until_handler_is_told("deregister gone");
-        assert_eq!(notified, ["deregister gone"]);
     });
 }
 

@@ -4,12 +4,10 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use plugind::config::Config;
 
 use crate::kernel::limits::is_scanning;
-use crate::support::inside::inside;
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
@@ -37,40 +35,6 @@ fn a_root_that_is_renamed_away_is_lost() {
     let plugin = Plugin::serve(&root.join("reg.sock"), "after");
     node.until_registered(&plugin);
     assert_eq!(stranger.try_notified(), None);
-}
-
-#[test]
-fn a_file_system_that_is_unmounted_takes_its_plugins_along() {
-    let name = "kernel::roots::a_file_system_that_is_unmounted_takes_its_plugins_along";
-    inside(name, "mount -t tmpfs none /mnt", || {
-        let (mut node, root) = {
-            let above = tempfile::tempdir().unwrap();
-            let root = above.path().join("registry");
-            fs::create_dir(&root).unwrap();
-            mount(&root);
-            let config = watching(&root);
-            (Node::start_with(above, &config), root)
-        };
-        let plugin = Plugin::serve(&root.join("reg.sock"), "covered");
-        node.until_registered(&plugin);
-        plugin.leave();
-        unmount(&root);
-        node.until_handler_is_told("deregister covered");
-        let plugin = Plugin::serve(&root.join("reg.sock"), "below");
-        node.until_registered(&plugin);
-    });
-}
-
-fn mount(dir: &Path) {
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "none"])
-        .arg(dir)
-        .status();
-    assert!(status.unwrap().success());
-}
-
-fn unmount(dir: &Path) {
-    assert!(Command::new("umount").arg(dir).status().unwrap().success());
 }
 
 #[test]

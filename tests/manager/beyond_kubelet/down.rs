@@ -144,15 +144,3 @@ fn another_plugin_behind_the_same_socket_takes_its_place() {
         "deregister a, validate b, register b"
     );
 }
-
-#[test]
-fn a_deregistered_plugin_is_not_watched_over_any_more() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    assert_eq!(world.watched_processes(), 1);
-    world.vanish(A);
-    assert_eq!(world.watched_processes(), 0);
-    world.kill(A);
-    world.advance(minutes(60));
-    assert_eq!(world.manager.poll_timeout(), None);
-}

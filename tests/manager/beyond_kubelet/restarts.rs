@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use plugind::config::{HANDLER_TIMEOUT, STOP_GRACE};
+use plugind::config::STOP_GRACE;
 use plugind::manager::Input;
 
 use super::down::down_since;
 use super::{A, B, csi, minutes, with_endpoint};
-use crate::world::{WAIT, World, YES};
+use crate::world::{WAIT, World};
 
 /// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
 /// Sockets that are created in the same order have the same identities as there.
@@ -42,17 +42,6 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     assert!(world.manager.restored().is_empty());
     assert_eq!(world.handler_calls(), "deregister a");
     assert_eq!(world.counts(), (0, 0));
-}
-
-#[test]
-fn a_plugin_that_is_still_there_after_a_restart_stays() {
-    let mut before = World::new();
-    let identity = before.appear(A, csi("a"));
-    let mut world = restarted(&before);
-    assert_eq!(world.appear(A, csi("a")), identity);
-    assert!(world.manager.restored().is_empty());
-    assert_eq!(world.handler_calls(), "validate a, register a");
-    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]
@@ -94,21 +83,6 @@ fn a_restored_plugin_goes_before_another_of_its_socket() {
         assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
         assert_eq!(world.counts(), (1, 1));
     }
-}
-
-#[test]
-fn a_restored_plugin_is_deregistered_only_once() {
-    let mut before = World::new();
-    before.appear(A, csi("a"));
-    let mut world = restarted(&before);
-    world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
-    world.advance(HANDLER_TIMEOUT);
-    let notified = "validate a, register a, abandon, deregister a";
-    assert_eq!(world.handler_calls(), notified);
-    world.vanish(A);
-    assert_eq!(world.handler_calls(), "");
-    assert_eq!(world.counts(), (0, 0));
 }
 
 #[test]

@@ -252,31 +252,6 @@ fn sockets_that_never_answer_hold_up_their_driver_for_5_s() {
 }
 
 #[test]
-fn csi2_a_driver_without_a_version_1_is_refused_and_told_why() {
-    for (versions, why) in [
-        (
-            &[][..],
-            "Plugin returned an empty list for supported versions",
-        ),
-        (
-            &["0.3.0"],
-            "None of the versions specified [\"0.3.0\"] are supported. \
-             err=highest supported version reported by driver is 0.3.0, must be v1.x",
-        ),
-        (
-            &["2.0.1", "boo"],
-            "None of the versions specified [\"2.0.1\" \"boo\"] are supported. \
-             err=could not find a highest supported version from versions ([2.0.1 boo]) reported \
-             by this driver: could not parse \"boo\" as version",
-        ),
-    ] {
-        let mut node = Node::new();
-        node.world.appear(REG, registrar(versions));
-        assert_eq!(node.notified(REG), Err(&*invalid(CSI, why)));
-    }
-}
-
-#[test]
 fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
     let taken = |version: &str| {
         let why = "Another driver with the same name is already registered with a higher \
@@ -326,25 +301,6 @@ fn a_driver_whose_name_was_taken_is_registered() {
     assert_eq!(node.notified("/r/new-reg.sock"), Ok(()));
     let driver = node.knows.csi_drivers.get("disk.example");
     assert_eq!(driver.expect("a driver").node_id, "new");
-}
-
-#[test]
-fn the_old_driver_is_the_one_to_use_again_when_the_new_one_goes() {
-    let mut node = with_driver([knows_node("old")]);
-    let mut late = registrar(&["1.0.1"]);
-    late.info.endpoint = "/p/new.sock".into();
-    node.world
-        .create("/p/new.sock", Script::serving([knows_node("new")]));
-    node.world.appear("/r/new-reg.sock", late);
-    let node_id = |node: &Node| {
-        node.knows
-            .csi_drivers
-            .get("disk.example")
-            .map(|it| it.node_id.clone())
-    };
-    assert_eq!(node_id(&node).as_deref(), Some("new"));
-    node.world.vanish("/r/new-reg.sock");
-    assert_eq!(node_id(&node).as_deref(), Some("old"));
 }
 
 /// Returns a driver that replies with this volume limit.

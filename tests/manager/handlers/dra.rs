@@ -1,7 +1,5 @@
 //! DRA drivers.
 
-use std::path::Path;
-
 use plugind::config::BACKOFF;
 use plugind::handler::dra::Health;
 use plugind::proto::v1alpha1::{
@@ -65,66 +63,9 @@ fn current(node: &Node) -> Option<String> {
     Some(driver.plugin.endpoint.display().to_string())
 }
 
-#[test]
-fn dra1_dra3_a_driver_without_a_known_service_is_refused() {
-    for (services, why) in [
-        (
-            &[][..],
-            "empty list of supported gRPC services (aka supported versions)",
-        ),
-        (
-            &["1.0.0"],
-            "none of services supported by the plugin ([\"1.0.0\"]) are supported by the kubelet \
-             ([\"v1.DRAPlugin\" \"v1beta1.DRAPlugin\"])",
-        ),
-    ] {
-        let node = with_driver(services, Script::serving([]));
-        let words = format!(
-            "plugin validation failed with err: invalid supported gRPC versions of DRA driver \
-             plugin {DRIVER} at endpoint {NIC}: {why}"
-        );
-        assert_eq!(node.notified(REG), Err(&*words));
-    }
-}
-
-#[test]
-fn dra2_the_first_service_that_is_known_is_chosen() {
-    for services in [
-        &["v1beta1.DRAPlugin"][..],
-        &["v1beta1.DRAPlugin", "v1alpha1.NodeHealth"],
-        &["v1beta1.DRAPlugin", "v1.DRAPlugin"],
-    ] {
-        let node = with_driver(services, Script::serving([]));
-        assert_eq!(node.notified(REG), Ok(()));
-        let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
-        assert_eq!(driver.service, "v1beta1.DRAPlugin");
-        assert_eq!(*driver.plugin.endpoint, *Path::new(NIC));
-    }
-}
-
 /// The error for a second plugin that has the driver's endpoint.
 const TAKEN: &str = "plugin registration failed with err: \
                      endpoint /p/nic.sock already registered for DRA driver plugin nic.example";
-
-#[test]
-fn another_spelling_of_a_path_is_not_another_endpoint() {
-    for endpoint in ["/p/../p/nic.sock", "//p/./nic.sock"] {
-        let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-        node.world
-            .appear(NEW_REG, registrar(endpoint, &["v1.DRAPlugin"]));
-        let taken = TAKEN.replace("/p/nic.sock", endpoint);
-        assert_eq!(node.notified(NEW_REG), Err(&*taken));
-    }
-}
-
-#[test]
-fn a_plugin_is_not_refused_for_the_endpoint_of_one_that_is_down() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    node.world.kill(REG);
-    node.world
-        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
-    assert_eq!(node.notified(NEW_REG), Ok(()));
-}
 
 #[test]
 fn a_plugin_that_answers_again_has_its_endpoint_again() {

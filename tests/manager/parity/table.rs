@@ -5,7 +5,7 @@ use std::time::Duration;
 use plugind::config::{HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use plugind::handler::Reason;
 
-use super::{A, B, csi, path, registered, seconds};
+use super::{A, csi, path, registered, seconds};
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World, YES, no};
 
@@ -22,16 +22,6 @@ fn assert_backoff(world: &mut World) {
     assert_eq!(world.handler_calls(), "");
     world.advance(Duration::from_millis(1));
     assert_eq!(world.handler_calls(), "validate a, register a");
-}
-
-#[test]
-fn gm1_gm2_operations_on_two_sockets_run() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT, WAIT]);
-    for (socket, name) in [(A, "a"), (B, "b")] {
-        world.appear(socket, csi(name));
-        assert_eq!(world.operation(&path(socket)), Some("Validating"));
-    }
 }
 
 #[test]
@@ -73,18 +63,6 @@ fn gm7_after_an_operation_died_the_next_is_refused() {
     world.plugin(A).get_info = Answer::Good;
     assert_backoff(&mut world);
     assert_eq!(world.dials[&path(A)], 2);
-}
-
-#[test]
-fn gm8_an_operation_is_refused_while_another_runs_on_its_socket() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT]);
-    world.appear(A, csi("a"));
-    for _ in 0..3 {
-        world.notice(A);
-        world.advance(seconds(1));
-    }
-    assert_eq!(world.dials[&path(A)], 1);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Readers of the records: a reader that applies the changes to a list has the records of a fresh
-//! list, however slowly it reads.
+//! list.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,7 @@ use plugind::manager::{
 };
 use plugind::time::Time;
 
-/// A reader that follows the records: it reads a list, which may take several turns, and then the
-/// changes since the list began.
+/// A reader that follows the records: it reads a list, and then the changes since that.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     records: BTreeMap<Arc<Path>, Shown>,
@@ -20,8 +19,6 @@ pub(super) struct Reader {
     list: Option<RecordCursor>,
     /// The changes since the list began; `None` before that.
     changes: Option<ChangeCursor>,
-    /// The number of times that it had to start again.
-    pub(super) expired: usize,
 }
 
 /// A record as the reader keeps it.
@@ -53,16 +50,6 @@ impl Shown {
 }
 
 impl Reader {
-    /// Reads up to `count` records or changes. Returns whether it has seen everything.
-    pub(super) fn read(&mut self, manager: &Manager, count: u64) -> bool {
-        for _ in 0..count {
-            if !self.read_next(manager) {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Reads the next record or change. Returns whether there was one.
     fn read_next(&mut self, manager: &Manager) -> bool {
         let changes = self.changes.get_or_insert_with(|| {
@@ -88,7 +75,6 @@ impl Reader {
             Ok(None) => return false,
             Err(Expired) => {
                 self.changes = None;
-                self.expired += 1;
                 return true;
             }
         };

@@ -11,7 +11,6 @@ use super::Simulation;
 use super::operator::Operator;
 use super::oracle::Oracle;
 use super::readers::Reader;
-use super::tally::Tally;
 
 /// What may happen while the daemon is down.
 const MEANWHILE: [fn(&mut Simulation); 9] = [
@@ -109,10 +108,9 @@ impl Simulation {
         }
         self.oracle = self.oracle.restarted();
         self.operator = Operator::default();
-        (self.reader, self.slow_reader) = (Reader::default(), Reader::default());
+        self.reader = Reader::default();
         self.node.world.events.clear();
         self.node.world.measured.clear();
-        self.tally = Tally::default();
         self.dials.clear();
         let mut manager = manager(&self.oracle, &self.types, self.on_down);
         if self.faults.is_some() {

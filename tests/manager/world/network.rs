@@ -83,33 +83,14 @@ impl World {
         }
     }
 
-    /// Sends one more message on the stream of [`WATCH`](crate::script::WATCH) on this connection.
-    pub(crate) fn say(&mut self, conn: ConnectionId, message: &str) {
-        let words = self.connections[&conn].serving.say(message);
-        self.send(conn, Delivery::Bytes(words));
-        self.run();
-    }
-
-    /// Puts several messages in one frame in flight on this connection, without delivering them.
-    pub(crate) fn send_in_one_frame(&mut self, conn: ConnectionId, messages: &[String]) {
-        let frame = self.connections[&conn].serving.in_one_frame(messages);
-        self.send(conn, Delivery::Bytes(frame));
-    }
-
-    /// Ends the stream of [`WATCH`](crate::script::WATCH) on this connection.
-    pub(crate) fn stop(&mut self, conn: ConnectionId) {
-        let connection = self
-            .connections
-            .get_mut(&conn)
-            .expect("the connection is open");
-        let words = connection.serving.stop();
-        self.send(conn, Delivery::Bytes(words));
-        self.run();
-    }
-
     /// Sends one more message on each open stream of the plugin behind the socket at `path`.
     pub(crate) fn push(&mut self, path: &str, message: &[u8]) {
-        self.write_to(path, |serving| serving.push(message));
+        self.push_all(path, &[message]);
+    }
+
+    /// Sends several messages in one frame on each open stream of that plugin.
+    pub(crate) fn push_all(&mut self, path: &str, messages: &[impl AsRef<[u8]>]) {
+        self.write_to(path, |serving| serving.push(messages));
     }
 
     /// Sends the beginning of a message of 4 MiB on each open stream of that plugin.
@@ -142,13 +123,8 @@ impl World {
 
     /// Closes the plugin's end of every connection to the socket at `path`.
     pub(crate) fn cut(&mut self, path: &str) {
-        let of_it = |it: &Connection| *it.path == *Path::new(path);
-        let connections: Vec<_> = self
-            .connections
-            .iter()
-            .filter(|(_, it)| of_it(it))
-            .collect();
-        let connections: Vec<_> = connections.into_iter().map(|(conn, _)| *conn).collect();
+        let of_it = |it: &&ConnectionId| *self.connections[it].path == *Path::new(path);
+        let connections: Vec<_> = self.connections.keys().filter(of_it).copied().collect();
         for conn in connections {
             self.break_connection(conn);
         }

@@ -23,17 +23,24 @@ impl World {
     /// yet.
     pub(crate) fn kill_and_remove(&mut self, path: &str) {
         let identity = self.sockets.remove(Path::new(path));
-        let identity = identity.expect("it is a socket");
-        let of_it = self
+        self.end_processes(identity.expect("it is a socket"));
+        self.run();
+    }
+
+    /// Reports the end of the process behind a socket, if it is watched.
+    fn end_processes(&mut self, identity: Identity) {
+        let of_it = |it: &&ConnectionId| self.watched_processes[it] == identity;
+        let watched: Vec<_> = self
             .watched_processes
-            .iter()
-            .filter(|(_, watched)| **watched == identity);
-        for conn in of_it.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            .keys()
+            .filter(of_it)
+            .copied()
+            .collect();
+        for conn in watched {
             self.watched_processes.remove(&conn);
             let ended = Input::ProcessEnded { conn };
             self.manager.handle_input(ended, self.now);
         }
-        self.run();
     }
 
     /// Ends every watched process; other processes answer in their place.
@@ -51,24 +58,9 @@ impl World {
             return;
         };
         self.plugins.insert(identity, None);
-        let of_it = |it: &Identity| *it == identity;
-        let watched_processes: Vec<_> = self
-            .watched_processes
-            .iter()
-            .filter(|(_, it)| of_it(it))
-            .map(|(conn, _)| *conn)
-            .collect();
-        for conn in watched_processes {
-            self.watched_processes.remove(&conn);
-            self.manager
-                .handle_input(Input::ProcessEnded { conn }, self.now);
-        }
-        let connections: Vec<_> = self
-            .connections
-            .iter()
-            .filter(|(_, it)| of_it(&it.identity))
-            .map(|(conn, _)| *conn)
-            .collect();
+        self.end_processes(identity);
+        let of_it = |it: &&ConnectionId| self.connections[it].identity == identity;
+        let connections: Vec<_> = self.connections.keys().filter(of_it).copied().collect();
         for conn in connections {
             self.break_connection(conn);
         }

@@ -62,10 +62,6 @@ impl World {
     /// Reports what is at the path, as the watch does.
     pub(crate) fn notice(&mut self, path: &str) {
         let path: Arc<Path> = Path::new(path).into();
-        self.notice_as(path);
-    }
-
-    fn notice_as(&mut self, path: Arc<Path>) {
         let input = match self.identity(&path) {
             Some(identity) => Input::Found { path, identity },
             None => Input::Lost { path },
