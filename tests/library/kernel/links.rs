@@ -97,7 +97,7 @@ fn after_a_restart_links_of_removed_plugins_are_removed() {
     assert_eq!(links(&run_dir).len(), 2, "an orderly end leaves them");
 
     let by_name = run_dir.join("by-name");
-    symlink("/nowhere", by_name.join(".new")).unwrap();
+    symlink("/nowhere", by_name.join("CSIPlugin/.new")).unwrap();
     fs::create_dir(by_name.join("EmptyType")).unwrap();
     fs::write(by_name.join("CSIPlugin/precious.sock"), "data").unwrap();
     fs::write(by_name.join("file"), "data").unwrap();
@@ -111,7 +111,7 @@ fn after_a_restart_links_of_removed_plugins_are_removed() {
     });
     assert!(start.elapsed() + BUSY > READY_TIME);
     node.until_quiet();
-    assert!(!by_name.join(".new").is_symlink() && !by_name.join("EmptyType").exists());
+    assert!(!by_name.join("CSIPlugin/.new").is_symlink() && !by_name.join("EmptyType").exists());
     let foreign = fs::read_to_string(by_name.join("CSIPlugin/precious.sock"));
     assert_eq!(foreign.unwrap(), "data");
     assert!(by_name.join("file").exists());
