@@ -37,8 +37,6 @@ older_kernels! {
     without_proc: Proc [
         "a_path_that_fits_no_socket_address_is_connected_to":
             "such a path is dialled through /proc",
-        "a_plugin_that_went_while_the_daemon_was_down_is_deregistered":
-            "the state file is not used without a boot ID",
         "an_embedder_reads_what_has_happened_since_the_start":
             "the directory of a socket is not known, and that is reported",
         "an_embedder_reads_the_metrics_of_its_plugins_and_its_process":
@@ -268,42 +266,6 @@ fn a_directory_that_is_removed_is_made_again_and_watched_again() {
     });
     let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
     node.until_registered(&plugin);
-}
-
-#[test]
-fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
-    let memory = tempfile::tempdir().unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let config = Config {
-        state_file: Some(memory.path().join("state.json")),
-        ..watching(dir.path())
-    };
-    let mut node = Node::start_with(dir, &config);
-    let gone = Plugin::serve(&node.path("gone.sock"), "gone");
-    let stays = Plugin::serve(&node.path("stays.sock"), "stays");
-    node.until_registered(&gone);
-    node.until_registered(&stays);
-    node.until("both are registered", |node| {
-        (node.registered() == 2 && node.plugins.manager().is_idle()).then_some(())
-    });
-    node.plugins.save();
-    let Node { dir, plugins, .. } = node;
-    drop(plugins);
-    gone.stop();
-
-    let mut node = Node::start_with(dir, &config);
-    node.until_registered(&stays);
-    let notified = node.record.take();
-    assert!(
-        notified.contains(&"deregister gone".to_owned()),
-        "{notified:?}"
-    );
-    assert!(
-        !notified.contains(&"deregister stays".to_owned()),
-        "{notified:?}"
-    );
-    let left: Vec<_> = fs::read_dir(memory.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "nothing but the file is left: {left:?}");
 }
 
 #[test]

@@ -136,18 +136,6 @@ fn an_endpoint_that_listens_within_ten_seconds_is_soon_enough() {
 }
 
 #[test]
-fn a_plugin_that_announces_itself_again_is_registered_again() {
-    let mut world = registered();
-    announce(&mut world, 2, A, GPU);
-    assert_eq!(answers(&mut world), [(2, Ok(()))]);
-    assert_eq!(
-        world.handler_calls(),
-        "deregister example.com/gpu, validate example.com/gpu, register example.com/gpu"
-    );
-    assert_eq!((world.counts(), world.watched_processes()), ((1, 1), 1));
-}
-
-#[test]
 fn rs15_three_calls_of_one_name_and_socket_leave_one_client() {
     let mut world = registered();
     announce(&mut world, 2, A, GPU);
@@ -184,18 +172,6 @@ fn a_newer_endpoint_is_used_and_the_older_one_after_it() {
         "deregister example.com/gpu, promoted example.com/gpu@/d/a.sock"
     );
     assert_eq!(states(&world), (Some(State::Registered), None));
-}
-
-#[test]
-fn an_older_endpoint_that_is_down_is_replaced_by_a_newer_one() {
-    let mut world = registered();
-    world.kill(A);
-    world.run();
-    world.create(B, Script::serving([]));
-    announce(&mut world, 2, B, GPU);
-    let states = (state(&world, A), state(&world, B));
-    assert_eq!(states, (None, Some(State::Registered)));
-    assert_eq!(world.counts(), (1, 1));
 }
 
 #[test]

@@ -276,20 +276,6 @@ fn the_fallback_is_promoted_when_the_newest_goes() {
 }
 
 #[test]
-fn a_killed_plugin_comes_back_through_another_socket() {
-    let mut world = World::new();
-    world.appear(A, with_endpoint("a", "/p/a.sock"));
-    world.kill(A);
-    world.appear(B, with_endpoint("a", "/p/a.sock"));
-    assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
-    world.handler_calls();
-    world.vanish(A);
-    assert_eq!(world.handler_calls(), "deregister a@/p/a.sock");
-    let current = world.manager.instances("CSIPlugin", "a").last();
-    assert_eq!(current.map(|it| &*it.socket), Some(Path::new(B)));
-}
-
-#[test]
 fn a_plugin_whose_rival_goes_meanwhile_is_registered_at_once() {
     let mut world = World::new();
     world.appear(A, with_endpoint("a", "/p/a.sock"));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, EXEC_TIMEOUT, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
+use plugind::config::{MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
 use plugind::handler::{
     AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
 };
@@ -176,31 +176,6 @@ fn a_del_that_cannot_be_started_is_owed_over_a_restart() {
 
     let world = restarted(&world);
     assert!(running(&world).is_empty());
-}
-
-#[test]
-fn a_del_that_was_not_started_in_time_is_owed() {
-    let mut world = World::with(manager());
-    appear(&mut world, 0);
-    world.unstarted.extend(world.programs.keys());
-    world.advance(EXEC_TIMEOUT);
-    assert_eq!(running(&world), ["del disk-0"], "it may have been started");
-    world.unstarted.extend(world.programs.keys());
-    world.advance(EXEC_TIMEOUT);
-    let tries: Vec<_> = world
-        .events
-        .iter()
-        .filter(|it| it.reason() == "ProgramFailed")
-        .collect();
-    assert_eq!(tries.len(), 1, "{tries:?}");
-    world.advance(BACKOFF.first);
-    assert_eq!(running(&world), ["del disk-0"], "it is owed");
-    world.advance(EXEC_TIMEOUT);
-    assert_eq!(
-        running(&world),
-        ["add disk-0"],
-        "a program that was started has run"
-    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, Mode};
+use plugind::config::{
+    BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, Mode, PERMIT_TIME, SOFT_OPERATION_LIMIT,
+};
 use plugind::manager::{Change, ChangeCursor, Expired, Record, State};
 
 use crate::script::{Answer, Script};
@@ -127,20 +129,6 @@ fn a_plugin_that_is_down_stays_so_since_its_process_has_ended() {
 }
 
 #[test]
-fn a_record_has_the_time_at_which_its_state_began() {
-    let mut world = World::new();
-    let found = world.now;
-    world.appear(A, plugin("a"));
-    world.advance(Duration::from_secs(5));
-    assert_eq!(record(&world, A).since, found);
-    world.kill(A);
-    let ended = world.now;
-    world.advance(Duration::from_secs(5));
-    let down = record(&world, A);
-    assert_eq!((down.state, down.since), (State::Down, ended));
-}
-
-#[test]
 fn a_plugin_that_fails_is_shown_with_its_error() {
     let mut world = World::new();
     let found = world.now;
@@ -226,4 +214,16 @@ fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
     world.run();
     let states = [A, B].map(|path| state(&world, path));
     assert_eq!(states, [State::Registered, State::Standby]);
+}
+
+#[test]
+fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
+    let mut world = World::new();
+    assert_eq!(world.manager.records().undialed(), 0);
+    for n in 0..=SOFT_OPERATION_LIMIT {
+        world.appear(&format!("/r/silent-{n}"), Script::silent());
+    }
+    assert_eq!(world.manager.records().undialed(), 1);
+    world.advance(PERMIT_TIME);
+    assert_eq!(world.manager.records().undialed(), 0);
 }

@@ -1,15 +1,20 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use plugind::config::DEFAULT_TYPES;
+use plugind::handler::{Answer, Context, Event, HandlerTable, Plugin, PluginHandler};
+use plugind::manager::Manager;
 
-use crate::effects::{Ask, PAUSE, planned};
 use crate::script::Script;
 use crate::world::{Log, Recorder, World, YES};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
+/// The length of every timer.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// Adds a handler for a type. Returns what it records.
 fn add(world: &mut World, kind: &str) -> Log {
@@ -52,48 +57,74 @@ fn a_plugin_that_is_being_refused_is_registered_at_once() {
     assert_eq!(world.plugin(B).last_notified(), Some((true, "")));
 }
 
-#[test]
-fn registered_plugins_move_from_the_handler_that_is_replaced() {
-    let mut world = World::new();
+/// What a handler asks for when its plugin is deregistered.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    /// A timer, and another one when it has fired.
+    DetachedTimers,
+    Debt,
+}
+
+/// A handler that asks for something when its plugin is deregistered.
+#[derive(Debug)]
+struct Leaving {
+    asks: Ask,
+    /// Whether its first timer has fired. It exists as long as the handler does.
+    has_fired: Arc<AtomicBool>,
+}
+
+impl PluginHandler for Leaving {
+    fn validate(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        YES
+    }
+
+    fn register(&mut self, _: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
+        YES
+    }
+
+    fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
+        let _id = match self.asks {
+            Ask::DetachedTimers => context.detached().set_timer(PAUSE),
+            Ask::Debt => context.owe(plugin.clone()),
+        };
+        YES
+    }
+
+    fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
+        assert!(matches!(event, Event::TimerFired { .. }), "{event:?}");
+        if !self.has_fired.swap(true, Relaxed) {
+            let _id = context.detached().set_timer(PAUSE);
+        }
+    }
+}
+
+/// Returns a world in which a handler that asks for this was replaced, and what exists as long as
+/// that handler.
+fn after_leaving(asks: Ask) -> (World, Weak<AtomicBool>) {
+    let has_fired = Arc::default();
+    let handler = Arc::downgrade(&has_fired);
+    let mut table = HandlerTable::new();
+    table.add(["CSIPlugin"], Leaving { asks, has_fired });
+    let mut world = World::with(Manager::new(table));
     world.appear(A, Script::good("CSIPlugin", "a"));
-    world.appear(B, Script::good("DRAPlugin", "b"));
-    world.handler_calls();
     let new = add(&mut world, "CSIPlugin");
-    assert_eq!(world.handler_calls(), "deregister a");
     assert_eq!(new.take(), "validate a, register a");
-    assert_eq!(world.counts(), (2, 2));
-    world.vanish(A);
-    assert_eq!(world.handler_calls(), "");
-    assert_eq!(new.take(), "deregister a");
+    (world, handler)
 }
 
 #[test]
 fn a_handler_that_is_replaced_is_kept_for_a_detached_effect() {
-    let (mut world, plan) = planned();
-    world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::DetachedTimer], YES);
-    plan.then("fired", &[Ask::DetachedTimer], YES);
-    let now = world.now;
-    let handler = Recorder(Log::default());
-    world.manager.add_handler(DEFAULT_TYPES, handler, now);
-    world.run();
+    let (mut world, handler) = after_leaving(Ask::DetachedTimers);
     world.advance(PAUSE);
-    assert!(plan.is_followed(), "a timer is set");
+    assert!(handler.upgrade().is_some(), "a timer is set");
     world.advance(PAUSE);
-    assert!(!plan.is_followed());
+    assert!(handler.upgrade().is_none());
 }
 
 #[test]
 fn a_handler_that_is_replaced_is_kept_for_a_debt() {
-    let (mut world, plan) = planned();
-    world.appear(A, Script::good("CSIPlugin", "a"));
-    plan.then("deregister", &[Ask::Debt], YES);
-    let now = world.now;
-    let handler = Recorder(Log::default());
-    world.manager.add_handler(DEFAULT_TYPES, handler, now);
-    world.run();
-    assert!(plan.take().ends_with("deregister a"));
-    assert!(plan.is_followed());
+    let (_world, handler) = after_leaving(Ask::Debt);
+    assert!(handler.upgrade().is_some());
 }
 
 #[test]

@@ -31,21 +31,6 @@ fn a_plugin_whose_process_dies_is_down_at_once() {
 }
 
 #[test]
-fn a_plugin_that_answers_again_is_up() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.kill(A);
-    world.advance(minutes(1));
-    assert!(down_since(&world, A).is_some());
-    world.listen(A, csi("a"));
-    world.advance(BACKOFF.cap);
-    assert_eq!(down_since(&world, A), None);
-    assert_eq!(world.handler_calls(), "validate a, register a");
-    world.kill(A);
-    assert!(down_since(&world, A).is_some(), "it is watched again");
-}
-
-#[test]
 fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     let mut world = World::new();
     world
@@ -62,20 +47,6 @@ fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     world.advance(BACKOFF.cap);
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.counts(), (1, 1));
-}
-
-#[test]
-fn a_plugin_without_liveness_that_answers_is_up() {
-    let mut world = World::new();
-    world.watches_processes = false;
-    world.appear(A, csi("a"));
-    world.advance(minutes(10));
-    for conn in world.open_connections() {
-        world.break_connection(conn);
-    }
-    world.run();
-    assert_eq!(down_since(&world, A), None);
-    assert_eq!(asked(&mut world, A), 2);
 }
 
 /// Closes all connections each time that `idle` has passed, for as long as `lasting`, as the plugin
@@ -129,18 +100,4 @@ fn a_plugin_that_closes_idle_connections_and_dies_is_down() {
     world.advance(minutes(1));
     world.kill(A);
     assert_eq!(down_since(&world, A), Some(world.now), "watched as before");
-}
-
-#[test]
-fn another_plugin_behind_the_same_socket_takes_its_place() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    world.handler_calls();
-    world.kill(A);
-    world.listen(A, csi("b"));
-    world.advance(BACKOFF.cap);
-    assert_eq!(
-        world.handler_calls(),
-        "deregister a, validate b, register b"
-    );
 }

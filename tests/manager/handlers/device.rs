@@ -317,27 +317,6 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
     assert_eq!(devices(&node), None);
 }
 
-#[test]
-fn a_plugin_that_is_no_extended_resource_is_refused() {
-    let mut node = Node::new();
-    let mut plugin = registrar(GPU);
-    plugin.info.name = "gpu".into();
-    node.world.appear(REG, plugin);
-    let words = "invalid name of device plugin socket: the ResourceName \"gpu\" is invalid";
-    assert_eq!(
-        node.notified(REG),
-        Err(&*format!("plugin validation failed with err: {words}"))
-    );
-    let mut plugin = registrar(GPU);
-    plugin.info.supported_versions = vec!["v1".into()];
-    node.world.appear(REG, plugin);
-    let words = "manager version, v1beta1, is not among plugin supported versions [v1]";
-    assert_eq!(
-        node.notified(REG),
-        Err(&*format!("plugin validation failed with err: {words}"))
-    );
-}
-
 /// Returns the warning about a list that is rejected for this reason.
 fn warning(why: &str) -> String {
     format!(

@@ -76,8 +76,6 @@ pub(crate) struct World {
     pub(crate) program_end: Option<ProgramEnd>,
     /// The programs that run.
     pub(crate) programs: BTreeMap<EffectId, Program>,
-    /// The state file, written before each program is started.
-    pub(crate) state_file: Option<Vec<u8>>,
     /// The programs among them that wait for the disk.
     pub(crate) unstarted: BTreeSet<EffectId>,
     /// The programs that were killed.
@@ -144,7 +142,6 @@ impl World {
             program_end: None,
             programs: BTreeMap::new(),
             unstarted: BTreeSet::new(),
-            state_file: None,
             killed: Vec::new(),
             dials: BTreeMap::new(),
             answered: Vec::new(),
@@ -236,7 +233,6 @@ impl World {
                 self.hung_up.insert(conn);
             }
             Output::Spawn { id, program } => {
-                self.state_file = Some(self.manager.snapshot("boot").encode());
                 let is_add = self.manager.is_add(id);
                 self.spawned.push((id, program.clone(), is_add));
                 self.programs.insert(id, program);
