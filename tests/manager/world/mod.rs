@@ -30,6 +30,7 @@ use crate::script::{Script, Serving};
 
 /// The manager and its surroundings.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct World {
     pub(crate) manager: Manager,
     pub(crate) now: Time,
