@@ -6,7 +6,6 @@
 //! counted, so that a small plugin registers whatever the others hold, and many of them leave the
 //! budget to the large ones.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -34,7 +33,8 @@ pub struct Reserved {
 }
 
 /// The reason why octets are refused: all plugins together would hold more than the budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("plugins have exhausted the memory budget")]
 pub struct OverBudget;
 
 impl Default for Budget {
@@ -118,14 +118,6 @@ pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
         octets.reserve_exact(doubled - octets.len());
     }
 }
-
-impl fmt::Display for OverBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("plugins have exhausted the memory budget")
-    }
-}
-
-impl std::error::Error for OverBudget {}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,13 @@
 //! The ways in which a command that asks the daemon fails, and the exit code of each.
 
-use std::fmt;
-
 use super::BAD_CONFIG;
 
 /// The result of what may fail.
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 /// The reason why a command did not succeed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
 pub struct Failure {
     pub(super) kind: Kind,
     /// The reason, for people.
@@ -64,11 +63,3 @@ impl Failure {
         }
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for Failure {}

@@ -11,15 +11,19 @@ use crate::escape;
 use crate::http2::{ConnectionError, ErrorCode, StreamError};
 
 /// The reason why a call ended without a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The server answered with an error status.
+    #[error("the peer returned {0}")]
     Status(Status),
     /// The server's response is HTTP, but not gRPC.
+    #[error("the peer's response is not gRPC: {0}")]
     NotGrpc(NotGrpc),
     /// The server's response breaks the rules of gRPC.
+    #[error("the peer's gRPC response is invalid: {0}")]
     Protocol(ProtocolError),
     /// The server's message is larger than the call accepts.
+    #[error("the peer's message is too large octets={announced} limit={limit}")]
     TooLarge {
         /// The size of the message in octets, as announced in its prefix.
         announced: u32,
@@ -27,26 +31,35 @@ pub enum CallError {
         limit: usize,
     },
     /// The connection holds more than the memory budget has room for.
+    #[error("{OverBudget}")]
     OverBudget,
     /// The connection has its maximum number of calls, or its stream numbers are exhausted.
+    #[error("too many calls on one connection")]
     TooManyCalls,
     /// The headers of the call exceed what this server, or any server, accepts.
+    #[error("the headers of the call are too large")]
     RequestHeaders,
     /// The response was not received in time.
+    #[error("the peer did not respond in time")]
     DeadlineExceeded,
     /// The caller cancelled the call.
+    #[error("the call was cancelled")]
     Cancelled,
     /// The server refused the call without processing it, or sent GOAWAY before.
+    #[error("the peer refused the call without processing it")]
     Refused {
         /// Whether the call may be retried on another connection: it was sent only once, and the
         /// server had not begun to respond. On the same connection, the client retries by itself.
         again: bool,
     },
     /// The server reset the stream of the call.
+    #[error("the peer reset the stream code={0}")]
     Reset(ErrorCode),
     /// The server broke the rules of HTTP/2 on the stream of the call.
+    #[error("the peer caused an HTTP/2 stream error: {0}")]
     Stream(StreamError),
     /// The connection ended, and the call with it.
+    #[error("{error}")]
     Connection {
         /// The reason why the connection ended.
         error: ConnectionError,
@@ -65,19 +78,25 @@ pub enum NotGrpc {
 }
 
 /// The gRPC rule that a response broke.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The response ended without a status.
+    #[error("it ended without grpc-status")]
     NoStatus,
     /// The status was OK, but the response had no message.
+    #[error("status OK without a message")]
     NoMessage,
     /// The response had more than one message.
+    #[error("more than one message")]
     SecondMessage,
     /// The response ended in the middle of a message.
+    #[error("it ended mid-message")]
     CutMessage,
     /// A message is compressed, although compression was not negotiated.
+    #[error("a compressed message, but compression was not negotiated")]
     Compressed,
     /// A message begins with an unknown flag.
+    #[error("a message with an unknown flag flag={0}")]
     UnknownFlag(u8),
 }
 
@@ -142,54 +161,12 @@ impl CallError {
     }
 }
 
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(f, "the peer returned {status}"),
-            Self::NotGrpc(instead) => write!(f, "the peer's response is not gRPC: {instead}"),
-            Self::Protocol(broken) => write!(f, "the peer's gRPC response is invalid: {broken}"),
-            Self::OverBudget => OverBudget.fmt(f),
-            Self::TooLarge { announced, limit } => write!(
-                f,
-                "the peer's message is too large octets={announced} limit={limit}"
-            ),
-            Self::TooManyCalls => f.write_str("too many calls on one connection"),
-            Self::RequestHeaders => f.write_str("the headers of the call are too large"),
-            Self::DeadlineExceeded => f.write_str("the peer did not respond in time"),
-            Self::Cancelled => f.write_str("the call was cancelled"),
-            Self::Refused { .. } => f.write_str("the peer refused the call without processing it"),
-            Self::Reset(code) => write!(f, "the peer reset the stream code={code}"),
-            Self::Stream(error) => write!(f, "the peer caused an HTTP/2 stream error: {error}"),
-            Self::Connection { error, .. } => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CallError {}
-
 impl fmt::Display for NotGrpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HttpStatus(status) => write!(f, "http_status={status}"),
             Self::ContentType(none) if none.is_empty() => f.write_str("no content-type"),
             Self::ContentType(other) => write!(f, "content_type={:?}", escape::bytes(other)),
-        }
-    }
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoStatus => f.write_str("it ended without grpc-status"),
-            Self::NoMessage => f.write_str("status OK without a message"),
-            Self::SecondMessage => f.write_str("more than one message"),
-            Self::CutMessage => f.write_str("it ended mid-message"),
-            Self::Compressed => {
-                f.write_str("a compressed message, but compression was not negotiated")
-            }
-            Self::UnknownFlag(flag) => {
-                write!(f, "a message with an unknown flag flag={flag}")
-            }
         }
     }
 }

@@ -17,7 +17,6 @@
 //! methods, and requests that are not gRPC, are answered here and not reported.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use super::server_call::ServerCall;
 use super::status::Status;
@@ -47,16 +46,9 @@ pub enum Incoming {
 }
 
 /// The error for a client that does not read: so much is unsent that the message was not queued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the client reads too slowly: too much data is unsent")]
 pub struct Backpressure;
-
-impl fmt::Display for Backpressure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the client reads too slowly: too much data is unsent")
-    }
-}
-
-impl std::error::Error for Backpressure {}
 
 /// The server's end of a connection.
 #[derive(Debug)]

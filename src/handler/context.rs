@@ -2,7 +2,6 @@
 //!
 //! An effect is a value; the manager carries it out.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -483,21 +482,12 @@ impl Event {
 }
 
 /// The reason why a call has no reply, or why a stream ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// The endpoint could not be dialed.
+    #[error("cannot connect: {0}")]
     Dial(DialError),
     /// The endpoint was dialed, and the call failed.
+    #[error("{0}")]
     Call(CallError),
 }
-
-impl fmt::Display for CallFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dial(error) => write!(f, "cannot connect: {error}"),
-            Self::Call(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CallFailure {}

@@ -1,7 +1,5 @@
 //! Lists of devices: decoding, limits, and the reasons why one is rejected.
 
-use std::fmt;
-
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use prost::{DecodeError, Message};
 
@@ -44,40 +42,27 @@ pub(super) fn sort<T, K: Ord>(list: &mut Vec<T>, key: impl Fn(&T) -> &K) {
 }
 
 /// The reason why a list of devices is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlistable {
     /// The message cannot be decoded.
+    #[error("cannot decode the list of devices")]
     Undecodable,
     /// The list has more than [`MAX_DEVICES`] devices.
+    #[error("too many devices devices={listed} limit={MAX_DEVICES}")]
     TooMany {
         /// The number of listed devices.
         listed: usize,
     },
     /// The message is larger than [`MAX_REPLY`].
+    #[error("the list is too large octets={octets} limit={MAX_REPLY}")]
     TooLarge {
         /// The length of the message in octets.
         octets: u32,
     },
     /// With the list, more would be held of all plugins than the memory budget allows.
+    #[error("{OverBudget}")]
     OverBudget,
 }
-
-impl fmt::Display for Unlistable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Undecodable => f.write_str("cannot decode the list of devices"),
-            Self::TooMany { listed } => {
-                write!(f, "too many devices devices={listed} limit={MAX_DEVICES}")
-            }
-            Self::TooLarge { octets } => {
-                write!(f, "the list is too large octets={octets} limit={MAX_REPLY}")
-            }
-            Self::OverBudget => OverBudget.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Unlistable {}
 
 impl Unlistable {
     /// Returns what becomes of the devices, and what can be done about it.

@@ -3,7 +3,6 @@
 //! The daemon starts, supervises and kills the program.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,17 +33,22 @@ pub struct ProgramOutcome {
 }
 
 /// The way in which a program ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramEnd {
     /// The program exited with this status.
+    #[error("exited with status {0}")]
     Exited(i32),
     /// The program was killed by the signal of this number.
+    #[error("killed by signal {0}")]
     Killed(i32),
     /// The program was killed because its time limit was exceeded.
+    #[error("timed out and was killed")]
     TimedOut,
     /// Its time limit was exceeded before it was certain that it had been started; it was killed.
+    #[error("could not be started in time")]
     NotInTime,
     /// The program could not be started, for this reason in the system's words.
+    #[error("could not be started: {}", escape::text(.0))]
     NotStarted(String),
 }
 
@@ -62,18 +66,6 @@ impl ProgramOutcome {
         let lines = self.errors.split(|&octet| octet == b'\n');
         let mut words = lines.map(|line| String::from_utf8_lossy(line).trim().to_owned());
         words.find(|line| !line.is_empty())
-    }
-}
-
-impl fmt::Display for ProgramEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(status) => write!(f, "exited with status {status}"),
-            Self::Killed(signal) => write!(f, "killed by signal {signal}"),
-            Self::TimedOut => f.write_str("timed out and was killed"),
-            Self::NotInTime => f.write_str("could not be started in time"),
-            Self::NotStarted(why) => write!(f, "could not be started: {}", escape::text(why)),
-        }
     }
 }
 

@@ -61,8 +61,6 @@ mod table;
 #[cfg(test)]
 mod rfc7541_appendix_c;
 
-use std::fmt;
-
 pub use decoder::Decoder;
 pub use encoded::Encoded;
 pub use encoder::Encoder;
@@ -72,38 +70,27 @@ pub use encoder::Encoder;
 /// RFC 9113 §4.3: "A decoding error in a field block MUST be treated as a connection error (Section
 /// 5.4.1) of type `COMPRESSION_ERROR`." The error is fatal: after any of these, the dynamic tables
 /// of the two ends may differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The block ends inside a field, or a string length exceeds the rest of the block.
+    #[error("header block ends inside a field")]
     Truncated,
     /// An integer is encoded in more octets than are accepted.
+    #[error("integer in a header block is too long")]
     IntegerTooLong,
     /// An index is zero, or beyond the end of the static and the dynamic table.
+    #[error("header block refers to a table index that does not exist")]
     Index,
     /// A Huffman-coded string contains the end-of-string symbol.
+    #[error("Huffman-coded string contains the end-of-string symbol")]
     HuffmanEos,
     /// A Huffman-coded string does not end in at most seven one-bits of padding.
+    #[error("Huffman-coded string has invalid padding")]
     HuffmanPadding,
     /// A dynamic table size update follows the first field of the block.
+    #[error("dynamic table size update after the first field of a header block")]
     LateSizeUpdate,
     /// A dynamic table size update exceeds the size that we allow.
+    #[error("dynamic table size update above the allowed size")]
     SizeUpdateAboveLimit,
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Truncated => "header block ends inside a field",
-            Self::IntegerTooLong => "integer in a header block is too long",
-            Self::Index => "header block refers to a table index that does not exist",
-            Self::HuffmanEos => "Huffman-coded string contains the end-of-string symbol",
-            Self::HuffmanPadding => "Huffman-coded string has invalid padding",
-            Self::LateSizeUpdate => {
-                "dynamic table size update after the first field of a header block"
-            }
-            Self::SizeUpdateAboveLimit => "dynamic table size update above the allowed size",
-        })
-    }
-}
-
-impl std::error::Error for Error {}

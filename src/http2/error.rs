@@ -75,22 +75,31 @@ impl fmt::Debug for ErrorCode {
 }
 
 /// The reason why a connection ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
     /// The peer does not speak HTTP/2; contains what was received instead of its preface.
+    #[error("the peer does not speak HTTP/2: {0}")]
     NotHttp2(OtherProtocol),
     /// The peer broke a rule.
+    #[error("the peer caused an HTTP/2 connection error: {0} code={code}", code = .0.code())]
     Violation(Violation),
     /// The peer was too slow.
+    #[error("{0}")]
     TimedOut(Awaited),
     /// The peer closed the connection, or the connection broke.
+    #[error(
+        "the peer closed the connection{}",
+        if *inside_frame { " in the middle of a frame" } else { "" }
+    )]
     Eof {
         /// Whether the input ended in the middle of a frame.
         inside_frame: bool,
     },
     /// The peer sent GOAWAY, and the last stream that it still served has ended.
+    #[error("{0}")]
     GoAwayReceived(GoAwayReceived),
     /// We sent GOAWAY, and the last stream has ended.
+    #[error("the connection was shut down")]
     ShutDown,
 }
 
@@ -113,33 +122,46 @@ impl GoAwayReceived {
 }
 
 /// A breach of the protocol or of our limits that ends the connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A frame larger than we accept.
+    #[error("a frame that exceeds SETTINGS_MAX_FRAME_SIZE octets={0}")]
     FrameTooLarge(u32),
     /// A frame of a length that its type does not allow.
+    #[error("{0} with an invalid length")]
     FrameLength(FrameType),
     /// A frame whose padding exceeds its payload.
+    #[error("{0} with padding that exceeds its payload")]
     Padding(FrameType),
     /// A frame on stream 0 that must be on a stream.
+    #[error("{0} on stream 0")]
     NeedsStream(FrameType),
     /// A frame on a stream that must be on stream 0, the connection.
+    #[error("{0} on a stream other than 0")]
     NeedsConnection(FrameType),
     /// A frame on a stream that was never opened.
+    #[error("{0} on idle stream {1}")]
     IdleStream(FrameType, u32),
     /// A frame on a stream after the peer ended it.
+    #[error("{0} on stream {1} after the peer ended it")]
     ClosedStream(FrameType, StreamId),
     /// A request on a stream below one that was already opened.
+    #[error("a request on stream {0} after one on a higher stream")]
     StreamOrder(u32),
     /// A CONTINUATION without a header block to continue.
+    #[error("CONTINUATION without a header block")]
     StrayContinuation,
     /// Another frame inside a header block.
+    #[error("{0} inside a header block")]
     InterruptedBlock(FrameType),
     /// A PUSH_PROMISE: our SETTINGS forbid pushes by a server, and a client cannot push.
+    #[error("PUSH_PROMISE, which is not allowed")]
     Push,
     /// A header block that cannot be decoded.
+    #[error("cannot decode a header block: {0}")]
     Compression(hpack::Error),
     /// A setting with a value that is not allowed.
+    #[error("SETTINGS with an invalid value setting={id:#x} value={value}")]
     SettingValue {
         /// The identifier of the setting.
         id: u16,
@@ -147,45 +169,61 @@ pub enum Violation {
         value: u32,
     },
     /// An initial window above 2^31-1, or one that makes a stream's window exceed that.
+    #[error("SETTINGS_INITIAL_WINDOW_SIZE that makes a window exceed 2^31-1")]
     InitialWindow,
     /// A breach of flow control on the connection.
+    #[error("{0}")]
     Window(WindowError),
     /// A GOAWAY with a last stream that we cannot have opened, or above that of an earlier GOAWAY.
+    #[error("GOAWAY with an invalid last stream last_stream={0}")]
     GoAwayStream(u32),
     /// More of something than the limits allow.
+    #[error("{0}")]
     Excess(Excess),
 }
 
 /// A limit that was exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
     /// The octets of one header block, before it is decoded.
+    #[error("a header block of more than {MAX_HEADER_BLOCK} octets")]
     HeaderBlock,
     /// The CONTINUATION frames of one header block.
+    #[error("a header block in more than {MAX_CONTINUATIONS} CONTINUATION frames")]
     Continuations,
     /// The octets of one decoded header list, by so much that resetting the stream is not enough.
+    #[error("a header list of more than {MAX_DECODED_HEADERS} octets")]
     HeaderList,
     /// The entries of one SETTINGS frame.
+    #[error("too many entries in SETTINGS")]
     SettingsEntries,
     /// Frames that do not advance any call.
+    #[error("too many frames that do not advance any call")]
     WithoutProgress,
     /// DATA frames without data.
+    #[error("too many DATA frames without data")]
     EmptyData,
     /// Requests that were cancelled, or that broke a rule, before they were answered.
+    #[error("too many requests cancelled before their response")]
     Cancelled,
 }
 
 /// The obligation that the peer did not meet in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Awaited {
     /// Sending its SETTINGS.
+    #[error(
+        "the peer sent no SETTINGS within {within:.1?} of connecting: the HTTP/2 handshake timed out"
+    )]
     Settings {
         /// The time allowed, from the moment that the connection was made.
         within: Duration,
     },
     /// Completing a header block.
+    #[error("the peer did not complete a header block in time")]
     HeaderBlock,
     /// Reading what we write.
+    #[error("the peer stopped reading")]
     Reading,
 }
 
@@ -218,30 +256,39 @@ impl Violation {
 }
 
 /// A breach by the peer that ends one stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
     /// The message is malformed (RFC 9113 §8.1.1).
+    #[error("{0}")]
     Malformed(Malformed),
     /// A header list of more octets than we advertise.
+    #[error("a header list of more than {MAX_HEADER_LIST} octets")]
     HeaderListTooLarge,
     /// A header list of more fields than we accept.
+    #[error("a header list of more than {MAX_FIELDS} fields")]
     TooManyFields,
     /// More 1xx responses than we accept.
+    #[error("too many 1xx responses")]
     TooManyInformational,
     /// A frame after the peer ended its side.
+    #[error("{0} after the end of the stream")]
     AfterEnd(FrameType),
     /// A breach of flow control on the stream.
+    #[error("{0}")]
     Window(WindowError),
 }
 
 /// A breach of the rules of flow control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// An increment of 0.
+    #[error("WINDOW_UPDATE with an increment of 0")]
     Zero,
     /// An increment that makes the window exceed 2^31-1.
+    #[error("WINDOW_UPDATE that makes the window exceed 2^31-1")]
     Overflow,
     /// More data than the window allowed.
+    #[error("more data than the flow-control window allows")]
     Exceeded,
 }
 
@@ -256,27 +303,37 @@ impl WindowError {
 }
 
 /// A reason why a message is malformed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// A field name that is not a lower-case token.
+    #[error("a header name that is not a lower-case token")]
     FieldName,
     /// A NUL, CR or LF in a field value, or also a space or control character in a pseudo-header.
+    #[error("a header value with a forbidden character")]
     FieldValue,
     /// A field that only HTTP/1 connections have.
+    #[error("a connection-specific header, which HTTP/2 forbids")]
     ConnectionField,
     /// A pseudo-header that is unknown, repeated, late, or in trailers.
+    #[error("a misplaced, repeated or unknown pseudo-header")]
     PseudoHeader,
     /// A missing or invalid `:status`.
+    #[error("headers without a valid :status")]
     Status,
     /// A request without its method, scheme or path.
+    #[error("a request without a valid :method, :scheme or :path")]
     Request,
     /// A 1xx response that ends the stream, or 101.
+    #[error("a 1xx response that ends the stream, or a 101 response")]
     Informational,
     /// Data before the headers.
+    #[error("DATA before HEADERS")]
     DataBeforeHeaders,
     /// Trailers that do not end the stream.
+    #[error("trailers without END_STREAM")]
     TrailersWithoutEnd,
     /// Less or more data than `content-length` promises, or an invalid `content-length`.
+    #[error("content that does not match its content-length")]
     ContentLength,
 }
 
@@ -306,38 +363,6 @@ impl From<Malformed> for StreamError {
     }
 }
 
-impl fmt::Display for ConnectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotHttp2(instead) => write!(f, "the peer does not speak HTTP/2: {instead}"),
-            Self::Violation(violation) => {
-                write!(
-                    f,
-                    "the peer caused an HTTP/2 connection error: {violation} code={}",
-                    violation.code()
-                )
-            }
-            Self::TimedOut(Awaited::Settings { within }) => write!(
-                f,
-                "the peer sent no SETTINGS within {within:.1?} of connecting: \
-                 the HTTP/2 handshake timed out"
-            ),
-            Self::TimedOut(Awaited::HeaderBlock) => {
-                f.write_str("the peer did not complete a header block in time")
-            }
-            Self::TimedOut(Awaited::Reading) => f.write_str("the peer stopped reading"),
-            Self::Eof { inside_frame: true } => {
-                f.write_str("the peer closed the connection in the middle of a frame")
-            }
-            Self::Eof { .. } => f.write_str("the peer closed the connection"),
-            Self::GoAwayReceived(gone) => gone.fmt(f),
-            Self::ShutDown => f.write_str("the connection was shut down"),
-        }
-    }
-}
-
-impl std::error::Error for ConnectionError {}
-
 impl fmt::Display for GoAwayReceived {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the peer sent GOAWAY code={}", self.code)?;
@@ -345,107 +370,6 @@ impl fmt::Display for GoAwayReceived {
             write!(f, " debug={:?}", escape::bytes(&self.debug))?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FrameTooLarge(length) => write!(
-                f,
-                "a frame that exceeds SETTINGS_MAX_FRAME_SIZE octets={length}"
-            ),
-            Self::FrameLength(kind) => write!(f, "{kind} with an invalid length"),
-            Self::Padding(kind) => write!(f, "{kind} with padding that exceeds its payload"),
-            Self::NeedsStream(kind) => write!(f, "{kind} on stream 0"),
-            Self::NeedsConnection(kind) => write!(f, "{kind} on a stream other than 0"),
-            Self::IdleStream(kind, id) => write!(f, "{kind} on idle stream {id}"),
-            Self::ClosedStream(kind, id) => {
-                write!(f, "{kind} on stream {id} after the peer ended it")
-            }
-            Self::StreamOrder(id) => {
-                write!(f, "a request on stream {id} after one on a higher stream")
-            }
-            Self::StrayContinuation => f.write_str("CONTINUATION without a header block"),
-            Self::InterruptedBlock(kind) => write!(f, "{kind} inside a header block"),
-            Self::Push => f.write_str("PUSH_PROMISE, which is not allowed"),
-            Self::Compression(error) => write!(f, "cannot decode a header block: {error}"),
-            Self::SettingValue { id, value } => write!(
-                f,
-                "SETTINGS with an invalid value setting={id:#x} value={value}"
-            ),
-            Self::InitialWindow => {
-                f.write_str("SETTINGS_INITIAL_WINDOW_SIZE that makes a window exceed 2^31-1")
-            }
-            Self::Window(error) => error.fmt(f),
-            Self::GoAwayStream(id) => {
-                write!(f, "GOAWAY with an invalid last stream last_stream={id}")
-            }
-            Self::Excess(excess) => excess.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::HeaderBlock => {
-                write!(f, "a header block of more than {MAX_HEADER_BLOCK} octets")
-            }
-            Self::Continuations => {
-                let limit = MAX_CONTINUATIONS;
-                write!(f, "a header block in more than {limit} CONTINUATION frames")
-            }
-            Self::HeaderList => {
-                write!(f, "a header list of more than {MAX_DECODED_HEADERS} octets")
-            }
-            Self::SettingsEntries => f.write_str("too many entries in SETTINGS"),
-            Self::WithoutProgress => f.write_str("too many frames that do not advance any call"),
-            Self::EmptyData => f.write_str("too many DATA frames without data"),
-            Self::Cancelled => f.write_str("too many requests cancelled before their response"),
-        }
-    }
-}
-
-impl fmt::Display for StreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(malformed) => malformed.fmt(f),
-            Self::HeaderListTooLarge => {
-                write!(f, "a header list of more than {MAX_HEADER_LIST} octets")
-            }
-            Self::TooManyFields => write!(f, "a header list of more than {MAX_FIELDS} fields"),
-            Self::TooManyInformational => f.write_str("too many 1xx responses"),
-            Self::AfterEnd(kind) => write!(f, "{kind} after the end of the stream"),
-            Self::Window(error) => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for WindowError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Zero => "WINDOW_UPDATE with an increment of 0",
-            Self::Overflow => "WINDOW_UPDATE that makes the window exceed 2^31-1",
-            Self::Exceeded => "more data than the flow-control window allows",
-        })
-    }
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FieldName => "a header name that is not a lower-case token",
-            Self::FieldValue => "a header value with a forbidden character",
-            Self::ConnectionField => "a connection-specific header, which HTTP/2 forbids",
-            Self::PseudoHeader => "a misplaced, repeated or unknown pseudo-header",
-            Self::Status => "headers without a valid :status",
-            Self::Request => "a request without a valid :method, :scheme or :path",
-            Self::Informational => "a 1xx response that ends the stream, or a 101 response",
-            Self::DataBeforeHeaders => "DATA before HEADERS",
-            Self::TrailersWithoutEnd => "trailers without END_STREAM",
-            Self::ContentLength => "content that does not match its content-length",
-        })
     }
 }
 

@@ -38,16 +38,24 @@ pub enum Failure {
 }
 
 /// The reason why a plugin is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No handler is registered for its type, which is this.
+    #[error("no handler for plugin type {:?}", escape::text(.0))]
     NoHandler(String),
     /// The plugin is not valid.
+    #[error("validation failed: {}", escape::text(.0.as_str()))]
     Validation(Reason),
     /// The handler could not register the plugin.
+    #[error("registration failed: {}", escape::text(.0.as_str()))]
     Registration(Reason),
     /// The plugin is refused for as long as the plugin behind the socket `holder`, which has the
     /// same name and endpoint, is registered and up.
+    #[error(
+        "registration failed: {}; holder={}",
+        escape::text(reason.as_str()),
+        escape::path(holder)
+    )]
     EndpointTaken {
         /// The registration socket of the plugin that has the endpoint.
         holder: Arc<Path>,
@@ -55,8 +63,10 @@ pub enum Refusal {
         reason: Reason,
     },
     /// No handler is registered for its type, which is this, and such plugins are to be ignored.
+    #[error("its type \"{}\" is to be ignored", escape::text(.0))]
     Ignored(String),
     /// The plugin is not trusted.
+    #[error("not trusted: {0}")]
     Untrusted(Distrust),
 }
 
@@ -216,32 +226,6 @@ impl fmt::Display for Limited<'_> {
                 write!(f, "the peer did not respond within {:?}", self.1)
             }
             error => error.fmt(f),
-        }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoHandler(kind) => {
-                write!(f, "no handler for plugin type {:?}", escape::text(kind))
-            }
-            Self::Validation(reason) => {
-                write!(f, "validation failed: {}", escape::text(reason.as_str()))
-            }
-            Self::Registration(reason) => {
-                write!(f, "registration failed: {}", escape::text(reason.as_str()))
-            }
-            Self::EndpointTaken { holder, reason } => write!(
-                f,
-                "registration failed: {}; holder={}",
-                escape::text(reason.as_str()),
-                escape::path(holder)
-            ),
-            Self::Untrusted(why) => write!(f, "not trusted: {why}"),
-            Self::Ignored(kind) => {
-                write!(f, "its type \"{}\" is to be ignored", escape::text(kind))
-            }
         }
     }
 }

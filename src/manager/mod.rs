@@ -57,7 +57,6 @@ mod timers;
 mod trust;
 mod visit;
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -463,19 +462,12 @@ impl Manager {
 }
 
 /// The reason why a plugin cannot be forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetError {
     /// No plugin of that type and name is known.
+    #[error("no such plugin")]
     NotFound,
     /// No plugin of that type and name is down.
+    #[error("the plugin is not down")]
     NotDown,
-}
-
-impl fmt::Display for ForgetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotFound => "no such plugin",
-            Self::NotDown => "the plugin is not down",
-        })
-    }
 }

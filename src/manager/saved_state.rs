@@ -13,7 +13,6 @@
 //! or was not written by this program has no meaning. Both are rejected, which costs only the saved
 //! state.
 
-use std::fmt;
 use std::ops::Not;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,13 +61,16 @@ pub(super) struct SavedPlugin {
 }
 
 /// The reason why a file is rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedStateError {
     /// The file is not valid: torn, or not written by this program.
+    #[error("it is truncated or was not written by plugind: {}", escape::text(.0))]
     Unreadable(String),
     /// The file was written by another program or another version.
+    #[error("its format is \"{}\" and not \"{FORMAT}\"", escape::text(.0))]
     Foreign(String),
     /// The file was written before the last reboot.
+    #[error("it was written before the last reboot")]
     Stale,
 }
 
@@ -236,28 +238,6 @@ impl Manager {
         restored.map(|socket| socket.path.clone()).collect()
     }
 }
-
-impl fmt::Display for SavedStateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(
-                f,
-                "it is truncated or was not written by plugind: {}",
-                escape::text(error)
-            ),
-            Self::Foreign(format) => {
-                write!(
-                    f,
-                    "its format is \"{}\" and not \"{FORMAT}\"",
-                    escape::text(format)
-                )
-            }
-            Self::Stale => f.write_str("it was written before the last reboot"),
-        }
-    }
-}
-
-impl std::error::Error for SavedStateError {}
 
 /// The identity of a plugin whose socket is not known: not the identity of any socket.
 pub(super) const NO_SOCKET: Identity = Identity {

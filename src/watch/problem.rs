@@ -1,6 +1,5 @@
 //! The reasons why a directory is not watched properly, and the remedies.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,53 +13,86 @@ use crate::config::{
 use crate::escape;
 
 /// A problem with a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The directory does not exist.
+    #[error("it does not exist")]
     Missing,
     /// Another kind of file has its name.
+    #[error("it is not a directory")]
     NotADirectory,
     /// The directory was missing and could not be created.
+    #[error("it cannot be created: {0}")]
     NotCreated(Cause),
     /// It cannot be listed: plugins that are added to it while it is not watched stay unknown.
+    #[error("it cannot be read: {0}")]
     NotRead(Cause),
     /// The directory cannot be watched: it is scanned every second instead.
+    #[error("it cannot be watched and is scanned every {WATCH_RETRY:?}: {0}")]
     NotWatched(Cause),
     /// The directory holds names that cannot be examined: it is scanned every second meanwhile.
+    #[error("it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}")]
     NotExamined,
     /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
+    #[error(
+        "its file system does not report all changes, so it is scanned every {WATCH_RETRY:?}: \
+         file_system={}",
+        escape::text(.0)
+    )]
     NotReported(String),
     /// Its file system has this type and may hang: the directory is not opened.
+    #[error(
+        "its file system may not answer, so it is not read: file_system={}",
+        escape::text(.0)
+    )]
     MayNotAnswer(String),
     /// It is a directory that is already watched under this other path: it is tried again, because
     /// it may have been moved from there.
+    #[error("it is already watched as {}", escape::path(.0))]
     SameAs(Arc<Path>),
     /// The directory is inside this plugins directory, or around it.
+    #[error(
+        "it overlaps with the plugins directory {}, and none may be inside another",
+        escape::path(.0)
+    )]
     Nested(Arc<Path>),
     /// The directory holds directories that are nested too deep, which are ignored.
+    #[error("it contains directories more than {MAX_TREE_DEPTH} levels deep, which are ignored")]
     TooDeep,
     /// There are too many plugin sockets in total; the latest ones in it are ignored.
+    #[error("there are more than {MAX_SOCKETS} plugin sockets; the rest are ignored")]
     TooManySockets,
     /// There are too many directories in total; the latest ones in it are ignored.
+    #[error("there are more than {MAX_DIRECTORIES} directories; the rest are ignored")]
     TooManyDirectories,
     /// The directory holds too many names to examine all of them.
+    #[error(
+        "it contains more than {MAX_NAMES} names, or {MAX_EXAMINED_NAMES} that may be sockets; the \
+         rest are ignored"
+    )]
     TooManyNames,
 }
 
 /// The reason why a system call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// `EACCES`, `EPERM`: the permission is missing.
+    #[error("permission denied")]
     Denied,
     /// `EROFS`: the file system is read-only.
+    #[error("the file system is read-only")]
     ReadOnly,
     /// `ENOSPC` from inotify: the user's watches are used up.
+    #[error("no inotify watches are left")]
     WatchesUsedUp,
     /// `EMFILE` from `inotify_init`: the user's inotify instances are used up.
+    #[error("no inotify instances are left")]
     InstancesUsedUp,
     /// `EMFILE`, `ENFILE`: the file descriptors are used up.
+    #[error("no file descriptors are left")]
     DescriptorsUsedUp,
     /// Another error, in the system's words.
+    #[error("{}", escape::text(.0))]
     Other(String),
 }
 
@@ -130,78 +162,6 @@ impl Cause {
             Self::InstancesUsedUp => "raise the sysctl fs.inotify.max_user_instances",
             Self::DescriptorsUsedUp => "raise the limit of open files (ulimit -n, LimitNOFILE=)",
             Self::Other(_) => "check the path and its file system",
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Missing => f.write_str("it does not exist"),
-            NotADirectory => f.write_str("it is not a directory"),
-            NotCreated(cause) => write!(f, "it cannot be created: {cause}"),
-            NotRead(cause) => write!(f, "it cannot be read: {cause}"),
-            NotWatched(cause) => {
-                write!(
-                    f,
-                    "it cannot be watched and is scanned every {WATCH_RETRY:?}: {cause}"
-                )
-            }
-            NotExamined => write!(
-                f,
-                "it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}"
-            ),
-            NotReported(file_system) => write!(
-                f,
-                "its file system does not report all changes, so it is scanned every \
-                 {WATCH_RETRY:?}: file_system={}",
-                escape::text(file_system)
-            ),
-            MayNotAnswer(file_system) => write!(
-                f,
-                "its file system may not answer, so it is not read: file_system={}",
-                escape::text(file_system)
-            ),
-            SameAs(other) => write!(f, "it is already watched as {}", escape::path(other)),
-            Nested(other) => write!(
-                f,
-                "it overlaps with the plugins directory {}, and none may be inside another",
-                escape::path(other)
-            ),
-            TooDeep => write!(
-                f,
-                "it contains directories more than {MAX_TREE_DEPTH} levels deep, which are ignored"
-            ),
-            TooManySockets => {
-                write!(
-                    f,
-                    "there are more than {MAX_SOCKETS} plugin sockets; the rest are ignored"
-                )
-            }
-            TooManyDirectories => {
-                write!(
-                    f,
-                    "there are more than {MAX_DIRECTORIES} directories; the rest are ignored"
-                )
-            }
-            TooManyNames => write!(
-                f,
-                "it contains more than {MAX_NAMES} names, or {MAX_EXAMINED_NAMES} that may be \
-                 sockets; the rest are ignored"
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Denied => f.write_str("permission denied"),
-            Self::ReadOnly => f.write_str("the file system is read-only"),
-            Self::WatchesUsedUp => f.write_str("no inotify watches are left"),
-            Self::InstancesUsedUp => f.write_str("no inotify instances are left"),
-            Self::DescriptorsUsedUp => f.write_str("no file descriptors are left"),
-            Self::Other(error) => write!(f, "{}", escape::text(error)),
         }
     }
 }

@@ -291,11 +291,7 @@ const TEXTS: [(&str, &str, &str); 9] = [
         "\n}\n",
     ),
     ("src/watch/output.rs", "pub fn message(&self)", "\n}\n"),
-    (
-        "src/watch/problem.rs",
-        "impl fmt::Display for Problem",
-        "\n}\n",
-    ),
+    ("src/watch/problem.rs", "pub enum Problem {", "\n}\n"),
     (
         "src/daemon/log/mod.rs",
         "    fn report_suppressed(",

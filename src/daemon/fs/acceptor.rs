@@ -3,7 +3,6 @@
 //! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
 //! used as one, too: to read and to write, to wait and to close is the same for both.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -64,41 +63,35 @@ pub(crate) struct SocketFile {
 }
 
 /// The reason why a process cannot listen on a socket.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SocketProblem {
     /// Another process listens on it, with this id if it is known.
+    #[error(
+        "{} listens on it",
+        .0.map_or("another process".to_owned(), |pid| format!("process {pid}"))
+    )]
     InUse(Option<u32>),
     /// Another kind of file is at its path.
+    #[error("it is not a socket")]
     NotASocket,
     /// Untrusted users could replace it.
+    #[error("{0}")]
     Untrusted(ProgramProblem),
     /// Its directory, the run directory, cannot be used.
+    #[error("the run directory cannot be used: {0}")]
     RunDir(RunDirProblem),
     /// This group does not exist.
+    #[error("group {:?} does not exist", escape::text(.0))]
     NoGroup(String),
     /// Its directory is this plugins directory, or is inside it or above it.
+    #[error(
+        "the plugins directory {} is the same, inside it or above it",
+        escape::path(.0)
+    )]
     Overlaps(PathBuf),
     /// It cannot be created, or not with its group and mode.
+    #[error("{0}")]
     Unusable(io::Error),
-}
-
-impl fmt::Display for SocketProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse(None) => f.write_str("another process listens on it"),
-            Self::InUse(Some(pid)) => write!(f, "process {pid} listens on it"),
-            Self::NotASocket => f.write_str("it is not a socket"),
-            Self::Untrusted(problem) => problem.fmt(f),
-            Self::RunDir(problem) => write!(f, "the run directory cannot be used: {problem}"),
-            Self::NoGroup(group) => write!(f, "group {:?} does not exist", escape::text(group)),
-            Self::Overlaps(dir) => write!(
-                f,
-                "the plugins directory {} is the same, inside it or above it",
-                escape::path(dir)
-            ),
-            Self::Unusable(error) => error.fmt(f),
-        }
-    }
 }
 
 impl From<io::Error> for SocketProblem {

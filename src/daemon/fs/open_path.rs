@@ -9,7 +9,6 @@
 //! that was reached. Links on /proc that do not lead to the path that they contain (magic links)
 //! are refused: they lead to other mount namespaces, whose mounts are not known.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -22,13 +21,19 @@ use super::mounts::{Mounts, Table, open_dir};
 use super::stat::Stat;
 
 /// The reason why a file is not opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     /// The path leads to a file system of this type, which may not answer.
+    #[error("the path leads to a file system that may not answer: file_system={0}")]
     MayNotAnswer(String),
     /// The path leads through a symbolic link that is not followed.
+    #[error(
+        "the path leads through a symbolic link on /proc, or through links that cannot be followed \
+         safely"
+    )]
     Link,
     /// The system call failed.
+    #[error("{0}")]
     System(io::Error),
 }
 
@@ -139,22 +144,6 @@ impl From<Errno> for OpenError {
 impl From<io::Error> for OpenError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MayNotAnswer(file_system) => write!(
-                f,
-                "the path leads to a file system that may not answer: file_system={file_system}"
-            ),
-            Self::Link => f.write_str(
-                "the path leads through a symbolic link on /proc, or through links that cannot be \
-                 followed safely",
-            ),
-            Self::System(error) => error.fmt(f),
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 //!
 //! Files are checked once, at the start: only trusted users could change the result later.
 
-use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -17,13 +16,19 @@ use crate::daemon::SetupError;
 use crate::escape;
 
 /// The reason why a program or a file is not trusted.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProgramProblem {
     /// The file does not exist, or cannot be examined.
+    #[error("{0}")]
     NotFound(io::Error),
     /// The program is not a regular file that this user may execute.
+    #[error("it is not a regular file that this user may execute")]
     NotExecutable,
     /// The file, or a directory above it, belongs to a user other than root and this user.
+    #[error(
+        "{} belongs to user {uid}, not to root or the daemon's user",
+        escape::path(path)
+    )]
     Foreign {
         /// The file or directory that belongs to the other user.
         path: PathBuf,
@@ -31,6 +36,7 @@ pub enum ProgramProblem {
         uid: u32,
     },
     /// The file, or a directory above it, can be changed by other users.
+    #[error("{} is writable by its group or others", escape::path(.0))]
     Writable(PathBuf),
 }
 
@@ -192,28 +198,6 @@ impl ProgramProblem {
             Self::NotExecutable => "name an executable file",
             Self::Foreign { .. } | Self::Writable(_) => {
                 "use a path on which only root and the daemon's user can change anything"
-            }
-        }
-    }
-}
-
-impl fmt::Display for ProgramProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(error) => error.fmt(f),
-            Self::NotExecutable => {
-                f.write_str("it is not a regular file that this user may execute")
-            }
-            Self::Foreign { path, uid } => {
-                let path = escape::path(path);
-                write!(
-                    f,
-                    "{path} belongs to user {uid}, not to root or the daemon's user"
-                )
-            }
-            Self::Writable(path) => {
-                let path = escape::path(path);
-                write!(f, "{path} is writable by its group or others")
             }
         }
     }

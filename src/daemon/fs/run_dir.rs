@@ -4,7 +4,6 @@
 //! The directory must belong to the daemon's user, and only that user may be able to change it.
 
 use std::env;
-use std::fmt;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -16,7 +15,8 @@ use crate::config::Config;
 use crate::escape;
 
 /// The reason why a run directory cannot be used, and what can be done about that.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 pub struct RunDirProblem {
     why: String,
     remedy: String,
@@ -36,12 +36,6 @@ impl RunDirProblem {
     /// Returns what can be done about the problem.
     pub fn remedy(&self) -> &str {
         &self.remedy
-    }
-}
-
-impl fmt::Display for RunDirProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
     }
 }
 

@@ -1,7 +1,5 @@
 //! The filter: which records are logged.
 
-use std::fmt;
-
 use env_logger::{Builder, Logger};
 use log::{LevelFilter, Metadata};
 
@@ -19,11 +17,20 @@ pub(super) struct Filter {
 }
 
 /// The reason why directives are refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// This part is neither a level nor a module with a level.
+    #[error(
+        "invalid log filter {:?}, expected a level or {CRATE}::MODULE=LEVEL",
+        escape::text(.0)
+    )]
     Invalid(String),
     /// This module is not one of this crate, so it never logs anything.
+    #[error(
+        "invalid log filter: {:?} is neither a level (off, error, warn, info, debug, trace) nor a \
+         module of {CRATE}",
+        escape::text(.0)
+    )]
     UnknownModule(String),
 }
 
@@ -101,26 +108,6 @@ fn check(directive: &str) -> Result<(), FilterError> {
     }
     Ok(())
 }
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(directive) => write!(
-                f,
-                "invalid log filter {:?}, expected a level or {CRATE}::MODULE=LEVEL",
-                escape::text(directive)
-            ),
-            Self::UnknownModule(module) => write!(
-                f,
-                "invalid log filter: {:?} is neither a level (off, error, warn, info, debug, \
-                 trace) nor a module of {CRATE}",
-                escape::text(module)
-            ),
-        }
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// The first part of the names of all modules that log.
 const CRATE: &str = env!("CARGO_PKG_NAME");

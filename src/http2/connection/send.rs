@@ -1,7 +1,5 @@
 //! The requests of the caller: to open a stream, send on it, release data, and reset it.
 
-use std::fmt;
-
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
 use super::super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE, flag};
@@ -14,25 +12,31 @@ use crate::hpack::Encoder;
 use crate::time::Time;
 
 /// The reason why a stream was not opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Not now: the peer does not allow more streams, or does not read. Try again after the next
     /// event or write.
+    #[error("cannot open a stream now: too many streams are open, or too much data is unsent")]
     Later,
     /// Never on this connection, which is closing or closed.
+    #[error("cannot open a stream on a connection that is closing: {0}")]
     Closing(ConnectionError),
     /// Never with these fields: they exceed what the peer accepts or what we send.
+    #[error("the headers are too large")]
     TooLarge,
     /// Never on this connection: its stream numbers are exhausted.
+    #[error("the stream identifiers are exhausted")]
     Exhausted,
 }
 
 /// The reason why headers were not sent on an open stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeadersError {
     /// Not now: the peer does not read. Try again after the next write.
+    #[error("the peer reads too slowly: too much data is unsent")]
     Later,
     /// Never: they exceed what the peer accepts or what we send.
+    #[error("the headers are too large")]
     TooLarge,
 }
 
@@ -45,35 +49,6 @@ pub enum Taken {
     /// event or write.
     Some(usize),
 }
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Later => f.write_str(
-                "cannot open a stream now: too many streams are open, or too much data is unsent",
-            ),
-            Self::Closing(error) => write!(
-                f,
-                "cannot open a stream on a connection that is closing: {error}"
-            ),
-            Self::TooLarge => f.write_str("the headers are too large"),
-            Self::Exhausted => f.write_str("the stream identifiers are exhausted"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-impl fmt::Display for HeadersError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Later => "the peer reads too slowly: too much data is unsent",
-            Self::TooLarge => "the headers are too large",
-        })
-    }
-}
-
-impl std::error::Error for HeadersError {}
 
 impl Connection {
     /// Opens a stream with the headers of a request; `end_stream` if they are the whole request. A

@@ -121,7 +121,8 @@ pub(in crate::manager) enum Step {
 }
 
 /// An event that is not expected in the current state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{event} is not expected while {state}")]
 pub(in crate::manager) struct Unexpected {
     /// The name of the state.
     pub(in crate::manager) state: &'static str,
@@ -152,11 +153,3 @@ impl fmt::Display for Question {
         })
     }
 }
-
-impl fmt::Display for Unexpected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not expected while {}", self.event, self.state)
-    }
-}
-
-impl std::error::Error for Unexpected {}
