@@ -173,9 +173,9 @@
 //!
 //! With `--log-format json`, a line is an object with the texts `time`, `level` (`ERROR`, `WARN`,
 //! `INFO`, `DEBUG` or `TRACE`), `target` and `message`, in plain ASCII. That of an event also has
-//! `reason`, and `socket`, `type`, `name` and `attempt` if they are known. Keys may be added, and
-//! targets may change in any version. With `journald`, a line is a priority in angle brackets and
-//! the text.
+//! `reason`, and `socket`, `type`, `name` and `attempt` (a number) if they are known. Keys may be
+//! added, and targets may change in any version. With `journald`, a line is a priority in angle
+//! brackets and the text.
 //! Tests: `moments_are_shown_as_rfc_3339_has_them`,
 //! `the_first_line_names_version_process_and_options`,
 //! `the_subject_is_what_comes_before_the_first_colon_and_blank`,

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write as _};
 use log::Level;
 use log::kv::{Error, Key, Source, Value, VisitSource};
 use nix::sys::stat::fstat;
+use serde::Serialize;
 
 use crate::config::LogFormat;
 use crate::daemon::TimeOfDay;
@@ -114,17 +115,20 @@ impl Style {
 struct Object<'a>(&'a mut Vec<u8>);
 
 impl Object<'_> {
-    fn add(&mut self, key: &str, text: &str) {
+    fn add(&mut self, key: &str, value: &(impl Serialize + ?Sized)) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         escape::json(key, self.0);
         self.0.push(b':');
-        escape::json(text, self.0);
+        escape::json(value, self.0);
     }
 }
 
 impl<'kvs> VisitSource<'kvs> for Object<'_> {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
-        self.add(key.as_str(), &value.to_string());
+        match value.to_u64() {
+            Some(number) => self.add(key.as_str(), &number),
+            None => self.add(key.as_str(), &value.to_string()),
+        }
         Ok(())
     }
 }
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn a_line_is_text_or_a_json_object_in_this_order() {
         let line = |style: Style, level| {
-            let fields = [("reason", "Down")];
+            let fields = [("name", Value::from("7")), ("attempt", Value::from(7_u32))];
             let (message, mut line) = ("a \"b\" \u{e9}", Vec::new());
             style.write(level, "plugind::daemon", message, Some(&fields), &mut line);
             String::from_utf8(line).unwrap()
@@ -196,7 +200,7 @@ mod tests {
         let json = line(style(LogFormat::Json), Level::Info);
         assert!(json.starts_with("{\"time\":\"2"), "{json}");
         let rest = "\",\"level\":\"INFO\",\"target\":\"plugind::daemon\",\
-                    \"message\":\"a \\\"b\\\" \\u00e9\",\"reason\":\"Down\"}\n";
+                    \"message\":\"a \\\"b\\\" \\u00e9\",\"name\":\"7\",\"attempt\":7}\n";
         assert!(json.ends_with(rest), "{json}");
     }
 }
