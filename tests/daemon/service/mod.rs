@@ -4,4 +4,5 @@
 mod formats;
 mod notified;
 mod passed;
+mod takeover;
 mod units;
