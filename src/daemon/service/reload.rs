@@ -137,7 +137,10 @@ impl Daemon {
         let is_type = push_if(&mut keys, "type", before.types != after.types);
         let is_changed = before.unknown_types != after.unknown_types;
         let is_unknown = push_if(&mut keys, "unknown-types", is_changed);
-        if push_if(&mut keys, "exec", before.exec != after.exec) || is_type || is_unknown {
+        let is_exec = push_if(&mut keys, "exec", before.exec != after.exec);
+        let is_changed = before.csi_node_info != after.csi_node_info;
+        let is_period = push_if(&mut keys, "csi-node-info", is_changed);
+        if is_type || is_unknown || is_exec || is_period {
             plugins.change_handlers(&mut self.inventory, before, after);
             mem::swap(before, after);
         }

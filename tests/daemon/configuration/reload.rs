@@ -240,6 +240,17 @@ fn a_plugin_that_failed_because_of_the_path_map_is_tried_again() {
 }
 
 #[test]
+fn another_period_of_node_info_registers_drivers_again() {
+    let node = Node::start("plugins-dir DIR/a\n", &[]);
+    let driver = node.serve("a", "CSIPlugin", "csi");
+    assert!(driver.until_notified().plugin_registered);
+    let lines = "plugins-dir DIR/a\ncsi-node-info *=10s\n";
+    assert_eq!(node.reload(lines), printed("csi-node-info", NONE));
+    assert!(driver.until_notified().plugin_registered);
+    assert_eq!(node.reload(lines), printed(NONE, NONE));
+}
+
+#[test]
 fn what_needs_a_restart_is_named_until_the_restart() {
     let mut node = Node::start("plugins-dir DIR/a\n", &[]);
     let lines = "plugins-dir DIR/b\nstate-file DIR/state\nobserve\nsocket-group 0\n\
