@@ -105,7 +105,9 @@ async fn repeat(mut stream: SendStream<Bytes>, content: Bytes) -> Result<(), h2:
             stream.reserve_capacity(rest.len());
             while stream.capacity() == 0 {
                 let capacity = future::poll_fn(|context| stream.poll_capacity(context)).await;
-                capacity.transpose()?;
+                if capacity.transpose()?.is_none() {
+                    return Ok(()); // The connection has ended.
+                }
             }
             let piece = rest.split_to(stream.capacity().min(rest.len()));
             stream.send_data(piece, false)?;
