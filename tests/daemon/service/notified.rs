@@ -184,10 +184,9 @@ fn signs_of_life_are_sent_when_they_are_asked_of_this_process() {
         ("200000", Some("$$"), 75),
     ] {
         let mut command = in_a_shell(&node.command(), pid.map(|pid| ("WATCHDOG_PID", pid)));
+        let start = Instant::now(); // Later ones may wait here while this process cannot run.
         let daemon = Daemon::start_command(command.env("WATCHDOG_USEC", usec));
-        node.until("WATCHDOG=1");
-        let start = Instant::now();
-        for _ in 0..3 {
+        for _ in 0..4 {
             node.until("WATCHDOG=1");
         }
         let took = start.elapsed();

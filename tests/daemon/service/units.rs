@@ -193,12 +193,14 @@ fn the_service_may_make_the_system_calls_of_a_whole_life() {
     let socket = dir.join("run/api.sock");
     let mut daemon = Daemon::start_command(command.stderr(Stdio::piped()));
     let plugins = [
-        Simulated::start(&dir.join("registry"), "CSIPlugin", "csi.example", &[]),
-        Simulated::start(&dir.join("devices"), "DevicePlugin", "a/b", &["--legacy"]),
-    ];
-    for name in ["CSIPlugin csi.example", "DevicePlugin a/b"] {
-        daemon.until_logged(&format!("registered {name}"));
-    }
+        ("registry", "CSIPlugin", "csi.example", &[][..]),
+        ("devices", "DevicePlugin", "a/b", &["--legacy"]),
+    ]
+    .map(|(registry, kind, name, options)| {
+        let plugin = Simulated::start(&dir.join(registry), kind, name, options);
+        daemon.until_logged(&format!("registered {kind} {name}"));
+        plugin
+    });
     fs::remove_dir_all(dir.join("registry")).unwrap();
     daemon.until_logged("deregistered CSIPlugin csi.example");
     for (method, target) in [
