@@ -248,17 +248,9 @@ impl PluginManager {
         let device_plugins = self.device_plugins.as_ref();
         let device_plugins = device_plugins.and_then(DevicePlugins::poll_timeout);
         let cdi_dir = self.cdi_dir.as_ref().and_then(CdiDir::poll_timeout);
-        let all = [
-            manager,
-            watch,
-            file,
-            links,
-            cdi_dir,
-            mounts,
-            api,
-            device_plugins,
-        ];
-        let next = all.into_iter().flatten().min();
+        let own = [manager, watch, file, links, cdi_dir];
+        let next = own.into_iter().chain([mounts, api, device_plugins]);
+        let next = next.flatten().min();
         next.map(|at| self.clock.until(at))
     }
 
