@@ -52,9 +52,8 @@ Exit status: 0 printed, 2 wrong usage.
 ";
 
 pub(super) const COMPLETION_HELP: &str = "\
-Print the completions of a shell, such as
-\x20   . <(plugind completion bash)
-\x20   plugind completion fish > ~/.config/fish/completions/plugind.fish
+Print the completions of a shell. In bash, `. <(plugind completion bash)` has
+them used; for fish, ~/.config/fish/completions/plugind.fish is their place.
 
 Usage: plugind completion bash|zsh|fish
 

@@ -103,8 +103,8 @@ const SETTINGS: &[Setting] = &[
     .restart(|one, other| one.manager.mode != other.manager.mode),
     option(
         "--map-path FROM=TO",
-        "connect to endpoints below FROM at paths below TO: a plugin reports its endpoint as \
-               a path in its own mount namespace; matching is by path component, the longest FROM \
+        "dial an endpoint below FROM at the same path below TO, because a plugin reports a \
+               path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
         |it, value| {
             parsed(value, FROM_TO, from_to).map(|(from, to)| it.manager.path_map.add(from, to))
@@ -148,17 +148,17 @@ const SETTINGS: &[Setting] = &[
         "--on-down POLICY",
         "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered, or deregister[=DURATION] it once it has been down for that time \
-               (default: keep; DURATION: 30s)",
+               (default: keep; plugins of kubelet.sock: deregister=5m; DURATION: 30s)",
         |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
     )
     .default(&["keep"]),
     option(
         "--trust MODE",
-        "what to do with plugins and endpoints of users other than root, the user of plugind \
-               and those of --allow-uid and --allow-name, with endpoints elsewhere than below the \
-               plugins directories, a directory with one called plugins_registry, as kubelet's \
-               root directory, the targets of --map-path and --endpoint-dir, and with a name or an endpoint of another user's plugin: warn, or \
-               strict, which refuses them (default: warn)",
+        "what to do with plugins that are not trusted: warn, or strict, which refuses them \
+               (default: warn). Trusted are sockets and processes of root, the user of plugind and \
+               those of --allow-uid and --allow-name; endpoints below the plugins directories, the \
+               parent of one called plugins_registry, the targets of --map-path and --endpoint-dir; \
+               and a name or an endpoint that no plugin of another user has",
         |it, value| set(&mut it.manager.trust.mode, choice(value, TRUST)),
     )
     .default(&["warn"]),
@@ -215,7 +215,7 @@ const SETTINGS: &[Setting] = &[
     .restart(|one, other| one.manager.state_file != other.manager.state_file),
     option(
         "--run-dir DIR",
-        "keep lock files in DIR, so that two daemons never use the same plugins directory, \
+        "keep in DIR the lock files that stop two daemons from using one plugins directory, \
                and links to the endpoints of registered plugins, DIR/by-name/TYPE/NAME.sock; DIR \
                must belong to the user and be writable by no other (default: /run/plugind; for \
                users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
@@ -243,7 +243,7 @@ const SETTINGS: &[Setting] = &[
     .restart(|one, other| one.manager.api_socket != other.manager.api_socket),
     option(
         "--socket-group GROUP",
-        "let this group connect to that socket (default: the group of the process)",
+        "let GROUP connect to the API socket (default: the group of the process)",
         |it, value| set(&mut it.manager.socket_group, group(value)),
     )
     .restart(|one, other| one.manager.socket_group != other.manager.socket_group),

@@ -159,8 +159,8 @@ Failures to simulate:
                      behind (default: never)
   --refuse-allocate  reply to Allocate with an error
   --delay-allocate DURATION
-                     wait that much longer before each reply to Allocate
-                     (default: 0s); 1h hangs
+                     wait that time, and --delay, before each reply to
+                     Allocate (default: 0s); with 1h it hangs
   --reject-notify    reply to NotifyRegistrationStatus with an error
   --stale            leave the sockets behind on exit
 Also: --type, --name or --versions reports an unusual type, name or version.

@@ -170,7 +170,7 @@
 //!
 //! With `--cdi-dir DIR`, usually `/run/cdi`, container runtimes find the devices of device plugins
 //! where they look for them: podman, Docker, containerd and CRI-O read the files of the Container
-//! Device Interface (CDI) in that directory. `podman run --device example.com/gpu=device-0 IMAGE`
+//! Device Interface (CDI) in that directory. `podman run --device example.com/gpu=gpu-0 IMAGE`
 //! needs nothing else.
 //!
 //! - A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices
@@ -214,7 +214,7 @@
 //!   that is an event (`DeviceLost`). It is granted again only if it is listed and healthy.
 //! - If the daemon ends, the command goes on with a warning, and others may get the devices from
 //!   the next daemon.
-//! - A container that is started with the file of a resource (`--device example.com/gpu=device-0`)
+//! - A container that is started with the file of a resource (`--device example.com/gpu=gpu-0`)
 //!   holds nothing: only commands of `plugind with` exclude each other.
 //! - Root and the daemon's user may do this, and the members of `--allocate-group`, if they can
 //!   connect to the API socket (`--socket-group`).
@@ -331,8 +331,7 @@
 //! of `run` without the dashes, and its value behind blanks, `=` or both; a flag stands alone. `#`
 //! begins a comment at the beginning of a line and behind a blank. Quotes have no meaning: a value
 //! may contain blanks, but not one with `#` behind it. A key that can be given only once must not
-//! be repeated (`verbose` can be); on the command line, the last one counts. Relative paths are
-//! relative to the working directory of the daemon.
+//! be repeated (`verbose` can be); on the command line, the last one counts. Paths are absolute.
 //!
 //! ```text
 //! # /etc/plugind/plugind.conf
@@ -352,8 +351,8 @@
 //! list.
 //!
 //! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
-//! the daemon's user, and no other may write it, because it names programs. Paths are absolute.
-//! The programs, the group and the directory of the state file have to exist. All problems are
+//! the daemon's user, and no other may write it, because it names programs. The
+//! programs, the group and the directory of the state file have to exist. All problems are
 //! reported at once, up to 20, each with its line; the daemon then ends with status 78.
 //! `plugind check-config [OPTIONS] [FILE]` reports the same, or prints what is in force, with the
 //! source of each value; its output is a configuration, in which values that no line can have are

@@ -23,8 +23,10 @@
 //! | 7 | `probe`: no answer, or not in time |
 //! | 8 | `probe`: the connection was closed before any data was received |
 //! | 9 | `probe`: nothing listens at the plugin's endpoint |
+//! | 75 | `with`: too few devices are free, or the plugin does not answer |
 //! | 78 | `run`, `check-config`, `reload`: the configuration is not valid |
 //! | 124 | `wait`: timed out, for whatever reason, a missing daemon included |
+//! | 126, 127 | `with`: the command cannot be run; it does not exist |
 //! | 137 | `simulate`: crashed, as requested by `--crash-after` |
 //!
 //! A closed standard output is not a failure. `list TYPE/NAME` and `describe` end with 0 for each

@@ -72,7 +72,7 @@ pub(crate) fn option(option: &Opt<'_>) -> String {
 /// Returns a command line of the synopsis.
 pub(crate) fn usage(usage: &str) -> String {
     let words: Vec<String> = usage.split(' ').skip(1).map(word_of_usage).collect();
-    format!(".Nm {}\n", words.join(" "))
+    format!(".Nm\n.{}\n", words.join(" "))
 }
 
 /// Returns a word of a command line. A bracket around it or around several words is a macro.

@@ -38,7 +38,7 @@ fn synopsis() -> String {
     let verbs = help::verbs();
     let usages = verbs.iter().flat_map(|verb| &verb.own.usage);
     let mut lines: String = usages.map(|usage| mdoc::usage(usage)).collect();
-    lines += ".Nm Cm help Op Ar COMMAND\n";
+    lines += ".Nm\n.Cm help Op Ar COMMAND\n";
     lines
 }
 
