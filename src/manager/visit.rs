@@ -220,10 +220,9 @@ impl Visit<'_> {
 
     /// Does what is due for the registered plugin, or examines the socket if none is registered.
     fn check_health(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
-        let is_active = self.socket.active.is_some();
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
-            self.socket.is_dirty |= !is_active;
+            self.socket.is_dirty |= self.socket.active.is_none();
             return;
         };
         let is_restored_announced = registered.is_restored_announced();
@@ -238,7 +237,7 @@ impl Visit<'_> {
             let kind = EventKind::NotAnnounced;
             context.emit(PluginEvent::of_plugin(plugin, kind));
             self.socket.withdraw(context);
-        } else if is_due(health.check_at) && !is_active {
+        } else if is_due(health.check_at) {
             health.check_at = None;
             self.check();
         }
