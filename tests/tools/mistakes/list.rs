@@ -192,7 +192,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a socket that waits for a descriptor never gets one",
-        wrong: "let mut ids = self.limiter.dequeue_ready(room.min(0));",
+        wrong: "let mut ids: Dirty = self.limiter.dequeue_ready(room.min(0)).collect();",
         finder: Finder::Simulation { seed: 20 },
     },
     Mistake {
@@ -202,7 +202,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a list of devices is kept for the newest plugin of its name",
-        wrong: "let place = place(entries, plugin)?.max(entries.len() - 1);",
+        wrong: "let place = place(&entries, plugin)?.max(entries.len() - 1);",
         finder: Finder::Simulation { seed: 34 },
     },
     Mistake {
