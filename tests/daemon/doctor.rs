@@ -48,7 +48,7 @@ fn a_node_without_a_problem_has_exit_status_0() {
         return;
     }
     let place = Place::new();
-    let plugin = Simulated::start(&place.dir, "Toaster", "a", &[]);
+    let plugin = Simulated::start(&place.dir, "CSIPlugin", "a", &[]);
     let socket = plugin.socket().to_str().unwrap();
     let json = place.examine(&[]);
     assert_eq!(json.status, 0, "{json:?}");
@@ -72,11 +72,27 @@ fn a_node_without_a_problem_has_exit_status_0() {
 }
 
 #[test]
+fn a_plugin_of_an_unknown_type_is_a_warning() {
+    let place = Place::new();
+    let _plugin = Simulated::start(&place.dir, "Toaster", "a", &[]);
+    let json = place.examine(&[]);
+    assert_eq!(json.status, 1, "{json:?}");
+    let found = json.about("sockets");
+    assert_eq!(found["level"], "warning");
+    let message = "would refuse the plugin: no handler for plugin type \"Toaster\"";
+    assert_eq!(found["message"], message);
+    assert!(
+        found["remedy"].as_str().unwrap().contains("--type"),
+        "{json:?}"
+    );
+}
+
+#[test]
 fn sockets_that_only_root_can_connect_to_are_a_note() {
     let place = Place::new();
     let open = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(open.path(), Permissions::from_mode(0o755)).unwrap();
-    let plugins = ["a", "b"].map(|name| Simulated::start(open.path(), "Toaster", name, &[]));
+    let plugins = ["a", "b"].map(|name| Simulated::start(open.path(), "CSIPlugin", name, &[]));
     for (plugin, mode) in plugins.iter().zip([0o777, 0o755]) {
         fs::set_permissions(plugin.socket(), Permissions::from_mode(mode)).unwrap();
     }

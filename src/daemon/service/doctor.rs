@@ -14,10 +14,7 @@ use nix::sys::stat::SFlag;
 use nix::unistd::Uid;
 
 use super::probe::{self, Outcome, probe};
-use crate::config::{
-    DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, HandlerConfig, MAX_NAMES, PLUGINS_DIR,
-    UnknownTypes,
-};
+use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, MAX_NAMES, PLUGINS_DIR};
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
@@ -149,13 +146,7 @@ impl Doctor {
         }
         let options = probe::Options {
             path: dir.to_owned(),
-            config: DaemonConfig {
-                handlers: HandlerConfig {
-                    unknown_types: UnknownTypes::Accept,
-                    ..HandlerConfig::default()
-                },
-                ..DaemonConfig::default()
-            },
+            config: DaemonConfig::default(),
             timeout: Some(PATIENCE),
         };
         let report = match probe(&options, &mut |_, _| {}) {

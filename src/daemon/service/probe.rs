@@ -90,7 +90,12 @@ impl Outcome {
     pub fn describe(self) -> (u8, &'static str, &'static str, &'static str) {
         match self {
             Self::WouldRegister => (0, "WouldRegister", "the plugin would be registered", ""),
-            Self::WouldRefuse => (5, "WouldRefuse", "the plugin would be refused", ""),
+            Self::WouldRefuse => (
+                5,
+                "WouldRefuse",
+                "the plugin would be refused",
+                "correct what it reports, or accept its type with --type or --exec",
+            ),
             Self::NotARegistrationService => (
                 6,
                 "NotARegistrationService",
