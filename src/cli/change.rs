@@ -17,6 +17,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
         Some(named) if failure.kind == Kind::NoSuchPlugin => {
             Failure::new(failure.kind, format!("{named} does not exist"))
         }
+        Some(named) if failure.kind == Kind::Conflict => {
+            Failure::new(failure.kind, format!("{named}: {}", failure.why))
+        }
         _ => failure,
     })?;
     if done["filter"] == "" {

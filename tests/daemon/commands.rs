@@ -380,7 +380,7 @@ fn a_plugin_that_does_not_exist_is_status_4() {
         &Canned::start([conflict]),
         &["forget", "CSIPlugin/a"],
         1,
-        "plugind: it is not down",
+        "plugind: CSIPlugin/a: it is not down",
     );
 }
 
