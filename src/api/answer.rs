@@ -2,6 +2,8 @@
 //!
 //! A response shows one moment: the [`View`] of the turn in which it is rendered.
 
+use std::cell::Cell;
+
 use serde::Serialize;
 
 use super::follow::EventCursor;
@@ -49,7 +51,7 @@ fn list<T: Serialize>(
         kind,
         instance: &view.daemon.instance,
         generation: view.manager.generation(),
-        items: items.collect(),
+        items: Cell::new(Some(items)),
     })
 }
 

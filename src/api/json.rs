@@ -3,9 +3,10 @@
 //! The structs are the documents: their fields are the keys. Facts that are not known are left out.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::event_log::KeptEvent;
@@ -19,13 +20,23 @@ use crate::manager::{Generation, Record, State};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
-/// A list of records or devices.
+/// A list of records or devices, of which there is one at a time.
 #[derive(Serialize)]
-pub(super) struct List<'a, T> {
+#[serde(bound = "I: Iterator<Item: Serialize>")]
+pub(super) struct List<'a, I> {
     pub(super) kind: &'static str,
     pub(super) instance: &'a str,
     pub(super) generation: Generation,
-    pub(super) items: Vec<T>,
+    #[serde(serialize_with = "array")]
+    pub(super) items: Cell<Option<I>>,
+}
+
+fn array<I, S>(items: &Cell<Option<I>>, to: S) -> Result<S::Ok, S::Error>
+where
+    I: Iterator<Item: Serialize>,
+    S: Serializer,
+{
+    to.collect_seq(items.take().into_iter().flatten())
 }
 
 /// A record.

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
 
 use super::version::Version;
 use crate::escape;
@@ -51,12 +50,10 @@ impl Driver {
 
     /// Returns what it says about its node.
     pub(crate) fn facts(&self) -> NodeFacts {
-        let topology = self.topology.iter();
-        let topology = topology.map(|(kind, place)| (kind.clone(), Value::from(&**place)));
         NodeFacts {
             node_id: self.node_id.clone(),
             max_volumes: self.max_volumes,
-            topology: topology.collect(),
+            topology: self.topology.clone(),
         }
     }
 }
@@ -68,7 +65,12 @@ pub(crate) struct NodeFacts {
     node_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_volumes: Option<u64>,
-    topology: Map<String, Value>,
+    #[serde(serialize_with = "object")]
+    topology: Vec<(String, String)>,
+}
+
+fn object<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 
 /// Returns the places by their kind; of several of one kind, the last.
@@ -77,6 +79,7 @@ fn by_kind(segments: Vec<Segment>) -> Vec<(String, String)> {
     places.reverse();
     places.sort_by(|(one, _), (other, _)| one.cmp(other));
     places.dedup_by(|(next, _), (kept, _)| next == kept);
+    places.shrink_to_fit();
     places
 }
 
