@@ -157,7 +157,9 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
         assert!(copied.unwrap().success());
         fs::set_permissions(place.home.path(), Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&socket, Permissions::from_mode(0o700)).unwrap();
-        command = place.doctor_of(copy.as_os_str(), &["-ojson"]);
+        let missing = place.home.path().join("missing");
+        let missing = format!("--plugins-dir={}", missing.display());
+        command = place.doctor_of(copy.as_os_str(), &["-ojson", &missing]);
         command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     } else {
         fs::set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
@@ -168,6 +170,11 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
     assert_eq!(found["level"], "warning", "{json:?}");
     let message = found["message"].as_str().unwrap();
     assert!(message.contains("permission"), "{message}");
+    if Uid::effective().is_root() {
+        let denied = "it cannot be created: permission denied";
+        let mut directories = json.all_about("directory");
+        assert!(directories.any(|it| it["message"] == denied), "{json:?}");
+    }
 }
 
 #[test]

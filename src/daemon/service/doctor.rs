@@ -11,7 +11,7 @@ use std::time::Duration;
 use mio::Poll;
 use nix::fcntl::OFlag;
 use nix::sys::stat::SFlag;
-use nix::unistd::Uid;
+use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
 use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, MAX_NAMES, PLUGINS_DIR};
@@ -133,12 +133,16 @@ impl Doctor {
         let check = "directory";
         match self.inode(dir) {
             Ok(_) => {}
-            Err(Problem::Missing) => {
+            Err(Problem::Missing) if self.may_create(dir) => {
                 let message = "does not exist; the daemon creates it";
                 self.add(Level::Note, check, &[dir], message, "");
                 return Ok(0);
             }
             Err(problem) => {
+                let problem = match problem {
+                    Problem::Missing => Problem::NotCreated(Cause::Denied),
+                    problem => problem,
+                };
                 let remedy = problem.remedy();
                 self.add(Level::Problem, check, &[dir], problem.to_string(), remedy);
                 return Ok(0);
@@ -304,6 +308,12 @@ impl Doctor {
             SFlag::S_IFDIR => Ok((found.identity.device, found.identity.inode)),
             _ => Err(Problem::NotADirectory),
         }
+    }
+
+    /// Returns whether this user may create a missing directory.
+    fn may_create(&self, dir: &Path) -> bool {
+        let above = dir.ancestors().find(|it| self.inode(it).is_ok());
+        above.is_some_and(|above| access(above, AccessFlags::W_OK).is_ok())
     }
 
     /// Returns whether a directory is one of the named ones, also under another path.
