@@ -31,6 +31,8 @@ fn carry_out(has_sandbox: bool, attack: &Attack<'_>) -> (i32, io::Result<()>) {
             run_dir: Some(dir.join("run")),
             ..Config::default()
         },
+        // What is below its directory may be read.
+        file: Some("/usr/none".into()),
         sandbox: has_sandbox,
         ..DaemonConfig::default()
     };
@@ -75,7 +77,8 @@ fn code_in_the_process_can_do_little() {
             fs::read_dir(dir.join("other")).map(drop)
         }),
         ("run a program", 1, &|_| {
-            Command::new("true").status().map(drop)
+            fs::read(ENV).expect("it may be read");
+            Command::new(ENV).arg("-i").status().map(drop)
         }),
         ("connect by TCP", 4, &|_| TcpStream::connect(port).map(drop)),
         ("listen by TCP", 4, &|_| {
@@ -133,3 +136,6 @@ fn a_directory_above_may_be_replaced() {
     assert_eq!(above("/usr/none", 2), Path::new("/usr"));
     assert_eq!(above("/none", 2), Path::new("/"));
 }
+
+/// A program that prints nothing with `-i`.
+const ENV: &str = "/usr/bin/env";
