@@ -23,6 +23,7 @@ use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::simulated::Simulated;
 use crate::support::skip::{NO_NAMESPACES, programs_can_be_trusted_or_skip, skip};
+use crate::support::trusted::trusted_dir;
 use crate::support::without::{Without, lacks};
 
 older_kernels! {
@@ -39,10 +40,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        // A copy of the source may lie below a directory that others can change, such as /tmp.
-        let home = tempfile::tempdir_in("/var/lib");
-        let home = home.or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")));
-        let home = home.unwrap();
+        let home = trusted_dir();
         let real = home.path().canonicalize().unwrap();
         let [registry, elsewhere] = ["r", "e"].map(|name| real.join(name));
         for dir in [&real, &registry, &elsewhere] {

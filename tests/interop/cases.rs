@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use super::stack::{Plugin, Runner};
 use crate::support::daemon::Daemon;
 use crate::support::simulated::Simulated;
+use crate::support::trusted::trusted_dir;
 
 /// A case, which is played with each stack.
 pub(crate) struct Case {
@@ -193,13 +194,13 @@ fn calls(stack: &Runner, _case: &str) -> Outcome {
     Outcome::Passed
 }
 
-/// A daemon, and the directory that it watches.
+/// A daemon in strict mode, and the directory that it watches.
 struct Node {
     dir: TempDir,
     daemon: Daemon,
     /// The lines of the log that were read and not looked for.
     seen: Vec<String>,
-    /// What it watches for sockets of plugins that call Register elsewhere.
+    /// Its run directory, and what it watches if plugins call Register in the other one.
     _other: TempDir,
 }
 
@@ -213,12 +214,13 @@ impl Node {
     }
 
     fn start_with(option: &str) -> Self {
-        let [dir, other] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        let [dir, other] = [(); 2].map(|()| trusted_dir());
+        let registry = other.path().join("registry");
         let mut options = vec![option.as_ref(), dir.path().as_os_str()];
         if option != "--plugins-dir" {
-            options.extend(["--plugins-dir".as_ref(), other.path().as_os_str()]);
+            options.extend(["--plugins-dir".as_ref(), registry.as_os_str()]);
         }
-        let daemon = Daemon::start_with(&options);
+        let daemon = Daemon::start_strict(other.path(), &options);
         Self {
             dir,
             daemon,

@@ -31,6 +31,18 @@ impl Daemon {
         Self::start_command(&mut command)
     }
 
+    /// Does the same in strict mode, with a run directory in `dir`.
+    pub(crate) fn start_strict(dir: &Path, options: &[&OsStr]) -> Self {
+        let run_dir = dir.join("run");
+        let mut all = vec![
+            "--trust=strict".as_ref(),
+            "--run-dir".as_ref(),
+            run_dir.as_os_str(),
+        ];
+        all.extend(options);
+        Self::start_with(&all)
+    }
+
     /// Starts a daemon with this command, which watches its directories when this returns.
     ///
     /// The daemon does not inherit the output of the test. A panic that aborts a test leaves its

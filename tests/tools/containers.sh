@@ -5,15 +5,15 @@
 set -euo pipefail
 
 readonly plugind=$1 peers=$2
-readonly dir=$(mktemp -d)
+readonly dir=$(mktemp -d /var/lib/plugind.XXXXXX) # Only root can change what is above it.
 export PLUGIND_API_SOCKET=$dir/run/plugind.sock
 
 main() {
-	mount -t tmpfs none /var/lib/kubelet
+	mount -t tmpfs -o mode=755 none /var/lib/kubelet
 	mkdir -p /run/cdi && mount -t tmpfs -o mode=755 none /run/cdi
-	"$plugind" run --config none --device-plugins --plugins-dir "$dir/registry" \
+	"$plugind" run --config none --trust strict --device-plugins --plugins-dir "$dir/registry" \
 		--run-dir "$dir/run" --cdi-dir /run/cdi 2>"$dir/log" &
-	trap 'kill $(jobs -p) || true; rm -rf "$dir"' EXIT
+	trap 'kill $(jobs -p) || true; wait; rm -rf "$dir"' EXIT
 	until_exists /var/lib/kubelet/device-plugins/kubelet.sock
 	"$peers/sample-device-plugin" 2>"$dir/sample.log" &
 	until_exists /run/cdi/plugind-example.com-resource.json

@@ -14,11 +14,12 @@ use crate::device_plugins::manager::{Manager, Plugind};
 use crate::device_plugins::peer::RESOURCE;
 use crate::device_plugins::scripted::{MESSAGE, Script, Scripted};
 use crate::support::caller::Caller;
+use crate::support::trusted::trusted_dir;
 
 #[test]
 fn rs3_the_start_removes_all_sockets_and_nothing_else() {
     for start in managers() {
-        let root = tempfile::tempdir().unwrap();
+        let root = trusted_dir();
         let dir = root.path().join("device-plugins");
         let outside = root.path().join("outside.sock");
         let bound = bind(&outside);
@@ -52,7 +53,7 @@ fn rs3_the_start_removes_all_sockets_and_nothing_else() {
 #[test]
 fn a_missing_directory_is_created_without_rights_for_others() {
     for start in managers() {
-        let root = tempfile::tempdir().unwrap();
+        let root = trusted_dir();
         let manager = start(root.path());
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&manager.dir()) & 0o027, 0);
@@ -201,7 +202,7 @@ fn rs12_devices_become_unhealthy_and_healthy_as_listed() {
 
 #[test]
 fn the_end_of_an_older_plugin_leaves_the_newer_one_healthy() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = trusted_dir();
     let mut daemon = Plugind::start(dir.path());
     let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
     assert_eq!(register(&daemon.dir(), "older"), Ok(()));
@@ -220,7 +221,7 @@ fn the_end_of_an_older_plugin_leaves_the_newer_one_healthy() {
 
 #[test]
 fn the_end_of_the_newest_plugin_leaves_the_one_before_it() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = trusted_dir();
     let mut daemon = Plugind::start(dir.path());
     let names = ["oldest", "older", "newest"];
     let mut plugins = names.map(|name| {
@@ -240,7 +241,7 @@ fn the_end_of_the_newest_plugin_leaves_the_one_before_it() {
 
 #[test]
 fn the_end_of_a_plugin_is_noticed_after_a_failure() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = trusted_dir();
     let mut daemon = Plugind::start(dir.path());
     let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
     assert_eq!(register(&daemon.dir(), "older"), Ok(()));
@@ -265,7 +266,7 @@ fn with_each(play: impl Fn(&mut dyn Manager) + Sync) {
         for start in managers {
             let play = &play;
             scope.spawn(move || {
-                let dir = tempfile::tempdir().unwrap();
+                let dir = trusted_dir();
                 play(&mut *start(dir.path()));
             });
         }

@@ -1,26 +1,30 @@
-//! A DRA driver on kubelet's own helper library, in the directory of plugins.
+//! A DRA driver on kubelet's own helper library, in the directories that kubelet has for it.
 
+use std::fs;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
+use plugind::config::PLUGINS_DIR;
 
 use super::peer::go_program;
 use crate::support::daemon::Daemon;
 use crate::support::process::Process;
 use crate::support::skip::skip;
+use crate::support::trusted::trusted_dir;
 
 #[test]
 fn a_driver_on_kubelet_s_helper_registers_with_its_health() {
     let Some(program) = go_program("dra-driver") else {
         return skip("kubelet's helper for DRA drivers is not installed");
     };
-    let [registry, data] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let mut daemon = Daemon::start(registry.path());
+    let root = trusted_dir();
+    let registry = root.path().join(PLUGINS_DIR);
+    let data = root.path().join("plugins/gpu.example.com");
+    fs::create_dir_all(&data).unwrap();
+    let options = ["--root-dir".as_ref(), root.path().as_os_str()];
+    let mut daemon = Daemon::start_strict(root.path(), &options);
     let mut command = Command::new(program);
-    command
-        .arg(registry.path())
-        .arg(data.path())
-        .arg("gpu.example.com");
+    command.arg(&registry).arg(&data).arg("gpu.example.com");
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let driver = Process::start(&mut command, |child| child.stdout.take());
     daemon.until_logged(

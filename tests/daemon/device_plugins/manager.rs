@@ -58,12 +58,11 @@ impl Plugind {
             ("--plugins-dir", "registry"),
             ("--device-plugins-dir", "device-plugins"),
             ("--state-file", "state"),
-            ("--run-dir", "run"),
             ("--socket", SOCKET),
         ];
         let options = options.map(|(option, file)| [option.into(), self.dir.join(file)]);
         let options: Vec<_> = options.iter().flatten().map(|it| it.as_os_str()).collect();
-        self.daemon = Some(Daemon::start_with(&options));
+        self.daemon = Some(Daemon::start_strict(&self.dir, &options));
     }
 
     /// Returns the items of a list of the API.

@@ -1,6 +1,6 @@
 //! Device plugins that register with kubelet.sock, as they are in use: kubelet's own one on
 //! grpc-go, and two on gRPC's C core that behave as two common plugins do. And a DRA driver on
-//! kubelet's helper library, which registers with its socket.
+//! kubelet's helper library, which registers with its socket. The binary is in strict mode.
 //!
 //! Each scenario runs with the built binary and with kubelet's registration server: a plugin that
 //! kubelet does not accept proves nothing about the daemon. What is not installed is skipped:
@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use self::manager::{Kubelet, Manager, Plugind};
 use self::peer::{Kind, Peer};
 use crate::support::skip::skip;
+use crate::support::trusted::trusted_dir;
 
 /// A manager of device plugins, and a plugin.
 struct Stage {
@@ -35,7 +36,7 @@ struct Stage {
 impl Stage {
     /// Starts both, and waits until the plugin's two devices are listed.
     fn start(kind: Kind, start: StartManager) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = trusted_dir();
         let manager = start(dir.path());
         let peer = Peer::start(kind, &manager.dir(), &["one", "two"]);
         let mut stage = Self {
