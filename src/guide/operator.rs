@@ -18,8 +18,9 @@
 //!   two levels above the plugins directories and that of `kubelet.sock`, so that these can be
 //!   removed and made again; make and remove sockets there; write in the run directory, in that of
 //!   the state file and in that of CDI files; and read in that of the configuration file and in
-//!   `/proc`. It can execute nothing; with Linux 6.7 it has no TCP, with 6.12 it can signal no
-//!   other process. It may connect to any Unix socket: `--trust` is about that.
+//!   `/proc`. It can execute no file; code that it has in memory stays in the sandbox. With Linux
+//!   6.7 it has no TCP, with 6.12 it can signal no other process. It may connect to any Unix
+//!   socket: `--trust` is about that.
 //! - **Capabilities** are dropped if it runs as root, and it can gain none. CAP_DAC_OVERRIDE stays,
 //!   without which sockets of mode 0755 of other users cannot be connected to. With `--trust
 //!   strict` and neither `--allow-uid` nor `--allow-name`, that goes, too; the error of a socket
@@ -31,6 +32,25 @@
 //! stays. A directory further above that is replaced, or mounted over, needs a restart, too, and so
 //! does a run directory, or that of a state file, that was removed. Users and groups that are added
 //! later are known by their ids only.
+//!
+//! # Strict mode
+//!
+//! Plugins that run as root, and have their sockets below kubelet's root directory, need no option
+//! beside `--trust strict`. These were registered with it, in the sandbox:
+//!
+//! | plugin | options | reason |
+//! |---|---|---|
+//! | node-driver-registrar, CSI hostpath driver | none | the endpoint is in `plugins/NAME` |
+//! | the same, the endpoint elsewhere in DIR | `--endpoint-dir DIR` | it could be any socket |
+//! | the same, the registrar as user 1000 | `--allow-uid 1000` | its process is not of root |
+//! | a DRA driver on kubelet's helper library | none | the endpoint is in `plugins/NAME` |
+//! | kubelet's sample-device-plugin | `--device-plugins` | it calls Register |
+//! | kubelet's test plugin, two in Python | `--device-plugins` | likewise |
+//! | one on each [gRPC stack](super::testing) | none | endpoints in watched directories |
+//!
+//! All directories that the daemon uses have to be below ones that only root and its user can
+//! change. An ordinary user without `XDG_RUNTIME_DIR` therefore needs `--run-dir`: the default is
+//! below `/tmp`.
 //!
 #![doc = include_str!("asking.md")]
 //!

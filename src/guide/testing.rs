@@ -72,7 +72,8 @@
 //!
 //! `make full ONLY=interop` builds a small plugin on each stack whose tools the machine has
 //! (`tests/peers/stacks`), and plays each case: as a server beside the daemon, and as a client that
-//! calls `plugind simulate`. The other stacks are reported as skipped. With all tools it printed:
+//! calls `plugind simulate`. The daemon is in strict mode, in its sandbox. The other stacks are
+//! reported as skipped. With all tools it printed:
 //!
 //! | case | grpc-go | connect-go | grpcio | grpc.aio | grpc-js | grpc-java | tonic | simulate |
 //! |---|---|---|---|---|---|---|---|---|
