@@ -123,7 +123,8 @@ fn as_json(findings: &[Finding]) -> String {
 
 pub(super) const HELP: &str = "\
 Examine the node: what keeps plugind run, or the plugins, from working here.
-Needs no daemon and changes nothing. Each plugin is probed, and never notified.
+Needs no daemon and changes nothing. Each plugin is probed, never notified, and
+judged by the defaults of run: its configuration is not read.
 
 Usage: plugind doctor [OPTIONS]
 

@@ -67,7 +67,8 @@ pub(super) enum Target {
 /// The last lines of the help texts.
 pub(super) const HELP: &str = "\
 \x20 --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
-                       else plugind.sock in the run directory)
+                       else that of your own daemon, else
+                       /run/plugind/plugind.sock)
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";

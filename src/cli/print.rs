@@ -52,8 +52,8 @@ Exit status: 0 printed, 2 wrong usage.
 ";
 
 pub(super) const COMPLETION_HELP: &str = "\
-Print the completions of a shell. In bash, `. <(plugind completion bash)` has
-them used; for fish, ~/.config/fish/completions/plugind.fish is their place.
+Print the completions of a shell. Bash: `. <(plugind completion bash)`; fish:
+`plugind completion fish > ~/.config/fish/completions/plugind.fish`.
 
 Usage: plugind completion bash|zsh|fish
 

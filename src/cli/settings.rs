@@ -147,8 +147,8 @@ const SETTINGS: &[Setting] = &[
     option(
         "--on-down POLICY",
         "what to do with a registered plugin whose process has ended or that does not answer: \
-               keep it registered, or deregister[=DURATION] it once it has been down for that time \
-               (default: keep; plugins of kubelet.sock: deregister=5m; DURATION: 30s)",
+               keep it registered (one of kubelet.sock for 5m only), or deregister[=DURATION] it once \
+               it has been down for that time (default: keep; DURATION: 30s)",
         |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
     )
     .default(&["keep"]),

@@ -160,7 +160,8 @@ Options:
   --wait               wait until there are devices, in the order of arrival
   --timeout DURATION   wait that long at most
   --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
-                       else plugind.sock in the run directory)
+                       else that of your own daemon, else
+                       /run/plugind/plugind.sock)
 
 Ends with the status of the command. Without a device, names those that hold
 them. Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 no such

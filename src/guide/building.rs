@@ -38,8 +38,8 @@
 //!
 //! The Debian package does not enable the service, because it must not run beside a kubelet on the
 //! same directory. An upgrade restarts the service if it runs, and every plugin stays registered. A
-//! purge also removes `/run/plugind` and `/var/lib/plugind`. `make full ONLY=dist` tries this in a
-//! bare Debian 12.
+//! purge also removes `/run/plugind`, `/var/lib/plugind` and the files of the daemon in `/run/cdi`.
+//! `make full ONLY=dist` tries this in a bare Debian 12.
 //!
 //! The image contains only the binary, whose command is `run`; `podman load -i` and `docker load
 //! -i` read it. It needs `/var/lib/kubelet` and `/run/plugind` of the machine.

@@ -35,22 +35,22 @@
 //!
 //! # Strict mode
 //!
-//! Plugins that run as root, and have their sockets below kubelet's root directory, need no option
-//! beside `--trust strict`. These were registered with it, in the sandbox:
+//! Plugins that run as root, and have their sockets below kubelet's root directory, need no further
+//! option to be trusted. These were registered with `--trust strict`, in the sandbox:
 //!
 //! | plugin | options | reason |
 //! |---|---|---|
 //! | node-driver-registrar, CSI hostpath driver | none | the endpoint is in `plugins/NAME` |
 //! | the same, the endpoint elsewhere in DIR | `--endpoint-dir DIR` | it could be any socket |
-//! | the same, the registrar as user 1000 | `--allow-uid 1000` | its process is not of root |
+//! | the same, the registrar as user 1000 | `--allow-uid 1000` | its process does not run as root |
 //! | a DRA driver on kubelet's helper library | none | the endpoint is in `plugins/NAME` |
 //! | kubelet's sample-device-plugin | `--device-plugins` | it calls Register |
 //! | kubelet's test plugin, two in Python | `--device-plugins` | likewise |
-//! | one on each [gRPC stack](super::testing) | none | endpoints in watched directories |
+//! | one on each [gRPC stack](super::testing) | those of its directories | endpoints in these |
 //!
-//! All directories that the daemon uses have to be below ones that only root and its user can
-//! change. An ordinary user without `XDG_RUNTIME_DIR` therefore needs `--run-dir`: the default is
-//! below `/tmp`.
+//! The plugins directories, the run directory and that of the state file have to be below ones that
+//! only root and the daemon's user can change. A user with neither `XDG_RUNTIME_DIR` nor
+//! `/run/user/UID` therefore needs `--run-dir`: the default is below `/tmp`.
 //!
 #![doc = include_str!("asking.md")]
 //!
@@ -59,7 +59,8 @@
 //! `plugind doctor` checks what this page asks for, and names a remedy for each warning and each
 //! problem. It needs no daemon, and should run as the daemon's user, whose permissions and limits
 //! it examines. It changes nothing: it watches the directories for a moment, as a dry run does, and
-//! probes each plugin, for at most 3 s. A file system that may not answer is not entered.
+//! probes each plugin, for at most 3 s. A file system that may not answer is not entered. The
+//! configuration is not read: plugins are judged by the defaults of `run`.
 //!
 //! A kubelet is recognized by the name of its process, if root or this user runs it: `kubelet`,
 //! `kubelite` (MicroK8s), `k3s-server` or `k3s-agent`. Its `--root-dir` is taken from the command

@@ -131,22 +131,22 @@ impl Doctor {
     /// Examines a plugins directory, and probes the plugins in it. Returns the number of sockets.
     fn examine_directory(&mut self, dir: &Path) -> Result<usize, SetupError> {
         let check = "directory";
-        match self.inode(dir) {
-            Ok(_) => {}
-            Err(Problem::Missing) if self.may_create(dir) => {
-                let message = "does not exist; the daemon creates it";
-                self.add(Level::Note, check, &[dir], message, "");
-                return Ok(0);
-            }
-            Err(problem) => {
-                let problem = match problem {
-                    Problem::Missing => Problem::NotCreated(Cause::Denied),
-                    problem => problem,
-                };
-                let remedy = problem.remedy();
-                self.add(Level::Problem, check, &[dir], problem.to_string(), remedy);
-                return Ok(0);
-            }
+        let found = self.inode(dir);
+        let is_missing = found == Err(Problem::Missing);
+        let problem = if is_missing {
+            self.obstacle(dir)
+        } else {
+            found.err()
+        };
+        if let Some(problem) = problem {
+            let remedy = problem.remedy();
+            self.add(Level::Problem, check, &[dir], problem.to_string(), remedy);
+            return Ok(0);
+        }
+        if is_missing {
+            let message = "does not exist; the daemon creates it";
+            self.add(Level::Note, check, &[dir], message, "");
+            return Ok(0);
         }
         let options = probe::Options {
             path: dir.to_owned(),
@@ -310,10 +310,14 @@ impl Doctor {
         }
     }
 
-    /// Returns whether this user may create a missing directory.
-    fn may_create(&self, dir: &Path) -> bool {
-        let above = dir.ancestors().find(|it| self.inode(it).is_ok());
-        above.is_some_and(|above| access(above, AccessFlags::W_OK).is_ok())
+    /// Returns why this user cannot create a missing directory.
+    fn obstacle(&self, dir: &Path) -> Option<Problem> {
+        if dir.is_symlink() {
+            return Some(Problem::NotADirectory); // It leads nowhere.
+        }
+        let above = dir.ancestors().find(|it| self.inode(it).is_ok())?;
+        let error = access(above, AccessFlags::W_OK).err()?;
+        Some(Problem::NotCreated(scan::cause(&error.into())))
     }
 
     /// Returns whether a directory is one of the named ones, also under another path.

@@ -94,7 +94,7 @@ impl Outcome {
                 5,
                 "WouldRefuse",
                 "the plugin would be refused",
-                "correct what it reports, or accept its type with --type or --exec",
+                "correct what the plugin reports, or give plugind run --type or --exec for its type",
             ),
             Self::NotARegistrationService => (
                 6,
