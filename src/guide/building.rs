@@ -12,8 +12,7 @@
 //!
 //! `make static TARGET=aarch64` builds `target/static/aarch64/plugind`; `make full ONLY=static
 //! TARGET=aarch64` runs the tests of the binary with it. One x86_64 machine with the compiler of
-//! Debian 12 builds all three; the compiler of Debian 13 builds the one for x86_64 as well, with
-//! 1,535,536 octets.
+//! Debian 12 builds all three; the compiler of Debian 13 builds the one for x86_64 as well.
 //! `.ci/with-tools` adds the architectures `arm64` and `armhf` to `dpkg` for musl. Other processors
 //! are not tested.
 //!
