@@ -12,6 +12,7 @@ use super::metrics::{self, Sources};
 use super::response::{ContentType, Response, Status};
 use super::route::Call;
 use super::view::View;
+use crate::escape;
 use crate::handler::{Inventory, device};
 use crate::manager::{Record, State};
 
@@ -98,8 +99,9 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let drivers: Vec<_> = drivers
         .filter_map(|name| inventory.dra_drivers.get(&name))
         .collect();
-    if resource.is_some() && plugins.is_empty() && drivers.is_empty() {
-        return Response::error(Status::NOT_FOUND, "no such resource");
+    if let (Some(name), true) = (resource, plugins.is_empty() && drivers.is_empty()) {
+        let why = format!("no such resource: {}", escape::text(name));
+        return Response::error(Status::NOT_FOUND, &why);
     }
     let listed = plugins.iter().flat_map(|it| {
         let held = inventory.leases.held(&it.plugin.name);

@@ -372,9 +372,9 @@
 //! list.
 //!
 //! The file is a regular file, or a link to one, of at most 64 KiB of UTF-8. It belongs to root or
-//! the daemon's user, and no other may write it, because it names programs. The
-//! programs, the group and the directory of the state file have to exist. All problems are
-//! reported at once, up to 20, each with its line; the daemon then ends with status 78.
+//! the daemon's user, and no other may write it, because it names programs. All invalid lines are
+//! reported at once, up to 20; if there is none, programs and the directory of the state file that
+//! do not exist. The daemon then ends with status 78.
 //! `plugind check-config [OPTIONS] [FILE]` reports the same, or prints what is in force, with the
 //! source of each value; its output is a configuration, in which values that no line can have are
 //! comments.

@@ -436,10 +436,15 @@ fn choose(
         let devices = known.devices.iter();
         let free = devices.filter(|it| it.is_healthy && find_holder(&held, &it.id).is_none());
         let mut free: Vec<&Device> = free.collect();
-        let is_free = |id: &String| free.iter().any(|device| *device.id == **id);
-        let has_required = wish.devices.iter().all(is_free);
-        if awaited.contains(name) || free.len() < *count || !has_required {
-            return Err(busy(&known, free.len(), &held));
+        let is_free = |id: &&String| free.iter().any(|device| *device.id == ***id);
+        let lacking = wish.devices.iter().find(|id| !is_free(id));
+        let lacking =
+            lacking.map(|id| format!("{} is not free", escape::text(id).at_most(SHOWN_ID)));
+        let is_awaited = awaited.contains(name);
+        let obstacle = is_awaited.then(|| "an earlier command waits".to_owned());
+        let obstacle = obstacle.or(lacking);
+        if free.len() < *count || obstacle.is_some() {
+            return Err(busy(&known, (*count, free.len()), obstacle, &held));
         }
         let choice = if known.preferred_allocation && free.len() > *count {
             free.iter().map(|device| device.id.to_string()).collect()
@@ -482,9 +487,17 @@ fn missing(resource: &str) -> Refusal {
 }
 
 /// Returns the refusal that names the holders of a resource.
-fn busy(known: &DevicePlugin, free: usize, held: &[(Box<str>, Holder)]) -> Refusal {
+fn busy(
+    known: &DevicePlugin,
+    (wanted, free): (usize, usize),
+    obstacle: Option<String>,
+    held: &[(Box<str>, Holder)],
+) -> Refusal {
     let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
-    let mut why = format!("{name}: free={free} healthy={healthy}");
+    let mut why = format!("{name}: wanted={wanted} free={free} healthy={healthy}");
+    if let Some(obstacle) = obstacle {
+        why = why + ", " + &obstacle;
+    }
     for (id, holder) in held.iter().take(SHOWN_HOLDERS) {
         let id = escape::text(id).at_most(SHOWN_ID);
         let _ = write!(why, ", {id} is held by process {}", holder.pid);

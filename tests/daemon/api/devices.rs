@@ -63,7 +63,7 @@ fn devices_are_shown_as_listed_and_unhealthy_at_the_end() {
     let other = node.ask("GET", "/v1/devices?name=example.com%2Fnic");
     assert_eq!(
         (other.status, &other.json()["error"]),
-        (404, &json!("no such resource"))
+        (404, &json!("no such resource: example.com/nic"))
     );
     assert_eq!(counted(&node), [Some(2), Some(0)]);
 

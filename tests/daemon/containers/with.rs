@@ -149,7 +149,6 @@ fn a_device_has_one_holder_who_is_named_to_others() {
     assert!(waiting.wait().unwrap().success());
     for (line, status) in [
         (&["example.com/gpu=3", "--", "true"][..], 75),
-        (&["--device=device-7", RESOURCE, "--", "true"], 75),
         (&["example.com/nic", "--", "true"], 4),
         (&["example.com/gpu", "--", "/missing"], 127),
         (&["example.com/gpu", "--", "/etc/passwd"], 126),
@@ -161,6 +160,9 @@ fn a_device_has_one_holder_who_is_named_to_others() {
     ] {
         assert_eq!(held.run(line).0, Some(status), "{line:?}");
     }
+    let (status, _, error) = held.run(&["--device=device-7", RESOURCE, "--", "true"]);
+    assert_eq!(status, Some(75));
+    assert!(error.contains("device-7 is not free"), "{error}");
     let (status, _, error) = held.run(&["--socket=/missing", RESOURCE, "--", "true"]);
     assert_eq!(status, Some(3), "{error}");
 }

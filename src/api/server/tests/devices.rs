@@ -107,12 +107,18 @@ fn the_devices_of_the_current_plugins_are_listed_by_resource() {
 fn a_resource_that_no_plugin_has_is_404() {
     let mut world = World::new();
     world.list(&plugin("a/nic", "/r/nic"), ["eth0"], &[]);
-    let missing = (404, "{\"error\":\"no such resource\"}\n".to_owned());
+    let missing = |name| {
+        let why = format!("{{\"error\":\"no such resource: {name}\"}}\n");
+        (404, why)
+    };
     for name in ["a/ni", "a/nic2", "b", "A/nic"] {
-        assert_eq!(world.get(&format!("/v1/devices?name={name}")), missing);
+        assert_eq!(
+            world.get(&format!("/v1/devices?name={name}")),
+            missing(name)
+        );
     }
     world.inventory = None;
-    assert_eq!(world.get("/v1/devices?name=a/nic"), missing);
+    assert_eq!(world.get("/v1/devices?name=a/nic"), missing("a/nic"));
     assert_eq!(ids(&world.get_json("/v1/devices")), [""; 0]);
 }
 

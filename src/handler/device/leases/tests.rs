@@ -237,7 +237,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
 
     node.leases.end(1, &node.files);
     node.request(2, &[(A, 1), (B, 2)], &[], false);
-    let busy = "a.example/b: free=1 healthy=1".to_owned();
+    let busy = "a.example/b: wanted=2 free=1 healthy=1".to_owned();
     assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
     assert_eq!(node.held(A), []);
 }
@@ -290,11 +290,13 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
     node.request(2, &[(A, 2)], &[], true);
     node.request(3, &[(A, 1)], &[], true);
     node.request(4, &[(A, 1)], &[], false);
-    let busy = "a.example/a: free=1 healthy=2, a is held by process 1".to_owned();
-    assert_eq!(
-        node.outcomes(),
-        [(1, Ok(())), (4, Err(Refusal::Busy(busy.clone())))]
-    );
+    let busy = |wanted, why: &str| {
+        let why = format!("{why}a is held by process 1");
+        let text = format!("a.example/a: wanted={wanted} free=1 healthy=2, {why}");
+        Err(Refusal::Busy(text))
+    };
+    let waits = busy(1, "an earlier command waits, ");
+    assert_eq!(node.outcomes(), [(1, Ok(())), (4, waits)]);
     assert_eq!(
         node.held(A),
         [("a".into(), 1)],
@@ -309,7 +311,7 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
         })
         .collect();
     node.ended(timers[0], None);
-    assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
+    assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
     assert_eq!(node.allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(3, Ok(()))]);
     assert!(node.leases.end(1, &node.files) && !node.leases.end(1, &node.files));
