@@ -40,8 +40,13 @@
 //! purge also removes `/run/plugind`, `/var/lib/plugind` and the files of the daemon in `/run/cdi`.
 //! `make full ONLY=dist` tries this in a bare Debian 12.
 //!
+//! Without the package, copy the static file to `/usr/local/bin`, and `src/dist/plugind.service` to
+//! `/etc/systemd/system`; a new file takes effect with `systemctl restart plugind`. To uninstall,
+//! stop the service and remove both.
+//!
 //! The image contains only the binary, whose command is `run`; `podman load -i` and `docker load
-//! -i` read it. It needs `/var/lib/kubelet` and `/run/plugind` of the machine.
+//! -i` read it. It needs `/var/lib/kubelet` and `/run/plugind` of the machine. Options follow the
+//! name of the image and `run`, and `podman exec CONTAINER /plugind list` asks the daemon in it.
 //!
 //! # Kernels
 //!
