@@ -267,6 +267,8 @@ impl Play {
             again.is_none_or(|at| at > self.now) || next.is_none(),
             "{again:?}"
         );
+        // What timed out is known before the next operation answers a call.
+        self.follow();
     }
 
     /// Ends all clients: no call stays open.
