@@ -62,7 +62,7 @@ impl Response {
         let length = self.body.len();
         let fields = format!("{allow}Content-Length: {length}\r\n");
         let mut octets = head(self.status, self.content_type, &fields);
-        // planted: the response to HEAD has a body
+        // mutation: the response to HEAD has a body
         if !is_head {
             octets.extend_from_slice(&self.body);
         }
@@ -137,7 +137,7 @@ impl ContentType {
 /// Returns the head of a response whose body follows in lines of JSON, until the end of the
 /// connection.
 pub(super) fn stream_head() -> Vec<u8> {
-    // planted: a response that follows changes has a length
+    // mutation: a response that follows changes has a length
     head(Status::OK, ContentType::JSON, "")
 }
 

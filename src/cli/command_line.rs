@@ -183,7 +183,7 @@ impl CommandLine {
                 .filter_map(|(name, value)| unknown(name, value)),
         );
         let count = problems.len();
-        // planted: all problems of a configuration are listed
+        // mutation: all problems of a configuration are listed
         if count > MAX_CONFIG_PROBLEMS {
             problems.truncate(MAX_CONFIG_PROBLEMS);
             problems.push(format!("further problems: {}", count - MAX_CONFIG_PROBLEMS));

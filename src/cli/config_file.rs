@@ -66,7 +66,7 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     let separator = match text.as_bytes() {
         [] => "",
         // Behind a blank, `=` would be a separator, and `#` would begin a comment.
-        // planted: a value that begins with = is printed behind a blank
+        // mutation: a value that begins with = is printed behind a blank
         [b'=' | b'#', ..] => " =",
         _ => " ",
     };

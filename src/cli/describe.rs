@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::client::{Request, encode, print};
 use super::failure::Result;
-use super::json::{any, composed, document, items, keys, known, mapped, plain, text};
+use super::json::{
+    document, escaped_or_none, format_value, items, keys, map_or_none, or_none, or_unknown, text,
+};
 use super::options::{Context, Format, now};
 use super::table::{Column, Table, coloured};
 use super::{age, events, list};
@@ -73,43 +75,43 @@ fn below(heading: &str, lines: &str) -> String {
 }
 
 const LINES: &[Column] = &[
-    ("Name:", |it, _| known(&it["name"])),
-    ("Type:", |it, _| known(&it["type"])),
-    ("State:", |it, _| coloured(known(&it["state"]))),
+    ("Name:", |it, _| or_unknown(&it["name"])),
+    ("Type:", |it, _| or_unknown(&it["type"])),
+    ("State:", |it, _| coloured(or_unknown(&it["state"]))),
     ("Since:", |it, now| {
-        mapped(text(it, "since"), |then| {
-            format!("{} ({} ago)", plain(then), age::since(then, now))
+        map_or_none(text(it, "since"), |then| {
+            format!("{} ({} ago)", or_none(then), age::since(then, now))
         })
     }),
-    ("Socket:", |it, _| known(&it["socket"])),
-    ("Endpoint:", |it, _| any(&it["endpoint"])),
-    ("Versions:", |it, _| any(&it["versions"])),
+    ("Socket:", |it, _| or_unknown(&it["socket"])),
+    ("Endpoint:", |it, _| format_value(&it["endpoint"])),
+    ("Versions:", |it, _| format_value(&it["versions"])),
     ("Process:", |it, _| {
-        let pid = any(&it["pid"]);
+        let pid = format_value(&it["pid"]);
         match it["otherPidNamespace"].as_bool() {
             Some(true) if it["pid"].is_null() => "in another PID namespace".to_owned(),
             Some(true) => pid + ", in another PID namespace",
             _ => pid,
         }
     }),
-    ("Command:", |it, _| any(&it["command"])),
-    ("Cgroup:", |it, _| any(&it["cgroup"])),
-    ("User:", |it, _| any(&it["uid"])),
-    ("Warnings:", |it, _| composed(&it["warnings"])),
-    ("Attempts:", |it, _| any(&it["attempts"])),
-    ("Last Error:", |it, _| composed(&it["lastError"])),
+    ("Command:", |it, _| format_value(&it["command"])),
+    ("Cgroup:", |it, _| format_value(&it["cgroup"])),
+    ("User:", |it, _| format_value(&it["uid"])),
+    ("Warnings:", |it, _| escaped_or_none(&it["warnings"])),
+    ("Attempts:", |it, _| format_value(&it["attempts"])),
+    ("Last Error:", |it, _| escaped_or_none(&it["lastError"])),
     ("Next Try:", |it, now| {
-        mapped(text(it, "nextRetry"), |then| {
-            format!("{} (in {})", plain(then), age::until(then, now))
+        map_or_none(text(it, "nextRetry"), |then| {
+            format!("{} (in {})", or_none(then), age::until(then, now))
         })
     }),
 ];
 
 const EVENT: &[Column] = &[
-    ("Type", |it, _| known(&it["type"])),
-    ("Reason", |it, _| known(&it["reason"])),
+    ("Type", |it, _| or_unknown(&it["type"])),
+    ("Reason", |it, _| or_unknown(&it["reason"])),
     ("Age", events::last_seen),
-    ("Message", |it, _| composed(&it["message"])),
+    ("Message", |it, _| escaped_or_none(&it["message"])),
 ];
 
 pub(super) const HELP: &str = "\

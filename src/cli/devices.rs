@@ -2,7 +2,7 @@
 
 use super::client::{Request, encode};
 use super::failure::Result;
-use super::json::any;
+use super::json::format_value;
 use super::options::{Context, Target};
 use super::table::{Column, coloured, print_list};
 
@@ -22,12 +22,12 @@ fn path(target: &Target) -> String {
 }
 
 const COLUMNS: &[Column] = &[
-    ("RESOURCE", |it, _| any(&it["resource"])),
-    ("DEVICE", |it, _| any(&it["id"])),
-    ("HEALTH", |it, _| coloured(any(&it["health"]))),
-    ("HOLDER", |it, _| any(&it["holder"]["pid"])),
-    ("NUMA", |it, _| any(&it["numaNodes"])),
-    ("SOCKET", |it, _| any(&it["socket"])),
+    ("RESOURCE", |it, _| format_value(&it["resource"])),
+    ("DEVICE", |it, _| format_value(&it["id"])),
+    ("HEALTH", |it, _| coloured(format_value(&it["health"]))),
+    ("HOLDER", |it, _| format_value(&it["holder"]["pid"])),
+    ("NUMA", |it, _| format_value(&it["numaNodes"])),
+    ("SOCKET", |it, _| format_value(&it["socket"])),
 ];
 
 pub(super) const HELP: &str = "\

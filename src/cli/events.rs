@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{composed, event_keys, known, object, text};
+use super::json::{escaped_or_none, event_keys, object, or_unknown, text};
 use super::options::{Context, Target, now};
 use super::table::{Column, Rows, coloured, print_list};
 
@@ -84,10 +84,10 @@ const PATH: &str = "/v1/events";
 
 const COLUMNS: &[Column] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| coloured(known(&it["type"]))),
-    ("REASON", |it, _| known(&it["reason"])),
+    ("TYPE", |it, _| coloured(or_unknown(&it["type"]))),
+    ("REASON", |it, _| or_unknown(&it["reason"])),
     ("OBJECT", |it, _| object(event_keys(it))),
-    ("MESSAGE", |it, _| composed(&it["message"])),
+    ("MESSAGE", |it, _| escaped_or_none(&it["message"])),
 ];
 
 /// Returns when an event happened last, and how often since when if it was repeated.

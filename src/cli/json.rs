@@ -56,48 +56,51 @@ fn unexpected() -> Failure {
 /// Returns the plugin as the commands accept it, or else the socket.
 pub(super) fn object([kind, name, socket]: Keys<'_>) -> String {
     match kind {
-        "" => plain(socket),
+        "" => or_none(socket),
         _ => format!("{}/{}", escape::text(kind), escape::text(name)),
     }
 }
 
-/// Returns a text as people read it, or `<none>`.
-pub(super) fn plain(text: &str) -> String {
-    mapped(text, |text| escape::text(text).to_string())
+/// Escapes a text for the terminal; `<none>` if it is empty.
+pub(super) fn or_none(text: &str) -> String {
+    map_or_none(text, |text| escape::text(text).to_string())
 }
 
-/// Returns a text as people read it, or `<unknown>`.
-pub(super) fn known(value: &Value) -> String {
+/// Escapes a text for the terminal; `<unknown>` if it is empty.
+pub(super) fn or_unknown(value: &Value) -> String {
     match value.as_str().unwrap_or_default() {
         "" => UNKNOWN.to_owned(),
-        text => plain(text),
+        text => or_none(text),
     }
 }
 
 /// Returns a text, or several, in which the daemon has escaped what comes from plugins, or
 /// `<none>`.
-pub(super) fn composed(value: &Value) -> String {
+pub(super) fn escaped_or_none(value: &Value) -> String {
     let texts = match value {
         Value::Array(all) => &all[..],
         value => slice::from_ref(value),
     };
     let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
-    mapped(&texts.join("; "), |text| escape::composed(text.as_bytes()))
+    map_or_none(&texts.join("; "), |text| escape::composed(text.as_bytes()))
 }
 
 /// Returns what `show` makes of a text, or `<none>`.
-pub(super) fn mapped(text: &str, show: impl FnOnce(&str) -> String) -> String {
+pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> String {
     match text {
         "" => NONE.to_owned(),
         text => show(text),
     }
 }
 
-/// Returns a text, number or list of these as people read it, or `<none>`.
-pub(super) fn any(value: &Value) -> String {
+/// Formats a value for a table: a list joined with commas, an object as a line of JSON; `<none>` if
+/// it is null or empty.
+pub(super) fn format_value(value: &Value) -> String {
     match value {
-        Value::String(text) => plain(text),
-        Value::Array(all) if !all.is_empty() => all.iter().map(any).collect::<Vec<_>>().join(","),
+        Value::String(text) => or_none(text),
+        Value::Array(all) if !all.is_empty() => {
+            all.iter().map(format_value).collect::<Vec<_>>().join(",")
+        }
         Value::Object(entries) if !entries.is_empty() => line(entries),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => NONE.to_owned(),
@@ -168,18 +171,18 @@ mod tests {
             (json!({}), "<none>"),
             (Value::Null, "<none>"),
         ] {
-            assert_eq!(any(&value), expected);
+            assert_eq!(format_value(&value), expected);
         }
-        assert_eq!(known(&json!("")), "<unknown>");
+        assert_eq!(or_unknown(&json!("")), "<unknown>");
     }
 
     #[test]
     fn what_the_daemon_has_escaped_is_not_escaped_again() {
         let error = "no \"a\\\\b\\u{1b}\": \u{1b}\t";
         let expected = "no \"a\\\\b\\u{1b}\": \\u{1b}\\t";
-        assert_eq!(composed(&json!(error)), expected);
-        assert_eq!(plain("a\\b\u{1b}"), "a\\\\b\\u{1b}");
-        assert_eq!(composed(&json!("")), "<none>");
-        assert_eq!(composed(&json!(["a", "b"])), "a; b");
+        assert_eq!(escaped_or_none(&json!(error)), expected);
+        assert_eq!(or_none("a\\b\u{1b}"), "a\\\\b\\u{1b}");
+        assert_eq!(escaped_or_none(&json!("")), "<none>");
+        assert_eq!(escaped_or_none(&json!(["a", "b"])), "a; b");
     }
 }

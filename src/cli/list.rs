@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::arguments::did_you_mean;
 use super::client::{Request, encode};
 use super::failure::{Failure, Kind, Result};
-use super::json::{any, composed, items, keys, known, mapped, object, plain, text};
+use super::json::{
+    escaped_or_none, format_value, items, keys, map_or_none, object, or_none, or_unknown, text,
+};
 use super::options::{Context, Format, Options, Target};
 use super::table::{Column, coloured, print_list};
 use super::{UNKNOWN, age};
@@ -88,14 +90,14 @@ pub(super) fn columns(format: Format) -> &'static [Column] {
 }
 
 const COLUMNS: &[Column] = &[
-    ("TYPE", |it, _| known(&it["type"])),
-    ("NAME", |it, _| known(&it["name"])),
-    ("STATE", |it, _| coloured(known(&it["state"]))),
-    ("REASON", |it, _| any(&it["reason"])),
+    ("TYPE", |it, _| or_unknown(&it["type"])),
+    ("NAME", |it, _| or_unknown(&it["name"])),
+    ("STATE", |it, _| coloured(or_unknown(&it["state"]))),
+    ("REASON", |it, _| format_value(&it["reason"])),
     ("AGE", |it, now| age::since(text(it, "since"), now)),
     ("ENDPOINT", |it, _| match text(it, "endpoint") {
-        "" => any(&it["socket"]),
-        endpoint => plain(endpoint),
+        "" => format_value(&it["socket"]),
+        endpoint => or_none(endpoint),
     }),
 ];
 
@@ -105,17 +107,17 @@ const WIDE_COLUMNS: &[Column] = &[
     COLUMNS[2],
     COLUMNS[3],
     COLUMNS[4],
-    ("ENDPOINT", |it, _| any(&it["endpoint"])),
-    ("VERSIONS", |it, _| any(&it["versions"])),
+    ("ENDPOINT", |it, _| format_value(&it["endpoint"])),
+    ("VERSIONS", |it, _| format_value(&it["versions"])),
     ("SOCKET", |it, _| match &it["socket"] {
         socket if *socket == it["endpoint"] => "<endpoint>".to_owned(),
-        socket => any(socket),
+        socket => format_value(socket),
     }),
-    ("PID", |it, _| any(&it["pid"])),
+    ("PID", |it, _| format_value(&it["pid"])),
     ("RETRY-IN", |it, now| {
-        mapped(text(it, "nextRetry"), |then| age::until(then, now))
+        map_or_none(text(it, "nextRetry"), |then| age::until(then, now))
     }),
-    ("LAST-ERROR", |it, _| composed(&it["lastError"])),
+    ("LAST-ERROR", |it, _| escaped_or_none(&it["lastError"])),
 ];
 
 /// The minimum widths of the columns while changes are followed, after that for what happened: the

@@ -32,7 +32,8 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--timeout") => timeout = Some(arguments.value(duration)?),
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
             other => match find(&other) {
-                // An option that decides about plugins: the help text lists no other.
+                // An option of `run` that decides whether a plugin is accepted: `arguments` returns
+                // only options that the help text of `probe` lists.
                 Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
                 None => return arguments.standard(&other),
             },

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::age;
 use super::client::{Request, print};
 use super::failure::Result;
-use super::json::{any, composed, document};
+use super::json::{document, escaped_or_none, format_value};
 use super::options::{Context, Format};
 use super::table::{Column, Table, coloured};
 use crate::escape;
@@ -48,36 +48,36 @@ fn text(status: &Value, is_coloured: bool) -> String {
         "{}Directories:\n{}Sockets:  {}\n{}Limits:\n{}",
         lines.show(""),
         directories.show("  "),
-        any(&status["sockets"]),
+        format_value(&status["sockets"]),
         states.show("  "),
         limits.show("  "),
     )
 }
 
 const LINES: &[Column] = &[
-    ("Version:", |it, _| any(&it["version"])),
-    ("Process:", |it, _| any(&it["pid"])),
-    ("Mode:", |it, _| any(&it["mode"])),
-    ("Sandbox:", |it, _| any(&it["sandbox"])),
-    ("Started:", |it, _| any(&it["startTime"])),
+    ("Version:", |it, _| format_value(&it["version"])),
+    ("Process:", |it, _| format_value(&it["pid"])),
+    ("Mode:", |it, _| format_value(&it["mode"])),
+    ("Sandbox:", |it, _| format_value(&it["sandbox"])),
+    ("Started:", |it, _| format_value(&it["startTime"])),
     ("Uptime:", |it, _| {
         age::duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
     }),
-    ("Instance:", |it, _| any(&it["instance"])),
-    ("Generation:", |it, _| any(&it["generation"])),
+    ("Instance:", |it, _| format_value(&it["instance"])),
+    ("Generation:", |it, _| format_value(&it["generation"])),
     ("Longest Turn:", |it, _| {
-        any(&it["longestTurnMicroseconds"]) + " us"
+        format_value(&it["longestTurnMicroseconds"]) + " us"
     }),
 ];
 
 const DIRECTORY: &[Column] = &[
-    ("PATH", |it, _| any(&it["path"])),
-    ("STATE", |it, _| coloured(any(&it["state"]))),
-    ("PROBLEM", |it, _| composed(&it["problem"])),
+    ("PATH", |it, _| format_value(&it["path"])),
+    ("STATE", |it, _| coloured(format_value(&it["state"]))),
+    ("PROBLEM", |it, _| escaped_or_none(&it["problem"])),
 ];
 
 const LIMIT: &[Column] = &[
-    ("NAME", |it, _| any(&it["name"])),
+    ("NAME", |it, _| format_value(&it["name"])),
     ("USED", |it, _| amount(it, "used")),
     ("LIMIT", |it, _| amount(it, "limit")),
 ];
@@ -86,7 +86,7 @@ const LIMIT: &[Column] = &[
 fn amount(limit: &Value, key: &str) -> String {
     match limit[key].as_u64() {
         Some(octets) if limit["name"] == "memory" => format!("{} KiB", octets.div_ceil(1024)),
-        _ => any(&limit[key]),
+        _ => format_value(&limit[key]),
     }
 }
 

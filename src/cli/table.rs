@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{any, document, items, line};
+use super::json::{document, format_value, items, line};
 use super::options::{Context, Format, now, remark};
 use crate::escape;
 
@@ -81,7 +81,7 @@ impl Table {
             if value.as_object().is_some_and(|inner| !inner.is_empty()) {
                 self.add_entries(&(key + "."), value);
             } else {
-                self.add([key + ":", any(value)]);
+                self.add([key + ":", format_value(value)]);
             }
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{keys, known, text};
+use super::json::{keys, or_unknown, text};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, take};
 use crate::daemon::client::Deadline;
@@ -128,7 +128,7 @@ impl<'a> Plugin<'a> {
         let Some(record) = self.records.first() else {
             return format!("{} does not exist", self.name);
         };
-        let state = known(&record["state"]);
+        let state = or_unknown(&record["state"]);
         let error = escape::composed(text(record, "lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
-use super::json::{any, text};
+use super::json::{format_value, text};
 use super::list::{self, WIDTHS, columns, selects, sort};
 use super::options::{Context, Format, Options, now};
 use super::table::Rows;
@@ -62,7 +62,7 @@ impl<'a> Seen<'a> {
     fn new(context: &Context<'a>) -> Self {
         let mut columns = columns(context.options.format).to_vec();
         if context.options.format != Format::Name {
-            columns.insert(0, ("EVENT", |it, _| any(&it["event"])));
+            columns.insert(0, ("EVENT", |it, _| format_value(&it["event"])));
         }
         Self {
             options: context.options,

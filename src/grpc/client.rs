@@ -271,7 +271,7 @@ impl Client {
             }
             // Only servers get requests.
             http2::Event::Request { .. } => {}
-            // planted: calls wait for streams that a GOAWAY has refused
+            // mutation: calls wait for streams that a GOAWAY has refused
             http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
             http2::Event::Closed(error) => self.fail_all(&error, now),
         }

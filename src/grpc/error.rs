@@ -100,8 +100,8 @@ pub enum ProtocolError {
     UnknownFlag(u8),
 }
 
-/// The retries of a failed call that are safe at once, whatever the method does: the transparent
-/// retries of gRPC (A6).
+/// How often a failed call may be retried immediately, even if its method is not idempotent: the
+/// transparent retries of gRPC (gRFC A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransparentRetry {
     /// No retry: the server may have processed the call, or has refused it twice.

@@ -29,7 +29,7 @@
 //! - `status {status} longest_turn_us={us}` (info): The answer to SIGUSR1: numbers of plugins, and
 //!   the longest time that the loop was busy since the last status.
 //! - `received SIGHUP, reloading the configuration` (info): The outcome follows in another line.
-//! - `received SIGHUP, ignored: stopping` (info): The daemon ends, and does not reload.
+//! - `ignoring SIGHUP: the daemon is stopping` (info): The daemon ends, and does not reload.
 //! - `reloaded the configuration:` (info, ConfigReloaded): The keys follow that have changed, and
 //!   those that need a restart. Restart the daemon to have the latter in force.
 //! - `cannot reload the configuration, so the one before stays in force:` (warn, ConfigRejected):
@@ -40,10 +40,10 @@
 //! - `received {signal}, stopping` (info): The daemon stops when running operations have finished,
 //!   within 2 s. A second signal stops it at once.
 //! - `stopped` (info): The daemon has ended as asked. Plugins stay registered.
-//! - `dropped while {state}, because the daemon stops` (warn, OperationDropped): An operation did
+//! - `dropped while {state}: the daemon is stopping` (warn, OperationDropped): An operation did
 //!   not finish within 2 s after the signal. The plugin is registered again at the next start;
 //!   nothing has to be done.
-//! - `file descriptors run short: {shortage}; raise the hard limit of open files (ulimit -Hn)`
+//! - `low on file descriptors: {shortage}; raise the hard limit on open files (ulimit -Hn)`
 //!   (warn, DescriptorsShort): Plugins wait, or are called less often. Raise the limit
 //!   (`LimitNOFILE=` in a unit) and restart.
 //! - `{subject}: lines suppressed, because they exceed the rate limit count={count}` (warn): The
@@ -104,7 +104,7 @@
 //!   options name one directory. Remove one of them.
 //! - `{dir}: watching the plugins directory` (info): A directory was added while the daemon
 //!   runs.
-//! - `{dir}: plugins directory is not watched any more` (info): A directory was removed while the
+//! - `{dir}: stopped watching the plugins directory` (info): A directory was removed while the
 //!   daemon runs. Its plugins are deregistered.
 //! - `directory is being watched again` (info, DirectoryRecovered): The problem of the directory
 //!   that was logged before is solved.
@@ -225,14 +225,14 @@
 //!   removed, or it was down for too long.
 //! - `not found below the watched directories after the restart; deregistering` (info,
 //!   SocketMissing): The plugin has gone while the daemon was not running.
-//! - `{plugin} has gone, but what its registration set up was not undone: {reason};
+//! - `deregistered {plugin}, but its handler did not clean up: {reason};
 //!   endpoint={endpoint}` (warn, DeregistrationFailed): The handler or program has failed to
 //!   deregister it. Undo by hand what it has set up.
-//! - `{plugin} is not registered, but what its handler had set up was not undone: {reason}` (warn,
+//! - `did not register {plugin}, and its handler did not clean up: {reason}` (warn,
 //!   DeregistrationFailed): A registration has failed, and so has its undoing. Undo by hand what
 //!   the handler has set up.
-//! - `what the program of {plugin} had set up before the restart is not undone, because plugins of
-//!   its type have no program now` (warn, DebtDropped): An option `--exec` was removed while a
+//! - `cannot clean up after {plugin}, which was registered before the restart: plugins of its type
+//!   have no program any more` (warn, DebtDropped): An option `--exec` was removed while a
 //!   `del` was due. Run the program with `del` by hand.
 //!
 //! # Device plugins
@@ -262,7 +262,7 @@
 //! - `{dir}: cannot update the files of devices, retrying: {error}` (warn): Container runtimes may
 //!   see devices that have gone, or not see new ones. Make room in the directory, or make it
 //!   writable.
-//! - `{dir}: the files of devices are maintained again` (info): The problem before is solved.
+//! - `{dir}: the files of devices can be updated again` (info): The problem before is solved.
 //! - `{plugin} has announced itself` (debug, Announced): A device plugin has called `kubelet.sock`.
 //!   It is asked next.
 //! - `{plugin} did not announce itself again; deregistering` (info, NotAnnounced): It was
@@ -311,12 +311,12 @@
 //!   another status than 0, and is not run again for this. Check what it has left behind.
 //! - `del failed and is retried with backoff: {reason} retry_in={pause}` (warn, ProgramFailed): The
 //!   program cannot be started. Check that it exists and can be executed.
-//! - `del is given up, so what its program set up is not undone: {reason} tries={tries}` (warn,
+//! - `giving up del, so the program did not clean up: {reason} tries={tries}` (warn,
 //!   ProgramGivenUp): The program could not be started for 16 min. Run it with `del` by hand.
-//! - `del is not run, so what its program set up before the restart is not undone: {reason}` (warn,
-//!   ProgramNotRun): The plugin was registered by an older version, and its texts are not accepted
-//!   as arguments any more. Undo by hand what the program has set up.
-//! - `re-add is not run: {reason} program={program}` (warn, ProgramNotRun): The same, for a plugin
+//! - `not running del, so the program cannot clean up what it set up before the restart: {reason}`
+//!   (warn, ProgramNotRun): The plugin was registered by an older version, and its texts are not
+//!   accepted as arguments any more. Undo by hand what the program has set up.
+//! - `not running re-add: {reason} program={program}` (warn, ProgramNotRun): The same, for a plugin
 //!   that is in use again.
 //!
 //! # The state file
@@ -348,5 +348,5 @@
 //!   and the daemon runs without links. Check its owner and permissions.
 //! - `{dir}: cannot update the links to plugins by name, retrying: {error}` (warn): The disk may be
 //!   full. Links may be missing or lead to plugins that have gone.
-//! - `{dir}: the links to plugins by name are maintained again` (info): The problem that was logged
+//! - `{dir}: the links to plugins by name can be updated again` (info): The problem that was logged
 //!   before is solved.

@@ -27,7 +27,7 @@
 //! | the binary is static, hardened, and not above 1,500,000 octets | `make static` |
 //! | one commit gives the same files in every directory | `make full ONLY=reproducible` |
 //! | more than 95 % of the lines of each protocol folder run | `make full ONLY=coverage` |
-//! | the tests find planted mistakes | `make full ONLY=mistakes` |
+//! | the tests find mistakes planted at each `// mutation: WHAT` | `make full ONLY=mistakes` |
 //!
 //! # Code
 //!

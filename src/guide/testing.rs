@@ -52,7 +52,7 @@
 //!   and `src/dist/completions/` again. What is not generated stands in the templates (`*.in`).
 //! - **A line of the log at info and above, or an event**: an entry in [`log`](super::log), and
 //!   `make generate`. A failure of `tests/tidy` names the line that lacks one.
-//! - **A mistake that went unnoticed**: a test that notices it, the comment `// planted: WHAT`
+//! - **A mistake that went unnoticed**: a test that notices it, the comment `// mutation: WHAT`
 //!   above the statement, and an entry with the wrong one in `tests/tools/mistakes/list.rs`.
 //! - **A fuzz target**: a function in `tests/fuzz_replay/targets/`, a line in its `TARGETS`, a
 //!   program in `fuzz/fuzz_targets/`, an entry in `fuzz/Cargo.toml`, and a first input in

@@ -239,7 +239,7 @@ mod tests {
                 let new = table.find(kind);
                 let is_accepted = target(kind, after).is_some() || after.unknown_types == Accept;
                 assert_eq!(new.is_some(), is_accepted, "{kind} in {after:?}");
-                // An unknown type that is accepted has the handler of other types.
+                // An unknown type that is accepted has the fallback handler.
                 let of = |config| {
                     let is_unknown_accepted = config_accepts(config);
                     target(kind, config).or_else(|| is_unknown_accepted.then_some(Target::Others))

@@ -1,4 +1,4 @@
-//! The errors of connecting to a unix socket.
+//! The errors of connecting to a Unix socket.
 
 use crate::config::Distrust;
 use crate::escape;

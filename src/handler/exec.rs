@@ -147,7 +147,7 @@ impl ExecHandler {
     ) {
         let is_del = verb == Verb::Del;
         let job = Job {
-            // planted: a `del` that is yet to be started is not owed
+            // mutation: a `del` that is yet to be started is not owed
             owed: is_del.then(|| Owed::new(context.owe(plugin.clone()))),
             verb,
             plugin,
@@ -263,7 +263,7 @@ impl ExecHandler {
         }
         let was_killed = matches!(
             outcome.end,
-            // planted: a program that was killed is not undone
+            // mutation: a program that was killed is not undone
             ProgramEnd::Killed(_) | ProgramEnd::TimedOut | ProgramEnd::NotInTime
         );
         if was_killed && verb != Verb::Del && ticket.is_some() {
@@ -347,7 +347,7 @@ impl PluginHandler for ExecHandler {
             Err(reason) => {
                 let program = escape::path(&self.program);
                 let reason = escape::text(reason.as_str());
-                let message = format!("re-add is not run: {reason} program={program}");
+                let message = format!("not running re-add: {reason} program={program}");
                 context.emit(plugin, EventType::Warning, "ProgramNotRun", message);
             }
         }
@@ -409,7 +409,7 @@ impl PluginHandler for ExecHandler {
             Err(reason) => {
                 let reason = escape::text(reason.as_str());
                 let message = format!(
-                    "del is not run, so what its program set up before the restart is not undone: \
+                    "not running del, so the program cannot clean up what it set up before the restart: \
                      {reason}"
                 );
                 context.emit(plugin, EventType::Warning, "ProgramNotRun", message);
@@ -447,9 +447,8 @@ fn report_not_started(
     let tries = job.owed.as_ref().map_or(0, |owed| owed.tries);
     match pause {
         None => {
-            let message = format!(
-                "del is given up, so what its program set up is not undone: {reason} tries={tries}"
-            );
+            let message =
+                format!("giving up del, so the program did not clean up: {reason} tries={tries}");
             context.emit(plugin, EventType::Warning, "ProgramGivenUp", message);
         }
         Some(pause) if tries == 1 => {

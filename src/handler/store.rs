@@ -75,7 +75,7 @@ impl<T: AsRef<Plugin>> Store<T> {
         T: Clone,
     {
         let mut entries = self.lock();
-        // planted: a list of devices is kept for the newest plugin of its name
+        // mutation: a list of devices is kept for the newest plugin of its name
         let place = place(&entries, plugin)?;
         Some(look(Arc::make_mut(&mut entries[place])))
     }

@@ -138,7 +138,7 @@ impl Table {
     }
 
     fn evict_down_to(&mut self, size: usize) {
-        // planted: an entry of the dynamic table is evicted too early
+        // mutation: an entry of the dynamic table is evicted too early
         while self.size > size {
             let Some(oldest) = self.entries.pop_front() else {
                 return;

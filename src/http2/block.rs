@@ -46,12 +46,12 @@ impl Block {
             return Err(Violation::StrayContinuation);
         }
         self.continuations += 1;
-        // planted: a header block may have one frame too many
+        // mutation: a header block may have one frame too many
         if self.continuations > config::MAX_CONTINUATIONS {
             return Err(Violation::Excess(Excess::Continuations));
         }
         let size = self.octets.len() + fragment.len();
-        // planted: a header block may be longer than its limit
+        // mutation: a header block may be longer than its limit
         if size > config::MAX_HEADER_BLOCK {
             return Err(Violation::Excess(Excess::HeaderBlock));
         }

@@ -131,7 +131,7 @@ impl Section {
 
     /// Returns whether the list is so large that the connection must be closed.
     pub(super) fn is_bomb(&self) -> bool {
-        // planted: a header block may decode to anything
+        // mutation: a header block may decode to anything
         self.size > config::MAX_DECODED_HEADERS
     }
 

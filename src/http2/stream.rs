@@ -103,7 +103,7 @@ impl Stream {
         end_stream: bool,
     ) -> Result<(), StreamError> {
         self.check_can_receive(FrameType::DATA)?;
-        // planted: a stream takes more content than its window allows
+        // mutation: a stream takes more content than its window allows
         self.receive.receive(cost).map_err(StreamError::Window)?;
         let Awaited::Content { left } = &mut self.awaited else {
             return Err(Malformed::DataBeforeHeaders.into());

@@ -150,7 +150,7 @@ impl Actions for Execution<'_> {
         if question == Question::Deregister {
             if let Some(desired) = &mut self.socket.desired {
                 // What was registered before a restart is undone as well.
-                // planted: a restored plugin is deregistered twice
+                // mutation: a restored plugin is deregistered twice
                 desired.restored.take_if(|known| known == plugin);
             }
             self.manager.context.revision += 1;
@@ -204,7 +204,7 @@ impl Actions for Execution<'_> {
         };
         for server in SERVERS {
             if let Some(liveness) = left.health.source_mut(server) {
-                // planted: the source of liveness of a plugin that has gone is kept
+                // mutation: the source of liveness of a plugin that has gone is kept
                 liveness.give_up(context);
             }
         }
@@ -214,7 +214,7 @@ impl Actions for Execution<'_> {
                 desired.predecessor = Some(Box::new((left.plugin.clone(), process.uid)));
             }
         }
-        // planted: a plugin that is deregistered stays the one to use of its name
+        // mutation: a plugin that is deregistered stays the one to use of its name
         let removed = names.remove(&left.plugin, self.socket.id);
         for id in removed.unblocked {
             sockets.retry_now(id, context);
@@ -278,7 +278,7 @@ impl Execution<'_> {
     /// when the operation ends.
     fn answer_announcement(&mut self, result: Result<(), &Refusal>) {
         log::debug!(
-            "{}: answering the call of Register; plugin_registered={}",
+            "{}: answering the Register call; plugin_registered={}",
             self.label(),
             result.is_ok()
         );

@@ -164,7 +164,7 @@ impl Sockets {
         }
         let plugin = Arc::new(plugin);
         let path = plugin.socket.clone();
-        // planted: a plugin that is announced again counts as the same one
+        // mutation: a plugin that is announced again counts as the same one
         let identity = Identity::of_announcement(id.0);
         let announced = Announced {
             plugin: plugin.clone(),
@@ -190,7 +190,7 @@ impl Sockets {
         let before = socket.desired.replace(desired);
         let socket_id = socket.id;
         if let Some(mut before) = before {
-            // planted: a call that is overtaken by another one is not answered
+            // mutation: a call that is overtaken by another one is not answered
             before.answer_announcement(Err(AnnouncementError::Superseded), context);
             // The plugin may call again before its first call is answered.
             let is_same = before.restored.as_ref() == Some(&plugin);

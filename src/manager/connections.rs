@@ -1,8 +1,8 @@
 //! The connections to plugins: their owners, and the limit on file descriptors.
 //!
 //! Pure: a connection is a number that the daemon knows, and the gRPC client that decides what is
-//! written to it. The client belongs to the socket, the effect that owns the
-//! connection; only the owner is kept here.
+//! written to it. The client belongs to the socket or effect that owns the connection; only the
+//! owner is kept here.
 //!
 //! The limit on descriptors is passed in as a number, and open descriptors are counted here. A
 //! plugin that wants to register comes first: the source of liveness of a registered plugin is

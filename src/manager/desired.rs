@@ -126,7 +126,7 @@ impl Desired {
         } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_by(REDIAL, now);
         } else {
-            // planted: a failed registration is tried again at once
+            // mutation: a failed registration is tried again at once
             self.backoff.fail(now);
         }
         let is_news = self.last_failure.as_deref() != Some(failure);
@@ -214,7 +214,7 @@ impl RetryDelay {
         self.fail_by(BACKOFF, now);
     }
 
-    /// Records that an attempt failed at `now`; the next one follows by this rule.
+    /// Records that an attempt failed at `now`. The rule decides when the next one follows.
     pub fn fail_by(&mut self, rule: Backoff, now: Time) {
         self.pause(now, rule.after(self.delay()));
     }

@@ -411,14 +411,13 @@ impl fmt::Display for Message<'_> {
             EventKind::Deregistered => write!(f, "deregistered {plugin}"),
             EventKind::NotUndone(refusal) => write!(
                 f,
-                "{plugin} has gone, but what its registration set up was not undone: {}; \
-                 endpoint={}",
+                "deregistered {plugin}, but its handler did not clean up: {}; endpoint={}",
                 refusal.why_not_undone(),
                 plugin.endpoint()
             ),
             EventKind::FailureNotUndone(refusal) => write!(
                 f,
-                "{plugin} is not registered, but what its handler had set up was not undone: {}",
+                "did not register {plugin}, and its handler did not clean up: {}",
                 refusal.why_not_undone()
             ),
             EventKind::WouldRegister(left_out) => {
@@ -442,7 +441,7 @@ impl fmt::Display for Message<'_> {
                  plugin name goes ahead"
             ),
             EventKind::OperationDropped(state) => {
-                write!(f, "dropped while {state}, because the daemon stops")
+                write!(f, "dropped while {state}: the daemon is stopping")
             }
             EventKind::Down {
                 process,
@@ -479,14 +478,13 @@ impl fmt::Display for Message<'_> {
             EventKind::Reported(notice) => write!(f, "{plugin}: {}", notice.message),
             EventKind::DebtDropped => write!(
                 f,
-                "what the program of {plugin} had set up before the restart is not undone, \
-                 because plugins of its type have no program now"
+                "cannot clean up after {plugin}, which was registered before the restart: plugins of \
+                 its type have no program any more"
             ),
             EventKind::ConfigReloaded(text) | EventKind::ConfigRejected(text) => f.write_str(text),
             EventKind::DescriptorsShort(shortage) => write!(
                 f,
-                "file descriptors run short: {shortage}; raise the hard limit of open files \
-                 (ulimit -Hn)"
+                "low on file descriptors: {shortage}; raise the hard limit on open files (ulimit -Hn)"
             ),
         }
     }
@@ -521,8 +519,8 @@ impl fmt::Display for Grace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("it stays registered"),
-            Some(Duration::ZERO) => f.write_str("it is deregistered"),
-            Some(grace) => write!(f, "it is deregistered in {grace:?}"),
+            Some(Duration::ZERO) => f.write_str("deregistering it"),
+            Some(grace) => write!(f, "it will be deregistered in {grace:?}"),
         }
     }
 }

@@ -62,7 +62,7 @@ pub enum Refusal {
         /// The handler's reason.
         reason: Reason,
     },
-    /// No handler is registered for its type, which is this, and such plugins are to be ignored.
+    /// No handler is registered for this type, and plugins of unknown types are ignored.
     #[error("its type \"{}\" is to be ignored", escape::text(.0))]
     Ignored(String),
     /// The plugin is not trusted.

@@ -72,7 +72,7 @@ impl Limiter {
     /// has changed. Permits that were held for long enough are released now: while descriptors run
     /// short, sockets queue up although permits are free.
     pub(super) fn schedule(&mut self, now: Time, timers: &mut Timers) {
-        // planted: a permit that was held for long sets a deadline in the past
+        // mutation: a permit that was held for long sets a deadline in the past
         if !self.queue.is_empty() {
             self.release_slow(now);
         }

@@ -175,16 +175,18 @@ impl Manager {
             }
             Input::CallEnded { id } => self.sockets.call_ended(id, &mut self.context),
             Input::Connected { conn, process } => {
-                self.connection_event(conn, ConnectionEvent::Connected(process));
+                self.handle_connection_event(conn, ConnectionEvent::Connected(process));
             }
             Input::Distrusted { conn, why } => self.distrust_connection(conn, why),
             Input::DialFailed { conn, error } => {
-                self.connection_event(conn, ConnectionEvent::DialFailed(error));
+                self.handle_connection_event(conn, ConnectionEvent::DialFailed(error));
             }
-            Input::Closed { conn } => self.connection_event(conn, ConnectionEvent::Closed),
-            Input::PeerWatched { conn } => self.connection_event(conn, ConnectionEvent::Watched),
+            Input::Closed { conn } => self.handle_connection_event(conn, ConnectionEvent::Closed),
+            Input::PeerWatched { conn } => {
+                self.handle_connection_event(conn, ConnectionEvent::Watched);
+            }
             Input::ProcessEnded { conn } => {
-                self.connection_event(conn, ConnectionEvent::ProcessEnded);
+                self.handle_connection_event(conn, ConnectionEvent::ProcessEnded);
             }
             Input::ProgramEnded { id, outcome } => {
                 self.host.program_ended(id, outcome, &mut self.context);
@@ -250,7 +252,7 @@ impl Manager {
     /// Processes the bytes that were read or written at [`Manager::endpoint`].
     pub fn handle_io(&mut self, conn: ConnectionId, now: Time) {
         self.context.now = now;
-        self.connection_event(conn, ConnectionEvent::Exchanged);
+        self.handle_connection_event(conn, ConnectionEvent::Exchanged);
         self.run_until_idle();
     }
 

@@ -83,7 +83,7 @@ impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
         let queue = &mut self.name(plugin).waiters().queue;
-        // planted: two operations speak to a handler about one name
+        // mutation: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Queued };
         queue.push((socket, lock));
@@ -97,9 +97,9 @@ impl Names {
         let waiters = entry.get_mut().waiters.as_mut()?;
         let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = waiters.queue.remove(place);
-        // planted: a name that is released is given to no other operation
+        // mutation: a name that is released is given to no other operation
         let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
-        tidy(entry);
+        remove_if_unused(entry);
         next
     }
 
@@ -166,7 +166,7 @@ impl Names {
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
         let unblocked = name.unblocked_by(socket);
-        tidy(entry);
+        remove_if_unused(entry);
         Removed {
             promoted,
             unblocked,
@@ -209,7 +209,7 @@ impl Names {
             if let Some(waiters) = &mut entry.get_mut().waiters {
                 waiters.blocked.retain(|(it, _)| *it != socket);
             }
-            tidy(entry);
+            remove_if_unused(entry);
         }
     }
 
@@ -246,8 +246,9 @@ impl Names {
     }
 }
 
-/// Returns the memory that a name does not need any more.
-fn tidy(mut entry: OccupiedEntry<'_, NameKey, Name>) {
+/// Frees the waiters of a name if there are none, and removes a name that has neither waiters nor
+/// instances.
+fn remove_if_unused(mut entry: OccupiedEntry<'_, NameKey, Name>) {
     let name = entry.get_mut();
     let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
     name.waiters.take_if(is_empty);

@@ -85,7 +85,7 @@ impl Visit<'_> {
             self.manager.sockets.touch_instance(replaced, context);
         }
         if self.socket.announced().is_some() {
-            // planted: an older endpoint of a name that is announced again stays
+            // mutation: an older endpoint of a name that is announced again stays
             self.supersede(plugin);
         }
         let handler = self.manager.host.handlers.find(&plugin.kind);
@@ -160,7 +160,7 @@ impl Visit<'_> {
         self.emit_of(active, Some(plugin), EventKind::PluginChanged);
         self.manager.names.set_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
-        // planted: a restored plugin is forgotten when another plugin answers on its socket
+        // mutation: a restored plugin is forgotten when another plugin answers on its socket
         if let Some(restored) = desired.and_then(|it| it.restored.take()) {
             let context = &mut self.manager.context;
             self.socket
@@ -197,7 +197,7 @@ impl Visit<'_> {
         self.emit_of(active, active.plugin.as_ref(), kind);
         if is_announced {
             let context = &mut self.manager.context;
-            // planted: a plugin that announced itself and was refused is tried again
+            // mutation: a plugin that announced itself and was refused is tried again
             self.socket.withdraw(context);
         }
     }
@@ -302,7 +302,7 @@ impl Visit<'_> {
             failure: Box::new(failure.clone()),
             grace,
         };
-        // planted: a plugin that is down is not reported
+        // mutation: a plugin that is down is not reported
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
         for id in names.down(&registered.plugin, self.socket.id) {
             self.manager.sockets.retry_now(id, context);

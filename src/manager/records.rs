@@ -435,7 +435,7 @@ impl Status {
             registered: self.registered + usize::from(registered.is_some()),
             down: self.down + usize::from(is_down),
             failed: self.failed + usize::from(has_failed),
-            operations: self.operations + usize::from(socket.operation().is_some()),
+            operations: self.operations + usize::from(socket.operation_state().is_some()),
         }
     }
 }

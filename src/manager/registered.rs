@@ -252,7 +252,7 @@ impl Health {
             self.checks.succeed();
         }
         self.checks.fail(now);
-        // planted: a plugin that is down is not asked again
+        // mutation: a plugin that is down is not asked again
         self.check_at = self.checks.until();
         if self.down.as_ref().is_some_and(|down| down.is_given_up) {
             self.check_at = None;

@@ -91,7 +91,7 @@ impl Manager {
     /// then the dirty ones. Returns whether there were any.
     fn reconcile(&mut self, dirty: Dirty) -> bool {
         let room = self.context.connections.room_for_operations();
-        // planted: a socket that waits for a descriptor never gets one
+        // mutation: a socket that waits for a descriptor never gets one
         let mut ids: Dirty = self.limiter.dequeue_ready(room).collect();
         let is_any_ready = !ids.is_empty();
         for id in &ids {
@@ -181,7 +181,7 @@ impl Manager {
             }
             (Permit::Held, false) => {
                 self.limiter.held.retain(|(holder, _)| *holder != id);
-                // planted: the release of a permit is applied twice
+                // mutation: the release of a permit is applied twice
                 socket.applied.permit = Permit::None;
             }
             _ => {}
@@ -195,7 +195,7 @@ impl Manager {
         self.host.set_handler(socket, handler, &mut self.context);
         if socket.claims_name().is_none() {
             if let Some(before) = socket.applied.name.take() {
-                // planted: a name is not released when the operation ends
+                // mutation: a name is not released when the operation ends
                 let next = self.names.release(&before, id);
                 self.sockets.lock_acquired(next, &mut self.context);
             }
@@ -205,7 +205,7 @@ impl Manager {
     // --- Connections ---
 
     /// Passes an event of a connection to its owner.
-    pub(super) fn connection_event(&mut self, conn: ConnectionId, event: ConnectionEvent) {
+    pub(super) fn handle_connection_event(&mut self, conn: ConnectionId, event: ConnectionEvent) {
         let context = &mut self.context;
         let Some(owner) = context.connections.owner(conn) else {
             return;
@@ -222,11 +222,13 @@ impl Manager {
             _ => {}
         }
         match owner {
-            Owner::Operation(id) => self.visit(id, |visit| visit.connection_event(event)),
+            Owner::Operation(id) => self.visit(id, |visit| visit.handle_connection_event(event)),
             Owner::Liveness(id, server) => {
-                self.visit(id, |visit| visit.liveness_event(server, &event));
+                self.visit(id, |visit| visit.handle_liveness_event(server, &event));
             }
-            Owner::Call(id) | Owner::Stream(id) => self.host.connection_event(id, event, context),
+            Owner::Call(id) | Owner::Stream(id) => {
+                self.host.handle_connection_event(id, event, context);
+            }
         }
     }
 
@@ -259,9 +261,9 @@ impl Manager {
             });
         }
         self.host.hang_up_all(&mut self.context);
-        // What is left concerns operations and handlers that have nothing to do any more.
-        let is_left = |work: &Work| matches!(work, Work::Examine(_));
-        self.context.work.retain(is_left);
+        // The other work is for operations and handlers, which have ended.
+        let is_kept = |work: &Work| matches!(work, Work::Examine(_));
+        self.context.work.retain(is_kept);
     }
 
     /// Asserts that every claim, deadline and connection has one owner.

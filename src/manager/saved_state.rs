@@ -144,7 +144,7 @@ impl SavedPlugin {
             name: plugin.name.clone(),
             endpoint: plugin.endpoint.to_path_buf(),
             versions: plugin.versions.clone(),
-            // planted: a plugin that announced itself is awaited like a socket after a restart
+            // mutation: a plugin that announced itself is awaited like a socket after a restart
             announced,
         })
     }
@@ -203,7 +203,7 @@ impl Manager {
     /// Returns whether a program registers a new plugin, which has to be saved before the program
     /// is started.
     pub fn is_add(&self, id: EffectId) -> bool {
-        // planted: a program is started although its plugin is not saved
+        // mutation: a program is started although its plugin is not saved
         self.host.run(id).is_some_and(|run| run.action == "add")
     }
 
@@ -219,7 +219,7 @@ impl Manager {
         for owed in state.owed {
             let (plugin, ..) = owed.into_plugin();
             let handler = self.host.handlers.find(&plugin.kind);
-            // planted: a program that is owed is forgotten in a restart
+            // mutation: a program that is owed is forgotten in a restart
             self.context.work.push_back(Work::Resume(handler, plugin));
         }
         for saved in state.plugins {

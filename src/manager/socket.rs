@@ -119,7 +119,7 @@ impl Socket {
     }
 
     /// Returns the name of the state of the operation, if one runs.
-    pub fn operation(&self) -> Option<&'static str> {
+    pub fn operation_state(&self) -> Option<&'static str> {
         self.running().map(Operation::state)
     }
 
@@ -142,7 +142,7 @@ impl Socket {
     /// restored plugin exists.
     pub(super) fn action(&self) -> Option<Action> {
         let registered = self.registered.as_ref();
-        // planted: a restored socket acted on before its directory was scanned
+        // mutation: a restored socket acted on before its directory was scanned
         if registered.is_some_and(Registered::is_restored) {
             return None;
         }
@@ -211,7 +211,7 @@ impl Socket {
         if let Some(active) = &self.active {
             deadlines[0] = active.operation.as_ref().and_then(Operation::deadline);
             deadlines[1] = active.question.as_ref().and_then(|it| it.stalls_at);
-            // planted: the deadline of a call is left out of the deadline of its socket
+            // mutation: the deadline of a call is left out of the deadline of its socket
             deadlines[2] = active.connection.as_ref().and_then(Connection::deadline);
         } else if !is_stopping {
             deadlines[0] = self.retry_at();
@@ -238,7 +238,7 @@ impl Socket {
     pub(super) fn retry_at(&self) -> Option<Time> {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
-        // planted: the end of a backoff is forgotten
+        // mutation: the end of a backoff is forgotten
         let at = desired.redial_at.or_else(|| desired.backoff.until());
         at.filter(|at| !desired.is_observed(*at))
     }
@@ -276,7 +276,7 @@ impl Socket {
     }
 
     /// Processes the end of the operation's connection.
-    pub(super) fn closed(&mut self, context: &mut Context) -> Option<Event> {
+    pub(super) fn connection_closed(&mut self, context: &mut Context) -> Option<Event> {
         let active = self.active.as_mut()?;
         if let Some(client) = active.client() {
             client.eof(context.now);
@@ -340,7 +340,7 @@ impl Socket {
     /// Removes and returns the plugin that a handler knows.
     pub(super) fn take_registered(&mut self, context: &mut Context) -> Option<Registered> {
         let registered = self.registered.take()?;
-        // planted: the state file is not written after a plugin has left the actual state
+        // mutation: the state file is not written after a plugin has left the actual state
         context.revision += 1;
         context.plugins -= 1;
         Some(registered)

@@ -191,7 +191,7 @@ impl Sockets {
             let is_ours = matches!(registered.by, By::Handler(_));
             if is_ours && current != Some(registered.by) {
                 names.set_up(plugin, socket.id, false);
-                // planted: a plugin stays with a handler that was replaced
+                // mutation: a plugin stays with a handler that was replaced
                 registered.health.must_deregister = true;
                 socket.mark_dirty(context);
             }
@@ -232,7 +232,7 @@ impl Sockets {
         if socket.announced().is_some() {
             return; // A plugin that has announced itself is not affected.
         }
-        // planted: a socket in the place of another one is taken for the same
+        // mutation: a socket in the place of another one is taken for the same
         let before = socket.desired.take_if(|before| before.identity != identity);
         if socket.desired.is_some() {
             return;

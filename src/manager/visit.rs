@@ -74,7 +74,7 @@ impl Visit<'_> {
     }
 
     /// Processes an event of the operation's connection.
-    pub(super) fn connection_event(&mut self, event: ConnectionEvent) {
+    pub(super) fn handle_connection_event(&mut self, event: ConnectionEvent) {
         let (socket, context) = (&mut *self.socket, &mut self.manager.context);
         let event = match event {
             ConnectionEvent::Connected(process) => socket.attach_client(process, context),
@@ -89,7 +89,7 @@ impl Visit<'_> {
                 let reply = active.and_then(|it| it.poll_connection(context));
                 reply.map(Event::Replied)
             }
-            ConnectionEvent::Closed => socket.closed(context),
+            ConnectionEvent::Closed => socket.connection_closed(context),
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => None,
         };
         if let Some(event) = event {
@@ -98,7 +98,7 @@ impl Visit<'_> {
     }
 
     /// Processes an event of the plugin's source of liveness.
-    pub(super) fn liveness_event(&mut self, server: Server, event: &ConnectionEvent) {
+    pub(super) fn handle_liveness_event(&mut self, server: Server, event: &ConnectionEvent) {
         match event {
             ConnectionEvent::Exchanged => self.poll_liveness(server),
             ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(server),
@@ -286,7 +286,7 @@ impl Visit<'_> {
         let (plugin, by) = (registered.plugin.clone(), registered.by);
         self.begin((Target::Gone, registered.identity, 0), |execution| {
             if let By::Handler(handler) = by {
-                // planted: deregister is asked of a handler that has not validated the plugin
+                // mutation: deregister is asked of a handler that has not validated the plugin
                 execution.active.handler = Some(handler);
             }
             Operation::deregister(plugin, execution)
@@ -373,7 +373,7 @@ impl Visit<'_> {
         let has_descriptors = context.connections.room_for_operations() > 0;
         // A socket in the queue waits for its turn, even if it is examined for another reason.
         let is_queued = self.socket.applied.permit == Permit::Queued;
-        // planted: a socket in the queue is started out of turn
+        // mutation: a socket in the queue is started out of turn
         if !is_queued && has_descriptors && limiter.is_any_free(now) {
             return true;
         }

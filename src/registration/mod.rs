@@ -111,7 +111,8 @@ impl Registrar {
         let clients = self.clients.iter().enumerate().rev();
         let clients = clients.map(|(at, client)| {
             let count = count(client.caller);
-            // One that calls gives way only to clients of other processes.
+            // A client with a call in progress does not count itself: it is closed only if its
+            // process has other clients.
             let rank = if client.is_calling() {
                 count - 1
             } else {

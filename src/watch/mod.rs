@@ -154,7 +154,7 @@ impl Watch {
                 self.on_examined(&path, kind, now);
             }
             Input::Doubted { path } => self.examine_again(path, now),
-            // planted: a file system that answers again is not scanned
+            // mutation: a file system that answers again is not scanned
             Input::Remounted { dir } => self.rescan_each(self.tree.paths_below(&dir), now),
         }
         self.check_invariants();
@@ -238,7 +238,7 @@ impl Watch {
                     self.rescan(dir, now);
                 }
             }
-            // planted: an overflow of the queue is ignored
+            // mutation: an overflow of the queue is ignored
             Event::Overflowed => self.rescan_all(RoundReason::Overflow, now),
         }
     }
@@ -395,7 +395,7 @@ impl Watch {
     /// Removes a path, and everything below it if it is a directory.
     fn leave(&mut self, path: &Arc<Path>, now: Time) {
         let removed = self.tree.remove(path);
-        // planted: a directory that is moved leaves its sockets behind
+        // mutation: a directory that is moved leaves its sockets behind
         self.announce(removed, now);
         self.lose_expected(path);
     }
@@ -509,6 +509,6 @@ const LAST_EXAMINATIONS: usize = 16;
 
 /// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    // planted: a socket whose name starts with a dot counts
+    // mutation: a socket whose name starts with a dot counts
     name.as_bytes().starts_with(b".")
 }

@@ -68,7 +68,7 @@ impl Pauses {
         if self.by_path.len() >= MAX_SOCKETS {
             self.forget_calm(now);
         }
-        // With so many paths whose pauses are in use, the pauses of further paths do not matter.
+        // With so many paths whose pauses are in use, further paths are not limited.
         if self.by_path.len() < MAX_SOCKETS {
             let pause = Pause::begin(self.backoff.first, now);
             self.by_path.insert(PathKey(path.clone()), pause);

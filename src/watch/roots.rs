@@ -71,8 +71,8 @@ impl Watch {
     }
 }
 
-/// Returns whether a scan of a root follows this relative path: it only descends, and skips hidden
-/// names.
+/// Returns whether a scan of a root follows this relative path: a scan only descends, and skips
+/// hidden names.
 fn is_scanned(way: &Path) -> bool {
     way.components()
         .all(|part| matches!(part, Component::Normal(name) if !is_hidden(name)))

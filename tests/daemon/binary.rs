@@ -231,11 +231,11 @@ fn what_was_not_undone_is_a_warning() {
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
     plugin.stop();
     let daemon = start(&options("CSIPlugin"));
-    let [line] = &daemon.seen_with("Toaster sample has gone")[..] else {
+    let [line] = &daemon.seen_with("deregistered Toaster sample, but")[..] else {
         panic!("{:?}", daemon.seen_with(""));
     };
     assert!(
-        line.contains(" WARN ") && line.contains("was not undone"),
+        line.contains(" WARN ") && line.contains("did not clean up"),
         "{line}"
     );
     assert!(

@@ -70,7 +70,7 @@ fn every_mistake_has_its_mark_and_every_mark_its_mistake() {
         }
     }
     let lines = sources.iter().flat_map(|it| it.text.lines());
-    let marks = lines.filter(|line| line.trim_start().starts_with("// planted: "));
+    let marks = lines.filter(|line| line.trim_start().starts_with("// mutation: "));
     assert_eq!(marks.count(), mistakes::MISTAKES.len(), "marks");
     assert_none("a mistake has no place of its own", &found);
 }

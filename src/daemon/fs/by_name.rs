@@ -144,7 +144,7 @@ impl ByName {
             self.changed.clear();
             self.compare_at = Some(now + LINK_RETRY);
         } else if was_failing {
-            log::info!("{dir}: the links to plugins by name are maintained again");
+            log::info!("{dir}: the links to plugins by name can be updated again");
         }
         let is_done = self.changed.is_empty();
         self.set_at = if is_done { now + LINK_INTERVAL } else { now };

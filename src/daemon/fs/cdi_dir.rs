@@ -69,7 +69,7 @@ impl CdiDir {
         let dir = escape::path(&self.dir);
         let mut failed = None;
         for (name, content) in mem::take(&mut self.changed) {
-            if let Err(error) = self.change(&name, content.as_deref()) {
+            if let Err(error) = self.replace_or_remove(&name, content.as_deref()) {
                 failed = Some(error);
                 self.changed.push((name, content));
             }
@@ -81,11 +81,12 @@ impl CdiDir {
                 log::warn!("{dir}: cannot update the files of devices, retrying: {error}");
             }
         } else if was_failing {
-            log::info!("{dir}: the files of devices are maintained again");
+            log::info!("{dir}: the files of devices can be updated again");
         }
     }
 
-    fn change(&self, name: &str, content: Option<&str>) -> io::Result<()> {
+    /// Writes a file whole and atomically, or removes it if it has no content.
+    fn replace_or_remove(&self, name: &str, content: Option<&str>) -> io::Result<()> {
         let path = self.dir.join(name);
         let Some(content) = content else {
             return match fs::remove_file(path) {

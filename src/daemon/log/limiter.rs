@@ -47,7 +47,7 @@ impl Limiter {
     ///
     /// A detail is a line that is logged only on request: half of each share is kept for the other
     /// lines.
-    pub(super) fn admits(
+    pub(super) fn admit(
         &mut self,
         subject: Option<&str>,
         octets: usize,
@@ -155,7 +155,7 @@ mod tests {
 
     /// Logs a line about `subject` if it is admitted, as the logger does. Returns whether it was.
     fn log(limiter: &mut Limiter, subject: &str, is_detail: bool, now: Time) -> bool {
-        limiter.admits(Some(subject), LINE, is_detail, now)
+        limiter.admit(Some(subject), LINE, is_detail, now)
     }
 
     /// Logs 10,000 lines in each second, about the subjects that `name` makes of numbers. Returns

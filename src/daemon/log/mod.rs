@@ -195,7 +195,7 @@ impl Log for Logger {
             (peers, Origin::Peer)
         };
         let is_detail = level >= Level::Debug;
-        if limiter.admits(subject(&message), line.len(), is_detail, now) {
+        if limiter.admit(subject(&message), line.len(), is_detail, now) {
             buffer.add(&line, origin, &self.sink, now);
             self.report_lost(&mut state, now);
         }

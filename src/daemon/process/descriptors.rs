@@ -23,7 +23,7 @@ pub(crate) fn raise_limit() -> usize {
         }
         Err(errno) => {
             log::debug!(
-                "cannot raise the limit of open files: {} soft={soft} hard={hard}",
+                "cannot raise the limit on open files: {} soft={soft} hard={hard}",
                 errno.desc()
             );
             soft

@@ -70,7 +70,7 @@ fn times(stat: &[u8]) -> Option<(Duration, Duration)> {
 /// Returns the time of the boot, since the beginning of 1970.
 fn boot_time() -> Option<Duration> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
-    // The file has a line for each processor and a number for each interrupt.
+    // Read once: the file is long, with a line for each processor and a number for each interrupt.
     let boot = BOOT.get_or_init(|| field(&fs::read("/proc/stat").ok()?, b"btime"));
     boot.map(Duration::from_secs)
 }

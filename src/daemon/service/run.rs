@@ -157,7 +157,7 @@ impl Daemon {
             }
         }
         if is_reload_wanted && self.is_stopping() {
-            log::info!("received SIGHUP, ignored: stopping");
+            log::info!("ignoring SIGHUP: the daemon is stopping");
         } else if is_reload_wanted {
             log::info!("received SIGHUP, reloading the configuration");
         }

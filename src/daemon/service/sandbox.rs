@@ -149,9 +149,9 @@ fn rules(
     rules
 }
 
-/// Restricts this thread to these rules, and to no TCP and no signals to other processes if the
-/// kernel can do that. It and its children can gain no privileges from now on. Returns the version
-/// of Landlock that is in force, if any is.
+/// Restricts this thread to these rules and, if the kernel supports it, forbids TCP and signals to
+/// other processes. From now on the thread and its children cannot gain privileges. Returns the ABI
+/// version of Landlock that is in force; `None` if the kernel lacks Landlock.
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(TESTED))?

@@ -445,7 +445,7 @@ impl Listing {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply(&next.list, context);
         } else if self.published.ended(timer, None, &self.plugin, context) {
-            // The pause of its refused devices is over.
+            // The pause after refused devices is over: `ended` has asked for them again.
         } else if self.grace.take_if(|end| *end == timer).is_none() {
             if let Some(stream) = &mut self.stream {
                 stream.resume(context);

@@ -267,7 +267,7 @@ impl EndpointCall {
         Some(progress)
     }
 
-    /// Requests that what the client has to write is written.
+    /// Queues an [`Output::Transmit`] if the client has octets to write.
     pub(super) fn flush(&mut self, context: &mut Context) {
         let Some(Connection {
             id: conn, client, ..

@@ -207,7 +207,7 @@ impl HandlerHost {
     }
 
     /// Processes an event of a connection.
-    pub(in crate::manager) fn connection_event(
+    pub(in crate::manager) fn handle_connection_event(
         &mut self,
         id: EffectId,
         event: ConnectionEvent,
@@ -302,8 +302,8 @@ impl HandlerHost {
     }
 
     /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, and [`MAX_PROGRAMS_OF_TYPE`]
-    /// for one handler, which is for one type. A program counts as running
-    /// until the daemon reports its end, or has been asked to kill it.
+    /// for each handler, and so for each type. A program counts as running until the daemon
+    /// reports its end, or has been asked to kill it.
     fn start_programs(&mut self, context: &mut Context) {
         while self.running.len() < MAX_PROGRAMS {
             let of = |handler| self.running.iter().filter(|it| **it == handler).count();

@@ -132,7 +132,7 @@ impl HandlerHost {
     ) {
         let applied = &mut socket.applied.handler;
         if *applied != handler && std::mem::replace(applied, handler).is_some() {
-            // planted: an effect is left open after deregistration
+            // mutation: an effect is left open after deregistration
             self.cancel_all_of(socket.id.owner(), context);
         }
     }
@@ -196,7 +196,7 @@ impl HandlerHost {
     ) -> Result<Result<(), Reason>, Ticket> {
         let owner = socket.owner();
         let ticket = Ticket(self.ids.next(owner));
-        // planted: an effect is open while its plugin is deregistered
+        // mutation: an effect is open while its plugin is deregistered
         if question == Question::Deregister {
             self.cancel_all_of(owner, context);
         }

@@ -45,11 +45,12 @@ pub(in crate::manager) trait Actions {
     fn dial(&mut self) -> Result<(), DialError>;
     /// Connects to the plugin's endpoint. The same events follow.
     fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
-    /// Calls GetInfo on the connection, or [`Event::Replied`] follows.
+    /// Calls GetInfo on the connection. Returns the reply if it has arrived already; otherwise
+    /// [`Event::Replied`] follows.
     fn get_info(&mut self) -> Option<Reply>;
-    /// Calls NotifyRegistrationStatus on the connection, with that deadline, or
-    /// [`Event::Replied`] follows. A plugin that was notified of this refusal before is not
-    /// notified again, as if it had replied.
+    /// Calls NotifyRegistrationStatus on the connection, with that deadline. Returns the reply if
+    /// it has arrived already; otherwise [`Event::Replied`] follows. A plugin that was notified of
+    /// this refusal before is not notified again, as if it had replied.
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialling.
     fn hang_up(&mut self);

@@ -307,7 +307,7 @@ impl Operation {
     /// Returns the plugin that a handler has yet to be asked to deregister.
     pub(super) fn plugin_to_deregister(&self) -> Option<&Arc<Plugin>> {
         match self {
-            // planted: a plugin that waits to be deregistered is not saved
+            // mutation: a plugin that waits to be deregistered is not saved
             Self::AwaitingLock(plugin, Purpose::Deregister) => Some(plugin),
             _ => None,
         }

@@ -176,7 +176,7 @@ impl Steps<'_> {
         if let Err(refusal) = answer {
             return self.refuse(refusal);
         }
-        // planted: a plugin enters the actual state too late for a removal in between
+        // mutation: a plugin enters the actual state too late for a removal in between
         self.0.enter_actual(&plugin);
         match self.0.ask(Question::Register, &plugin) {
             Some(answer) => self.registered(plugin, answer),
@@ -193,7 +193,7 @@ impl Steps<'_> {
         match answer {
             Ok(()) => self.notify(Notification::Registered(plugin)),
             Err(refusal) => {
-                // planted: a plugin that could not be registered stays in the actual state
+                // mutation: a plugin that could not be registered stays in the actual state
                 self.0.leave_actual();
                 self.refuse(refusal)
             }
@@ -327,7 +327,7 @@ impl Steps<'_> {
         match operation {
             O::Validating(asked) | O::Observing(asked) => self.0.abandon(&asked.plugin),
             O::Registering(asked) => {
-                // planted: a handler is not told that its question is abandoned
+                // mutation: a handler is not told that its question is abandoned
                 self.0.abandon(&asked.plugin);
                 return self.undo_cancelled(asked.plugin);
             }

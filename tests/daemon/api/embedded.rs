@@ -74,5 +74,7 @@ fn an_embedder_serves_the_api_in_its_turns() {
     node.until("it has stopped", |node| {
         node.plugins.is_stopped().then_some(())
     });
+    // Another test may just start a program, which has the connection, too, until it is executed.
+    watch.set_nonblocking(false).unwrap();
     watch.read_to_string(&mut String::new()).expect("its end");
 }

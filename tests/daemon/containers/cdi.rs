@@ -201,7 +201,7 @@ fn a_change_that_fails_is_made_later() {
     fs::remove_dir(cdi.file()).unwrap();
     cdi.node
         .daemon
-        .until_logged("the files of devices are maintained again");
+        .until_logged("the files of devices can be updated again");
     cdi.until_devices(&["device-0", "device-1"]);
 }
 

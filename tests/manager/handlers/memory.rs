@@ -97,7 +97,7 @@ fn rejected(node: &Node) -> Vec<String> {
 
 fn is_registered(node: &Node, socket: &str) -> bool {
     let socket = node.world.manager.socket(Path::new(socket));
-    socket.is_some_and(|it| it.registered().is_some() && it.operation().is_none())
+    socket.is_some_and(|it| it.registered().is_some() && it.operation_state().is_none())
 }
 
 #[test]

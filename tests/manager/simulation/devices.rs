@@ -95,7 +95,7 @@ impl Devices {
             let socket = socket.unwrap_or_else(|| panic!("{plugin} is kept in the store"));
             let registered = socket.registered();
             assert!(
-                registered.is_some() || socket.operation().is_some(),
+                registered.is_some() || socket.operation_state().is_some(),
                 "{plugin} is kept in the store"
             );
             let (first, last) = (known.devices.iter().next(), known.devices.iter().last());

@@ -57,7 +57,7 @@ impl Operator {
         let restored = manager.restored();
         for socket in manager.sockets() {
             let path = socket.path();
-            if socket.operation().is_some() || restored.contains(path) {
+            if socket.operation_state().is_some() || restored.contains(path) {
                 continue;
             }
             let registered = socket.registered();

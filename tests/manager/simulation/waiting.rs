@@ -34,7 +34,8 @@ impl Waiting {
     /// Checks that every socket that waits does so for a reason, and not for too long.
     pub(super) fn check(&mut self, manager: &Manager, now: Time) {
         let sockets = manager.sockets();
-        let waiting = sockets.filter(|it| it.operation().is_none() && it.registered().is_none());
+        let waiting =
+            sockets.filter(|it| it.operation_state().is_none() && it.registered().is_none());
         let waiting = waiting.filter_map(|it| it.desired().filter(|it| it.attempts == 0));
         let waiting = waiting.filter(|it| it.backoff.until().is_none_or(|until| until <= now));
         let waiting: Vec<_> = waiting.map(|it| it.identity).collect();

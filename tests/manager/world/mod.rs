@@ -280,7 +280,7 @@ impl World {
 
     /// Returns the name of the state of the operation on the socket at `path`, if one runs.
     pub(crate) fn operation(&self, path: &Path) -> Option<&'static str> {
-        self.manager.socket(path)?.operation()
+        self.manager.socket(path)?.operation_state()
     }
 
     /// Returns the desired socket at a path.

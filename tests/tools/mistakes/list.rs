@@ -1,6 +1,6 @@
 //! The mistakes that `make full ONLY=mistakes` plants.
 //!
-//! The comment `// planted: WHAT` marks the statement that a mistake replaces. `tests/tidy` checks
+//! The comment `// mutation: WHAT` marks the statement that a mistake replaces. `tests/tidy` checks
 //! that every mistake has its mark.
 
 #![allow(dead_code, reason = "a check of the marks plants nothing")]
@@ -26,7 +26,7 @@ pub(crate) enum Finder {
 impl Mistake {
     /// Returns a file with the mistake, or `None` if it does not have the mark once.
     pub(crate) fn planted_in(&self, source: &str) -> Option<String> {
-        let mark = format!("// planted: {}\n", self.what);
+        let mark = format!("// mutation: {}\n", self.what);
         let (before, after) = source.split_once(&mark)?;
         let mut end = 0;
         for line in after.split_inclusive('\n') {

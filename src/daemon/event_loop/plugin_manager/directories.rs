@@ -94,7 +94,7 @@ impl PluginManager {
         self.watch.remove_root(&dir, now);
         log::info!(
             target: report::ABOUT_ROOTS,
-            "{}: plugins directory is not watched any more",
+            "{}: stopped watching the plugins directory",
             escape::path(&dir)
         );
         self.leave(dir);

@@ -31,7 +31,8 @@ fn carry_out(has_sandbox: bool, attack: &Attack<'_>) -> (i32, io::Result<()>) {
             run_dir: Some(dir.join("run")),
             ..Config::default()
         },
-        // What is below its directory may be read.
+        // The sandbox lets the daemon read below the directory of its configuration file: `/usr`,
+        // so that the attack that executes a program fails for executing it, not for reading it.
         file: Some("/usr/none".into()),
         sandbox: has_sandbox,
         ..DaemonConfig::default()
