@@ -63,15 +63,13 @@ impl CdiDir {
         if new.is_empty() && !is_due {
             return;
         }
-        self.changed
-            .retain(|(name, _)| new.iter().all(|(it, _)| it != name));
         self.changed.extend(new);
         let dir = escape::path(&self.dir);
         let mut failed = None;
         for (name, content) in mem::take(&mut self.changed) {
             if let Err(error) = self.replace_or_remove(&name, content.as_deref()) {
                 failed = Some(error);
-                self.changed.push((name, content));
+                self.changed.insert(name, content);
             }
         }
         let was_failing = self.retry_at.take().is_some();

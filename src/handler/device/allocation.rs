@@ -77,27 +77,23 @@ impl Allocation {
         })
     }
 
-    /// Returns whether the Container Device Interface can express nothing of it.
-    pub(super) fn has_no_edits(&self) -> bool {
-        self.0.envs.is_empty() && self.0.mounts.is_empty() && self.0.devices.is_empty()
-    }
-
-    pub(super) fn has_annotations(&self) -> bool {
-        !self.0.annotations.is_empty()
-    }
-
-    /// Returns the device of the Container Device Interface with that name.
-    pub(super) fn cdi_device(&self, name: &str) -> Value {
-        let envs = self.0.envs.iter();
+    /// Returns the device of the Container Device Interface with that name; `None` if there is
+    /// nothing that it can express, because it allows no such device.
+    pub(super) fn cdi_device(&self, name: &str) -> Option<Value> {
+        let Self(given) = self;
+        if given.envs.is_empty() && given.mounts.is_empty() && given.devices.is_empty() {
+            return None;
+        }
+        let envs = given.envs.iter();
         let envs = envs.map(|Entry { key, value }| format!("{key}={value}"));
-        let nodes = self.0.devices.iter().map(|device| {
+        let nodes = given.devices.iter().map(|device| {
             json!({
                 "path": device.container_path,
                 "hostPath": device.host_path,
                 "permissions": device.permissions,
             })
         });
-        let mounts = self.0.mounts.iter().map(|mount| {
+        let mounts = given.mounts.iter().map(|mount| {
             let access = if mount.read_only { "ro" } else { "rw" };
             json!({
                 "hostPath": mount.host_path,
@@ -105,21 +101,18 @@ impl Allocation {
                 "options": ["rbind", "rprivate", access],
             })
         });
-        let mut device = json!({ "name": name, "containerEdits": {} });
-        let lists: [(&str, Vec<Value>); 3] = [
-            ("env", envs.map(Value::from).collect()),
-            ("deviceNodes", nodes.collect()),
-            ("mounts", mounts.collect()),
-        ];
-        for (key, list) in lists {
-            if !list.is_empty() {
-                device["containerEdits"][key] = list.into();
-            }
+        let mut device = json!({
+            "name": name,
+            "containerEdits": {
+                "env": envs.collect::<Value>(),
+                "deviceNodes": nodes.collect::<Value>(),
+                "mounts": mounts.collect::<Value>(),
+            },
+        });
+        if !given.annotations.is_empty() {
+            device["annotations"] = map(&given.annotations);
         }
-        if self.has_annotations() {
-            device["annotations"] = map(&self.0.annotations);
-        }
-        device
+        Some(device)
     }
 }
 
@@ -252,12 +245,9 @@ mod tests {
                 ],
             },
         });
-        assert_eq!(answer.cdi_device("n"), expected);
-        assert!(
-            read(vec![ContainerAllocateResponse::default()])
-                .unwrap()
-                .has_no_edits()
-        );
+        assert_eq!(answer.cdi_device("n"), Some(expected));
+        let nothing = read(vec![ContainerAllocateResponse::default()]).unwrap();
+        assert_eq!(nothing.cdi_device("n"), None);
     }
 
     #[test]

@@ -11,13 +11,13 @@
 //!                  +---------> file --------------->+ if any was refused
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::allocation::{self, Allocation};
-use super::devices::Device;
 use super::inventory::DevicePlugin;
 use crate::budget::{OverBudget, Reserved};
 use crate::config::{ALLOCATE_RETRY, ALLOCATE_TIMEOUT};
@@ -25,50 +25,43 @@ use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin};
 use crate::proto::v1beta1::device_plugin;
 
-/// The files that are to be replaced, or removed. Clones share the same files.
+/// The files that are to be replaced, or removed; `None`: there is no directory for them. Clones
+/// share the same files.
 #[derive(Clone, Debug, Default)]
-pub struct CdiFiles(Arc<Mutex<Changes>>);
+pub struct CdiFiles(Arc<Mutex<Option<Changed>>>);
 
 /// The names of the files that have changed, and their contents; `None`: the file is to be removed.
-pub(crate) type Changed = Vec<(String, Option<String>)>;
-
-#[derive(Debug, Default)]
-struct Changes {
-    /// Whether there is a directory for the files.
-    is_on: bool,
-    changed: Changed,
-}
+pub(crate) type Changed = BTreeMap<String, Option<String>>;
 
 impl CdiFiles {
     /// Makes the files from now on: there is a directory for them.
     pub(crate) fn enable(&self) {
-        self.lock().is_on = true;
+        self.lock().get_or_insert_default();
     }
 
     /// Removes and returns the files that have changed since the last call.
     pub(crate) fn take(&self) -> Changed {
-        mem::take(&mut self.lock().changed)
+        self.lock().as_mut().map(mem::take).unwrap_or_default()
     }
 
     /// Returns whether any file has changed since.
     pub(crate) fn is_any_changed(&self) -> bool {
-        !self.lock().changed.is_empty()
+        let changed = self.lock();
+        changed.as_ref().is_some_and(|it| !it.is_empty())
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.lock().is_on
+        self.lock().is_some()
     }
 
     /// Replaces a file, or removes it.
     pub(super) fn set(&self, name: String, content: Option<String>) {
-        let mut changes = self.lock();
-        if changes.is_on {
-            changes.changed.retain(|(changed, _)| *changed != name);
-            changes.changed.push((name, content));
+        if let Some(changed) = &mut *self.lock() {
+            changed.insert(name, content);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Changes> {
+    fn lock(&self) -> MutexGuard<'_, Option<Changed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,13 +69,13 @@ impl CdiFiles {
 /// The devices of one plugin, as files show them.
 #[derive(Debug, Default)]
 pub(super) struct Published {
-    /// What the plugin has answered for each device that it has listed since; `None`: it refused.
-    /// Sorted by device.
-    answers: Vec<(Box<str>, Option<CdiDevice>)>,
+    /// What the plugin has answered for each device that it has listed since, as written to the
+    /// file, or an empty text if it needs nothing; `None`: it refused.
+    answers: BTreeMap<Box<str>, Option<String>>,
     /// The open call, and its device.
     call: Option<(EffectId, Box<str>)>,
-    /// The last device that was asked about; those behind it are next.
-    last: Option<Box<str>>,
+    /// The number of devices of the list that were examined; those behind them are next.
+    examined: usize,
     /// The timer after which refused devices are asked about again, while it runs.
     retry: Option<EffectId>,
     pause: Option<Duration>,
@@ -92,15 +85,6 @@ pub(super) struct Published {
     is_warned: bool,
     /// The memory that the answers take.
     reserved: Reserved,
-    octets: usize,
-}
-
-/// A device as written to its file.
-#[derive(Debug)]
-pub(super) struct CdiDevice {
-    json: String,
-    /// The version of the interface that it needs.
-    version: &'static str,
 }
 
 impl Published {
@@ -119,40 +103,25 @@ impl Published {
         files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
-        self.answers.retain(|(id, answer)| {
-            let is_listed = known.devices.get(id).is_some();
-            if !is_listed {
-                self.octets -= answer.as_ref().map_or(0, CdiDevice::len);
-            }
-            is_listed
-        });
-        self.last = None;
+        self.answers.retain(|id, _| known.devices.get(id).is_some());
+        self.examined = 0;
         self.write(known, files);
         self.advance(known, files, context);
     }
 
-    /// Handles the end of a call or of the pause. Returns whether it was one of these.
-    pub(super) fn ended(
+    /// Handles the end of a call.
+    pub(super) fn called(
         &mut self,
-        effect: EffectId,
-        result: Option<Result<Vec<u8>, CallFailure>>,
+        call: EffectId,
+        result: Result<Vec<u8>, CallFailure>,
         plugin: &Arc<Plugin>,
         context: &mut Context<'_>,
-    ) -> bool {
-        if self.retry.take_if(|timer| *timer == effect).is_some() {
-            self.answers.retain(|(_, answer)| answer.is_some());
-            self.last = None;
-            return true;
-        }
-        let Some((_, id)) = self.call.take_if(|(call, _)| *call == effect) else {
-            return false;
+    ) {
+        let Some((_, id)) = self.call.take_if(|(open, _)| *open == call) else {
+            return;
         };
-        let answer = match result {
-            Some(Ok(reply)) => Allocation::from_reply(&reply),
-            Some(Err(failure)) => Err(failure.to_string()),
-            None => return true,
-        };
-        let answer = answer.and_then(|answer| self.device(&id, &answer));
+        let reply = result.map_err(|failure| failure.to_string());
+        let answer = reply.and_then(|reply| self.device(&id, &reply));
         if let (Err(why), false) = (&answer, self.is_warned) {
             self.is_warned = true;
             let id = escape::text(&id).at_most(SHOWN_ID);
@@ -163,23 +132,27 @@ impl Published {
             context.emit(plugin, EventType::Warning, "AllocateFailed", message);
         }
         self.is_stale |= answer.is_ok();
-        let (Ok(at) | Err(at)) = self.position(&id); // Without an answer, the plugin is asked.
-        self.answers.insert(at, (id, answer.ok()));
-        true
+        self.answers.insert(id, answer.ok());
     }
 
-    /// Returns the position of the answer for a device, or the one that it would have.
-    fn position(&self, id: &str) -> Result<usize, usize> {
-        self.answers.binary_search_by(|(it, _)| (**it).cmp(id))
+    /// Asks about refused devices again, if their pause is over: returns whether the timer is that
+    /// of the pause.
+    pub(super) fn resume(&mut self, timer: EffectId) -> bool {
+        let is_over = self.retry.take_if(|retry| *retry == timer).is_some();
+        if is_over {
+            self.answers.retain(|_, answer| answer.is_some());
+            self.examined = 0;
+        }
+        is_over
     }
 
     /// Returns the device of an answer, if there is memory for it.
-    fn device(&mut self, id: &str, answer: &Allocation) -> Result<CdiDevice, String> {
-        let device = CdiDevice::new(&device_name(id), answer);
-        let octets = self.octets + device.len();
-        let is_granted = self.reserved.resize(octets);
+    fn device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
+        let device = Allocation::from_reply(reply)?.cdi_device(&device_name(id));
+        let device = device.map_or_else(String::new, |device| device.to_string());
+        let others: usize = self.answers.values().flatten().map(String::len).sum();
+        let is_granted = self.reserved.resize(others + device.len());
         is_granted.map_err(|OverBudget| OverBudget.to_string())?;
-        self.octets = octets;
         Ok(device)
     }
 
@@ -191,7 +164,7 @@ impl Published {
         files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
-        if self.call.is_some() || !files.is_on() {
+        if self.call.is_some() {
             return;
         }
         let plugin = &known.plugin;
@@ -203,11 +176,9 @@ impl Published {
             }
             return;
         }
-        let is_asked = |it: &Device| self.last.as_ref().is_some_and(|last| it.id <= *last);
-        let asked = known.devices.partition_point(is_asked);
-        let mut behind = known.devices[asked..].iter();
-        let next = behind.find(|it| it.is_healthy && self.position(&it.id).is_err());
-        if let Some(device) = next {
+        let mut behind = known.devices.iter().enumerate().skip(self.examined);
+        let next = behind.find(|(_, it)| it.is_healthy && !self.answers.contains_key(&it.id));
+        if let Some((at, device)) = next {
             let call = context.call(Call {
                 endpoint: plugin.endpoint.clone(),
                 method: device_plugin::ALLOCATE,
@@ -215,15 +186,14 @@ impl Published {
                 timeout: ALLOCATE_TIMEOUT,
                 wait_for_ready: false,
             });
-            self.last = Some(device.id.clone());
+            self.examined = at + 1;
             self.call = Some((call, device.id.clone()));
             return;
         }
         if self.is_stale {
             self.write(known, files);
         }
-        let is_any_refused = self.answers.iter().any(|(_, answer)| answer.is_none());
-        if !is_any_refused {
+        if self.answers.values().all(Option::is_some) {
             (self.pause, self.is_warned) = (None, false);
         } else if self.retry.is_none() {
             let pause = ALLOCATE_RETRY.after(self.pause);
@@ -233,74 +203,50 @@ impl Published {
     }
 
     fn write(&mut self, known: &DevicePlugin, files: &CdiFiles) {
-        if !files.is_on() {
-            return;
-        }
         self.is_stale = false;
         let usable = known.devices.iter().filter(|device| device.is_healthy);
-        let answers = usable.filter_map(|device| self.position(&device.id).ok());
-        let usable = answers.filter_map(|at| self.answers[at].1.as_ref());
+        let usable = usable.filter_map(|device| self.answers.get(&device.id)?.as_deref());
         let name = &known.plugin.name;
         files.set(file_name(name), document(name, usable));
     }
 }
 
-impl CdiDevice {
-    fn new(name: &str, allocation: &Allocation) -> Self {
-        Self {
-            json: if allocation.has_no_edits() {
-                String::new() // CDI does not allow such a device.
-            } else {
-                allocation.cdi_device(name).to_string()
-            },
-            version: if allocation.has_annotations() {
-                WITH_ANNOTATIONS
-            } else {
-                USUAL
-            },
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.json.len()
-    }
-}
-
-/// Returns the file for what a client holds of a resource: its name, its content, and the fully
-/// qualified name of its only device. `None` if the allocation needs none.
+/// Has a file made for what a client holds of a resource. Returns the fully qualified name of its
+/// only device, or `None` if there is no directory, or nothing to be put into a file.
 pub(super) fn lease(
+    files: &CdiFiles,
     resource: &str,
     client: u64,
     allocation: &Allocation,
-) -> Option<(String, String, String)> {
+) -> Option<String> {
     let name = format!("{LEASE}{client}");
-    let device = CdiDevice::new(&name, allocation);
-    let content = document(resource, [device].iter()).filter(|_| is_kind(resource))?;
-    let qualified = format!("{resource}={name}");
-    Some((lease_file(resource, client), content, qualified))
+    let device = allocation.cdi_device(&name)?.to_string();
+    if !files.is_on() || !is_kind(resource) {
+        return None;
+    }
+    let content = document(resource, [&*device].into_iter());
+    files.set(lease_file(resource, client), content);
+    Some(format!("{resource}={name}"))
 }
 
 /// Returns the name of that file, which no file of a resource has.
 pub(super) fn lease_file(resource: &str, client: u64) -> String {
-    let file = file_name(resource);
-    let stem = file.strip_suffix(".json").unwrap_or(&file);
-    format!("{stem}-lease-{client}.json")
+    file_name(&format!("{resource}/lease/{client}"))
 }
 
 /// Returns the file of a resource with these devices; `None` if there are none.
-fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a CdiDevice>) -> Option<String> {
-    let mut version = match kind.split_once('/') {
-        Some((_, class)) if class.contains('.') => WITH_ANNOTATIONS, // And with dots.
-        _ => USUAL,
+fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<String> {
+    let devices = devices.filter(|device| !device.is_empty());
+    let devices = devices.collect::<Vec<_>>().join(",\n");
+    let mut class = kind.split('/').skip(1);
+    // In a text, the quotes are escaped: this is the key.
+    let version = if class.any(|it| it.contains('.')) || devices.contains("\"annotations\":") {
+        WITH_ANNOTATIONS
+    } else {
+        USUAL
     };
-    let mut list = String::new();
-    for device in devices.filter(|device| device.len() > 0) {
-        let comma = if list.is_empty() { "" } else { ",\n" };
-        list = list + comma + &device.json;
-        version = version.max(device.version);
-    }
     let head = format!("{{\"cdiVersion\":\"{version}\",\"kind\":\"{kind}\",\"devices\":[\n");
-    (!list.is_empty()).then(|| head + &list + "\n]}\n")
+    (!devices.is_empty()).then(|| head + &devices + "\n]}\n")
 }
 
 /// Returns the name of the file of a resource. Hyphens in it are doubled, so that no two resources
@@ -341,13 +287,11 @@ fn is_kind(resource: &str) -> bool {
 
 /// Returns whether a text is the fully qualified name of a device, `VENDOR/CLASS=NAME`.
 pub(super) fn is_qualified_name(text: &str) -> bool {
-    let parts = text.split_once('=');
-    let parts = parts.and_then(|(kind, name)| Some((kind.split_once('/')?, name)));
-    parts.is_some_and(|((vendor, class), name)| {
-        is_kind(&[vendor, "/", class].concat())
-            && [vendor, class]
-                .iter()
-                .all(|it| is_name(it) && !it.contains(':'))
+    text.split_once('=').is_some_and(|(kind, name)| {
+        let mut parts = kind.split('/');
+        kind.matches('/').count() == 1
+            && is_kind(kind)
+            && parts.all(|it| is_name(it) && !it.contains(':'))
             && is_name(name)
     })
 }
@@ -423,7 +367,9 @@ mod tests {
         for id in ["lease-7", "x.lease-7", "-lease-7"] {
             assert_ne!(device_name(id), "x.lease-7");
         }
-        assert_eq!(lease("a/b", 7, &Allocation::default()), None);
+        let files = CdiFiles::default();
+        files.enable();
+        assert_eq!(lease(&files, "a/b", 7, &Allocation::default()), None);
     }
 
     #[test]
@@ -452,23 +398,20 @@ mod tests {
 
     #[test]
     fn a_file_names_the_lowest_version_that_it_needs() {
-        let device = |version| CdiDevice {
-            json: "{}".to_owned(),
-            version,
-        };
-        let version = |kind: &str, devices: &[CdiDevice]| {
-            let document = document(kind, devices.iter())?;
+        let usual = r#"{"name":"\"annotations\":"}"#;
+        let annotated = r#"{"annotations":{"a":"b"}}"#;
+        let version = |kind: &str, devices: &[&str]| {
+            let document = document(kind, devices.iter().copied())?;
             let document: serde_json::Value = serde_json::from_str(&document).unwrap();
             assert_eq!(document["kind"], kind);
             assert_eq!(document["devices"].as_array().unwrap().len(), devices.len());
             Some(document["cdiVersion"].as_str().unwrap().to_owned())
         };
         assert_eq!(version("a/b", &[]), None);
-        assert_eq!(version("a/b", &[device(USUAL)]).as_deref(), Some("0.5.0"));
-        let both = [device(WITH_ANNOTATIONS), device(USUAL)];
+        assert_eq!(version("a/b", &[usual]).as_deref(), Some("0.5.0"));
+        let both = [annotated, usual];
         assert_eq!(version("a/b", &both).as_deref(), Some("0.6.0"));
         assert_eq!(version("a/b.c", &both[1..]).as_deref(), Some("0.6.0"));
-        let nothing = CdiDevice::new("a", &Allocation::default());
-        assert_eq!(document("a/b", [nothing].iter()), None);
+        assert_eq!(document("a/b", ["", ""].into_iter()), None);
     }
 }

@@ -325,14 +325,12 @@ impl Lease {
             resource
         });
         let mut names = Vec::new();
-        for part in &self.parts {
-            let passed = part.allocation.cdi_devices();
-            names.extend(passed.map(str::to_owned));
-            let made = cdi::lease(&part.plugin.name, self.id, &part.allocation);
-            if let Some((file, content, name)) = made.filter(|_| files.is_on()) {
-                files.set(file, Some(content));
-                names.push(name);
-            }
+        for Part {
+            plugin, allocation, ..
+        } in &self.parts
+        {
+            names.extend(allocation.cdi_devices().map(str::to_owned));
+            names.extend(cdi::lease(files, &plugin.name, self.id, allocation));
         }
         json!({ "resources": resources.collect::<Value>(), "cdiDevices": names })
     }

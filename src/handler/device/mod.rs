@@ -153,8 +153,9 @@ impl DeviceHandler {
         let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
             return;
         };
-        let known = self.plugins.get(&plugin.name);
-        let Some(known) = known.filter(|known| known.plugin.has_socket_of(plugin)) else {
+        let is_current = |known: &Arc<DevicePlugin>| known.plugin.has_socket_of(plugin);
+        let known = self.plugins.get(&plugin.name).filter(is_current);
+        let Some(known) = known.filter(|_| self.files.is_on()) else {
             return;
         };
         if std::mem::take(&mut listing.is_changed) {
@@ -300,8 +301,7 @@ impl Listing {
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
             Event::Called { id, result, .. } => {
-                self.published
-                    .ended(id, Some(result), &self.plugin, context);
+                self.published.called(id, result, &self.plugin, context);
             }
             Event::StreamMessage { message, .. } => self.receive_list(message, context),
             Event::StreamEnded { result, .. } => self.ended(result, context),
@@ -444,8 +444,8 @@ impl Listing {
     fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply(&next.list, context);
-        } else if self.published.ended(timer, None, &self.plugin, context) {
-            // The pause after refused devices is over: `ended` has asked for them again.
+        } else if self.published.resume(timer) {
+            // Its refused devices are asked about again.
         } else if self.grace.take_if(|end| *end == timer).is_none() {
             if let Some(stream) = &mut self.stream {
                 stream.resume(context);
