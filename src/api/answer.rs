@@ -13,7 +13,7 @@ use super::response::{ContentType, Response, Status};
 use super::route::Call;
 use super::view::View;
 use crate::escape;
-use crate::handler::{Inventory, device};
+use crate::handler::Inventory;
 use crate::manager::{Record, State};
 
 /// Returns the response to a call that is neither a change nor followed. `clients` is their number.
@@ -106,9 +106,7 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let listed = plugins.iter().flat_map(|it| {
         let held = inventory.leases.held(&it.plugin.name);
         let devices = it.devices.iter();
-        devices.map(move |device| {
-            DeviceEntry::new(&it.plugin, device, device::find_holder(&held, &device.id))
-        })
+        devices.map(move |device| DeviceEntry::new(&it.plugin, device, held.get(&device.id)))
     });
     let reported = drivers.iter().flat_map(|it| {
         let devices = it.devices.iter();

@@ -13,6 +13,7 @@
 //! clients can have the same. They stay taken until the client has gone, whatever becomes of their
 //! plugin.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -147,7 +148,7 @@ impl Leases {
     }
 
     /// Returns the devices of a resource that are held, by ID.
-    pub fn held(&self, resource: &str) -> Vec<(Box<str>, Holder)> {
+    pub fn held(&self, resource: &str) -> BTreeMap<Box<str>, Holder> {
         held(&self.lock().leases, resource)
     }
 
@@ -211,7 +212,8 @@ impl Leases {
             return;
         };
         let step = *step;
-        let held = held(leases, leases[at].plugin(step));
+        let part = &leases[at].parts[step / METHODS.len()];
+        let held = held(leases, &part.plugin.name);
         let lease = &mut leases[at];
         let answered = lease.answered(step, result, &held);
         match answered.and_then(|()| lease.call_from(step + 1, plugins, context)) {
@@ -248,7 +250,15 @@ impl Lease {
             let request = match method {
                 device_plugin::GET_PREFERRED_ALLOCATION if part.choice.is_empty() => continue,
                 device_plugin::PRE_START_CONTAINER if !known.pre_start_required => continue,
-                device_plugin::GET_PREFERRED_ALLOCATION => part.preference(&self.wish.devices),
+                device_plugin::GET_PREFERRED_ALLOCATION => {
+                    let request = ContainerPreferredAllocationRequest {
+                        available_device_i_ds: part.choice.clone(),
+                        must_include_device_i_ds: self.wish.devices.clone(),
+                        allocation_size: i32::try_from(part.devices.len()).unwrap_or(i32::MAX),
+                    };
+                    let container_requests = vec![request];
+                    PreferredAllocationRequest { container_requests }.encode_to_vec()
+                }
                 device_plugin::ALLOCATE => allocation::request(part.ids()),
                 _ => {
                     let devices_ids = part.ids().map(str::to_owned).collect();
@@ -274,7 +284,7 @@ impl Lease {
         &mut self,
         step: usize,
         result: Result<Vec<u8>, CallFailure>,
-        held: &[(Box<str>, Holder)],
+        held: &BTreeMap<Box<str>, Holder>,
     ) -> Result<(), Refusal> {
         let part = &mut self.parts[step / METHODS.len()];
         let method = METHODS[step % METHODS.len()];
@@ -284,17 +294,14 @@ impl Lease {
             format!("{resource}: {method}: {why}")
         };
         let reply = result.map_err(|failure| {
-            let is_temporary = match &failure {
-                CallFailure::Dial(_) => true,
-                CallFailure::Call(error) => {
-                    matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable)
-                }
-            };
             let why = describe(&failure.to_string());
-            if is_temporary {
-                Refusal::Busy(why)
-            } else {
-                Refusal::Failed(why)
+            match failure {
+                CallFailure::Call(error)
+                    if !matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable) =>
+                {
+                    Refusal::Failed(why)
+                }
+                _ => Refusal::Busy(why), // It may answer later.
             }
         })?;
         match method {
@@ -310,11 +317,6 @@ impl Lease {
         Ok(())
     }
 
-    /// Returns the name of the resource of a step.
-    fn plugin(&self, step: usize) -> &str {
-        &self.parts[step / METHODS.len()].plugin.name
-    }
-
     /// Returns what the client gets, and has files made of it for container runtimes.
     fn document(&self, files: &CdiFiles) -> Value {
         let parts = self.parts.iter();
@@ -325,12 +327,10 @@ impl Lease {
             resource
         });
         let mut names = Vec::new();
-        for Part {
-            plugin, allocation, ..
-        } in &self.parts
-        {
-            names.extend(allocation.cdi_devices().map(str::to_owned));
-            names.extend(cdi::lease(files, &plugin.name, self.id, allocation));
+        for part in &self.parts {
+            names.extend(part.allocation.cdi_devices().map(str::to_owned));
+            let resource = &part.plugin.name;
+            names.extend(cdi::lease(files, resource, self.id, &part.allocation));
         }
         json!({ "resources": resources.collect::<Value>(), "cdiDevices": names })
     }
@@ -366,26 +366,15 @@ impl Part {
         self.devices.iter().map(|(id, _)| &**id)
     }
 
-    /// Returns the request which of the devices the plugin prefers.
-    fn preference(&self, required: &[String]) -> Vec<u8> {
-        let request = ContainerPreferredAllocationRequest {
-            available_device_i_ds: self.choice.clone(),
-            must_include_device_i_ds: required.to_vec(),
-            allocation_size: i32::try_from(self.devices.len()).unwrap_or(i32::MAX),
-        };
-        let container_requests = vec![request];
-        PreferredAllocationRequest { container_requests }.encode_to_vec()
-    }
-
     /// Exchanges the devices for those that the plugin prefers, if it may have them.
-    fn prefer(&mut self, reply: &[u8], held: &[(Box<str>, Holder)], required: &[String]) {
+    fn prefer(&mut self, reply: &[u8], held: &BTreeMap<Box<str>, Holder>, required: &[String]) {
         let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
         let preferred = reply.container_responses.into_iter().next();
         let mut preferred = preferred.unwrap_or_default().device_i_ds;
         preferred.sort_unstable();
         preferred.dedup();
         let is_own = |id: &str| self.ids().any(|own| own == id);
-        let is_free = |id: &String| is_own(id) || find_holder(held, id).is_none();
+        let is_free = |id: &String| is_own(id) || !held.contains_key(&**id);
         let is_valid = preferred.len() == self.devices.len()
             && preferred
                 .iter()
@@ -402,22 +391,15 @@ impl Part {
 }
 
 /// Returns the devices of a resource that are held, by ID.
-fn held(leases: &[Lease], resource: &str) -> Vec<(Box<str>, Holder)> {
-    let parts = leases.iter().flat_map(|lease| {
-        let parts = lease.parts.iter();
-        parts.map(|part| (part, lease.holder))
-    });
-    let parts = parts.filter(|(part, _)| part.plugin.name == resource);
-    let devices = parts.flat_map(|(part, holder)| part.ids().map(move |id| (id.into(), holder)));
-    let mut devices: Vec<(Box<str>, Holder)> = devices.collect();
-    devices.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    devices
-}
-
-/// Returns the holder of a device, if it is among those that are held.
-pub(crate) fn find_holder<'a>(held: &'a [(Box<str>, Holder)], device: &str) -> Option<&'a Holder> {
-    let at = held.binary_search_by(|(id, _)| (**id).cmp(device));
-    Some(&held[at.ok()?].1)
+fn held(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
+    let mut held = BTreeMap::new();
+    for lease in leases {
+        let mut parts = lease.parts.iter();
+        if let Some(part) = parts.find(|part| part.plugin.name == resource) {
+            held.extend(part.ids().map(|id| (id.into(), lease.holder)));
+        }
+    }
+    held
 }
 
 /// Chooses devices of each resource, if enough are free and no earlier client waits for
@@ -432,10 +414,10 @@ fn choose(
         let known = plugins.get(name).ok_or_else(|| missing(name))?;
         let held = held(leases, name);
         let devices = known.devices.iter();
-        let free = devices.filter(|it| it.is_healthy && find_holder(&held, &it.id).is_none());
+        let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
         let mut free: Vec<&Device> = free.collect();
-        let is_free = |id: &&String| free.iter().any(|device| *device.id == ***id);
-        let lacking = wish.devices.iter().find(|id| !is_free(id));
+        let is_lacking = |id: &&String| free.binary_search_by(|it| (*it.id).cmp(id)).is_err();
+        let lacking = wish.devices.iter().find(is_lacking);
         let lacking =
             lacking.map(|id| format!("{} is not free", escape::text(id).at_most(SHOWN_ID)));
         let is_awaited = awaited.contains(name);
@@ -489,7 +471,7 @@ fn busy(
     known: &DevicePlugin,
     (wanted, free): (usize, usize),
     obstacle: Option<String>,
-    held: &[(Box<str>, Holder)],
+    held: &BTreeMap<Box<str>, Holder>,
 ) -> Refusal {
     let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
     let mut why = format!("{name}: wanted={wanted} free={free} healthy={healthy}");

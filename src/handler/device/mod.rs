@@ -43,7 +43,6 @@ pub(crate) use self::cdi::Changed as ChangedCdiFiles;
 use self::cdi::Published;
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
-pub(crate) use self::leases::find_holder;
 pub use self::leases::{Holder, Leases, Outcome, Refusal, Wish};
 pub(crate) use self::resource::{VERSION, is_resource_name};
 
