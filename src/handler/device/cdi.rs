@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::allocation::{self, Allocation};
+use super::changes::SHOWN_ID;
 use super::inventory::DevicePlugin;
 use crate::budget::{OverBudget, Reserved};
 use crate::config::{ALLOCATE_RETRY, ALLOCATE_TIMEOUT};
@@ -316,9 +317,6 @@ const USUAL: &str = "0.5.0";
 
 /// The first version with annotations, and with dots in a class.
 const WITH_ANNOTATIONS: &str = "0.6.0";
-
-/// The number of octets of a device ID that are shown: a UUID and some room.
-const SHOWN_ID: usize = 64;
 
 #[cfg(test)]
 mod tests {

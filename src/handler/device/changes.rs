@@ -1,74 +1,51 @@
 //! The changes by one list of devices, for the log.
 
-use std::fmt;
+use std::fmt::Write as _;
 
 use super::devices::Device;
 use crate::escape;
 
-/// The changes from one list to the next.
-#[derive(Debug)]
-pub(super) struct Changes<'a> {
-    total: usize,
-    healthy: usize,
-    /// The IDs of the devices that have changed, by the kind of the change ([`KINDS`]).
-    changed: [Vec<&'a str>; KINDS.len()],
-}
-
-impl<'a> Changes<'a> {
-    /// Compares two lists that are sorted by ID.
-    pub(super) fn between(before: &'a [Device], after: &'a [Device]) -> Self {
-        let [mut now_unhealthy, mut now_healthy, mut new, mut gone] = [const { Vec::new() }; 4];
-        let mut before = before.iter().peekable();
-        for device in after {
-            while let Some(old) = before.next_if(|old| old.id < device.id) {
-                gone.push(&*old.id);
-            }
-            match before.next_if(|old| old.id == device.id) {
-                None => new.push(&*device.id),
-                Some(old) if old.is_healthy == device.is_healthy => {}
-                Some(_) if device.is_healthy => now_healthy.push(&device.id),
-                Some(_) => now_unhealthy.push(&device.id),
-            }
+/// Returns the changes from one list to the next, both sorted by ID, as escaped text:
+/// `devices=2 healthy=1 now_unhealthy=gpu-1`. Returns also whether there are any.
+pub(super) fn between(before: &[Device], after: &[Device]) -> (String, bool) {
+    let [mut now_unhealthy, mut now_healthy, mut new, mut gone] = [const { Vec::new() }; 4];
+    let mut before = before.iter().peekable();
+    for device in after {
+        while let Some(old) = before.next_if(|old| old.id < device.id) {
+            gone.push(&old.id);
         }
-        gone.extend(before.map(|old| &*old.id));
-        Self {
-            total: after.len(),
-            healthy: after.iter().filter(|device| device.is_healthy).count(),
-            changed: [now_unhealthy, now_healthy, new, gone],
+        match before.next_if(|old| old.id == device.id) {
+            None => new.push(&device.id),
+            Some(old) if old.is_healthy == device.is_healthy => {}
+            Some(_) if device.is_healthy => now_healthy.push(&device.id),
+            Some(_) => now_unhealthy.push(&device.id),
         }
     }
-
-    /// Returns whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.changed.iter().all(Vec::is_empty)
-    }
-}
-
-/// Shows `devices=2 healthy=1 now_unhealthy=gpu-1`, escaped.
-impl fmt::Display for Changes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "devices={} healthy={}", self.total, self.healthy)?;
-        for (kind, ids) in KINDS.iter().zip(&self.changed) {
-            for (at, id) in ids.iter().take(SHOWN_IDS).enumerate() {
-                let id = escape::text(id).at_most(SHOWN_ID);
-                match at {
-                    0 => write!(f, " {kind}={id}")?,
-                    _ => write!(f, ",{id}")?,
-                }
-            }
-            if let Some(more @ 1..) = ids.len().checked_sub(SHOWN_IDS) {
-                write!(f, ",...({more} more)")?;
-            }
+    gone.extend(before.map(|old| &old.id));
+    let healthy = after.iter().filter(|device| device.is_healthy).count();
+    let mut text = format!("devices={} healthy={healthy}", after.len());
+    let mut are_any = false;
+    for (kind, ids) in [
+        ("now_unhealthy", now_unhealthy),
+        ("now_healthy", now_healthy),
+        ("new", new),
+        ("gone", gone),
+    ] {
+        are_any |= !ids.is_empty();
+        let mut before = format!(" {kind}=");
+        for id in ids.iter().take(SHOWN_IDS) {
+            let _ = write!(text, "{before}{}", escape::text(id).at_most(SHOWN_ID));
+            ",".clone_into(&mut before);
         }
-        Ok(())
+        if let Some(more @ 1..) = ids.len().checked_sub(SHOWN_IDS) {
+            let _ = write!(text, ",...({more} more)");
+        }
     }
+    (text, are_any)
 }
-
-/// The kinds of changes.
-const KINDS: [&str; 4] = ["now_unhealthy", "now_healthy", "new", "gone"];
 
 /// The number of device IDs of one kind that are shown in a line.
 const SHOWN_IDS: usize = 8;
 
 /// The number of octets of a device ID that are shown: a UUID and some room.
-const SHOWN_ID: usize = 64;
+pub(super) const SHOWN_ID: usize = 64;

@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 
-use super::changes::Changes;
 use crate::handler::{Unlistable, list};
 use crate::proto::v1beta1::{self, ListAndWatchResponse};
 
@@ -39,11 +38,6 @@ impl Devices {
     pub fn get(&self, id: &str) -> Option<&Device> {
         let place = self.0.binary_search_by(|device| (*device.id).cmp(id));
         Some(&self.0[place.ok()?])
-    }
-
-    /// Returns the changes from the list `before` to this one.
-    pub(super) fn changes_since<'a>(&'a self, before: &'a Self) -> Changes<'a> {
-        Changes::between(&before.0, &self.0)
     }
 
     /// Makes all devices unhealthy.

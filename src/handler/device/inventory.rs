@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::changes;
 use super::devices::Devices;
 use crate::handler::Plugin;
 use crate::proto::v1beta1::DevicePluginOptions;
@@ -38,10 +39,9 @@ impl DevicePlugin {
     /// or `None` if there are none and the message is not the first one of its stream.
     pub(super) fn replace(&mut self, devices: Devices) -> Option<String> {
         let is_first = !mem::replace(&mut self.is_connected, true);
-        let changes = devices.changes_since(&self.devices);
-        let news = (is_first || !changes.is_empty()).then(|| changes.to_string());
+        let (changes, are_any) = changes::between(&self.devices, &devices);
         self.devices = devices;
-        news
+        (is_first || are_any).then_some(changes)
     }
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was

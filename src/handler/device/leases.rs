@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::allocation::{self, Allocation};
 use super::cdi::{self, CdiFiles};
+use super::changes::SHOWN_ID;
 use super::devices::Device;
 use super::inventory::DevicePlugin;
 use crate::config::ALLOCATE_TIMEOUT;
@@ -490,9 +491,6 @@ fn busy(
 
 /// The number of holders that a refusal names.
 const SHOWN_HOLDERS: usize = 8;
-
-/// The number of octets of a device ID that are shown: a UUID and some room.
-const SHOWN_ID: usize = 64;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use prost::Message as _;
 use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 
-use super::{Devices, Unlistable};
+use super::{Devices, Unlistable, changes};
 use crate::config::MAX_DEVICES;
 use crate::escape;
 use crate::proto::v1beta1::{self, ListAndWatchResponse, NumaNode, TopologyInfo};
@@ -213,10 +213,9 @@ fn any_lists_after_one_another_are_what_they_are_alone() {
                 assert_same(&devices, &known);
             }
             let found = Devices::from_message(&message).map(|after| {
-                let changes = after.changes_since(&devices);
-                let news = (is_first || !changes.is_empty()).then(|| changes.to_string());
+                let (changes, are_any) = changes::between(&devices, &after);
                 devices = after;
-                news
+                (is_first || are_any).then_some(changes)
             });
             match plain(&message) {
                 Ok(plain) => {
