@@ -63,8 +63,8 @@ pub(crate) struct Api {
     pub(crate) inventory: Option<Inventory>,
     /// The logger whose filter clients may change.
     pub(crate) log: Option<&'static dyn Filtered>,
-    /// The clients that have gone, and whose devices are still theirs.
-    pub(crate) gone: Vec<ClientId>,
+    /// Whether a client has gone that held devices, or waited for some.
+    pub(crate) has_freed: bool,
     /// The clients that wait for a rescan, and its number.
     pub(crate) rescans: Vec<(ClientId, u64)>,
     /// The clients that wait for a reload; `None` if none can be asked for.
@@ -116,7 +116,7 @@ impl Api {
             calendar: Calendar::default(),
             inventory: None,
             log: None,
-            gone: Vec::new(),
+            has_freed: false,
             rescans: Vec::new(),
             reloads: None,
             stop_at: None,
@@ -163,7 +163,7 @@ impl Api {
         let is_accepting =
             self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready);
         let is_client_ready = |client: &Client| client.is_ready(&self.server);
-        if is_accepting || !self.gone.is_empty() || self.clients.iter().any(is_client_ready) {
+        if is_accepting || self.clients.iter().any(is_client_ready) {
             return Some(Time::ZERO);
         }
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
@@ -323,13 +323,13 @@ impl Api {
     /// Closes the connections that are finished or broken.
     fn remove_finished(&mut self) {
         let (server, rescans) = (&mut self.server, &mut self.rescans);
-        let gone = &mut self.gone;
+        let (inventory, has_freed) = (self.inventory.as_ref(), &mut self.has_freed);
         self.clients.retain_mut(|client| {
             let is_over = client.is_broken() || server.is_finished(client.id);
             if is_over {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);
-                gone.push(client.id);
+                *has_freed |= inventory.is_some_and(|it| it.leases.end(client.id.0, &it.cdi_files));
                 client.drain();
             }
             !is_over

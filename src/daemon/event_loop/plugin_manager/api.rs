@@ -81,7 +81,6 @@ impl PluginManager {
         for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
-        self.end_leases(now);
         // A turn has one change, because each examines all sockets.
         if let Some((client, change)) = self.api.poll_change() {
             self.change(client, change, now);
@@ -96,6 +95,9 @@ impl PluginManager {
             time_of_day: TimeOfDay::now().since_1970(),
         };
         self.api.write(&sources, &mut self.readiness);
+        if std::mem::take(&mut self.api.has_freed) {
+            self.wake_device_handler(now);
+        }
     }
 
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.

@@ -20,19 +20,6 @@ impl PluginManager {
         }
     }
 
-    /// Frees the devices of clients that have gone.
-    pub(super) fn end_leases(&mut self, now: Time) {
-        let gone = std::mem::take(&mut self.api.gone);
-        let Some(inventory) = &self.api.inventory else {
-            return;
-        };
-        let (leases, files) = (&inventory.leases, &inventory.cdi_files);
-        let ended = gone.iter().filter(|client| leases.end(client.0, files));
-        if ended.count() > 0 {
-            self.wake_device_handler(now);
-        }
-    }
-
     /// Responds to clients that have got devices, or were refused.
     pub(super) fn answer_leases(&mut self, now: Time) {
         let Some(inventory) = &self.api.inventory else {
@@ -54,7 +41,8 @@ impl PluginManager {
         }
     }
 
-    fn wake_device_handler(&mut self, now: Time) {
+    /// Has the devices granted that are wanted and free.
+    pub(super) fn wake_device_handler(&mut self, now: Time) {
         self.manager.wake_handler(device::TYPE, now);
         self.handle_changes(now);
     }
