@@ -35,6 +35,7 @@ use crate::proto::v1beta1::{
     ContainerPreferredAllocationRequest, PreStartContainerRequest, PreferredAllocationRequest,
     PreferredAllocationResponse, device_plugin,
 };
+use crate::time::Time;
 
 /// The devices that clients hold. Clones share the same.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +80,8 @@ struct Table {
     /// In the order of arrival.
     leases: Vec<Lease>,
     outcomes: Vec<(u64, Outcome)>,
+    /// The timer for the first client whose time will be up, and that time.
+    timer: Option<(Time, EffectId)>,
 }
 
 #[derive(Debug)]
@@ -86,6 +89,8 @@ struct Lease {
     id: u64,
     holder: Holder,
     wish: Wish,
+    /// The time until which it waits.
+    until: Time,
     state: State,
     /// What is held of each resource.
     parts: Vec<Part>,
@@ -93,8 +98,8 @@ struct Lease {
 
 #[derive(Debug)]
 enum State {
-    /// Waits for devices, until the timer fires.
-    Waiting(Option<EffectId>),
+    /// Waits for devices.
+    Waiting,
     /// Waits for the end of a call: of [`METHODS`], for one part after another.
     Calling(EffectId, usize),
     Held,
@@ -121,12 +126,13 @@ const METHODS: [&str; 3] = [
 impl Leases {
     /// Adds a client that wants devices. [`Leases::take_outcomes`] returns what it gets, some time
     /// after its handler was woken.
-    pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish) {
+    pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish, now: Time) {
         self.lock().leases.push(Lease {
             id,
             holder,
+            until: now + wish.wait.unwrap_or_default(),
             wish,
-            state: State::Waiting(None),
+            state: State::Waiting,
             parts: Vec::new(),
         });
     }
@@ -157,13 +163,17 @@ impl Leases {
     /// used any more.
     pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let mut table = self.lock();
-        let Table { leases, outcomes } = &mut *table;
-        let mut awaited = Vec::new();
+        let Table {
+            leases,
+            outcomes,
+            timer,
+        } = &mut *table;
+        let (mut awaited, now) = (Vec::new(), context.now());
         for at in 0..leases.len() {
             leases[at].report_lost(plugins, context);
-            let State::Waiting(timer) = leases[at].state else {
+            if !matches!(leases[at].state, State::Waiting) {
                 continue;
-            };
+            }
             let chosen = choose(&leases[at].wish, &awaited, leases, plugins);
             let lease = &mut leases[at];
             let begun = chosen.and_then(|parts| {
@@ -171,48 +181,51 @@ impl Leases {
                 lease.call_from(0, plugins, context)
             });
             let Err(refusal) = begun else {
-                if let Some(timer) = timer {
-                    context.cancel(timer);
-                }
                 continue;
             };
             lease.parts.clear();
-            match lease.wish.wait {
-                Some(wait) => {
-                    let timer = timer.unwrap_or_else(|| context.set_timer(wait));
-                    lease.state = State::Waiting(Some(timer));
-                    awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
-                }
-                None => outcomes.push((lease.id, Err(refusal))),
+            if lease.until <= now {
+                outcomes.push((lease.id, Err(refusal)));
+            } else {
+                awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
             }
         }
-        leases.retain(|it| it.wish.wait.is_some() || !matches!(it.state, State::Waiting(_)));
+        leases.retain(|it| it.until > now || !matches!(it.state, State::Waiting));
+        let waiting = leases
+            .iter()
+            .filter(|it| matches!(it.state, State::Waiting));
+        let next = waiting.map(|it| it.until).min();
+        if next != timer.map(|(at, _)| at) {
+            if let Some((_, old)) = timer.take() {
+                context.cancel(old);
+            }
+            *timer = next.map(|at| (at, context.set_timer(at.saturating_since(now))));
+        }
     }
 
-    /// Handles the end of a call or of a wait.
-    pub(super) fn ended(
+    /// Handles the end of a call.
+    pub(super) fn called(
         &self,
-        effect: EffectId,
-        result: Option<Result<Vec<u8>, CallFailure>>,
+        call: EffectId,
+        result: Result<Vec<u8>, CallFailure>,
         plugins: &Store<DevicePlugin>,
         files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
         let mut table = self.lock();
-        let Table { leases, outcomes } = &mut *table;
-        let is_its = |lease: &Lease| match lease.state {
-            State::Waiting(timer) => timer == Some(effect),
-            State::Calling(call, _) => call == effect,
-            State::Held => false,
-        };
-        let Some(at) = leases.iter().position(is_its) else {
+        let Table {
+            leases, outcomes, ..
+        } = &mut *table;
+        let found = leases
+            .iter()
+            .enumerate()
+            .find_map(|(at, it)| match it.state {
+                State::Calling(open, step) if open == call => Some((at, step)),
+                _ => None,
+            });
+        let Some((at, step)) = found else {
             return;
         };
-        let (State::Calling(_, step), Some(result)) = (&leases[at].state, result) else {
-            leases[at].wish.wait = None; // Its time is up: the next attempt is the last.
-            return;
-        };
-        let step = *step;
         let part = &leases[at].parts[step / METHODS.len()];
         let held = held(leases, &part.plugin.name);
         let lease = &mut leases[at];

@@ -237,13 +237,10 @@ impl PluginHandler for DeviceHandler {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin() else {
-            let effect = event.effect();
-            let result = match event {
-                Event::Called { result, .. } => Some(result),
-                _ => None,
-            };
-            let (plugins, files) = (&self.plugins, &self.files);
-            self.leases.ended(effect, result, plugins, files, context);
+            if let Event::Called { id, result, .. } = event {
+                let (plugins, files) = (&self.plugins, &self.files);
+                self.leases.called(id, result, plugins, files, context);
+            }
             return self.wake(context);
         };
         match (event, self.clients.get_mut(&plugin.socket)) {

@@ -11,7 +11,7 @@ impl PluginManager {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {
             let leases = &inventory.leases;
-            leases.request(client.0, Holder { pid, uid }, wish);
+            leases.request(client.0, Holder { pid, uid }, wish, now);
             self.wake_device_handler(now);
         } else {
             let why = "the plugin manager has no devices to grant";

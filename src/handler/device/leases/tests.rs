@@ -55,7 +55,11 @@ impl Node {
     }
 
     fn advance(&mut self) {
-        let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
+        self.advance_at(Time::ZERO);
+    }
+
+    fn advance_at(&mut self, now: Time) {
+        let mut context = Context::new(now, None, &mut self.ids, &mut self.effects);
         self.leases.advance(&self.plugins, &mut context);
     }
 
@@ -69,7 +73,8 @@ impl Node {
             wait: waits.then_some(Duration::from_secs(1)),
         };
         let pid = i32::try_from(id).unwrap();
-        self.leases.request(id, Holder { pid, uid: 0 }, wish);
+        let holder = Holder { pid, uid: 0 };
+        self.leases.request(id, holder, wish, Time::ZERO);
         self.advance();
     }
 
@@ -84,10 +89,10 @@ impl Node {
         }
     }
 
-    fn ended(&mut self, effect: EffectId, result: Option<Result<Vec<u8>, CallFailure>>) {
+    fn called(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
         self.leases
-            .ended(effect, result, &self.plugins, &self.files, &mut context);
+            .called(call, result, &self.plugins, &self.files, &mut context);
         self.advance();
     }
 
@@ -100,7 +105,7 @@ impl Node {
         let reply = AllocateResponse {
             container_responses,
         };
-        self.ended(id, Some(Ok(reply.encode_to_vec())));
+        self.called(id, Ok(reply.encode_to_vec()));
         let mut request = AllocateRequest::decode(&*request)
             .unwrap()
             .container_requests;
@@ -118,7 +123,7 @@ impl Node {
         let reply = PreferredAllocationResponse {
             container_responses,
         };
-        self.ended(id, Some(Ok(reply.encode_to_vec())));
+        self.called(id, Ok(reply.encode_to_vec()));
         let request = PreferredAllocationRequest::decode(&*request).unwrap();
         request.container_requests.into_iter().next().unwrap()
     }
@@ -134,6 +139,19 @@ impl Node {
     fn held(&self, resource: &str) -> Vec<(String, i32)> {
         let held = self.leases.held(resource).into_iter();
         held.map(|(id, holder)| (id.into(), holder.pid)).collect()
+    }
+
+    /// Returns the number of timers that run.
+    fn timers(&self) -> usize {
+        let set = self
+            .effects
+            .iter()
+            .filter(|it| matches!(it, Effect::SetTimer { .. }));
+        let cancelled = self
+            .effects
+            .iter()
+            .filter(|it| matches!(it, Effect::Cancel { .. }));
+        set.count() - cancelled.count()
     }
 
     fn events(&self) -> usize {
@@ -226,7 +244,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
     assert_eq!(method, device_plugin::PRE_START_CONTAINER);
     let request = PreStartContainerRequest::decode(&*request).unwrap();
     assert_eq!(request.devices_ids, ["a"]);
-    node.ended(id, Some(Ok(Vec::new())));
+    node.called(id, Ok(Vec::new()));
     assert_eq!(node.outcomes(), []);
     assert_eq!(node.allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(1, Ok(()))]);
@@ -269,7 +287,7 @@ fn a_failed_call_frees_everything_and_states_who_is_wrong() {
         node.request(2, &[(B, 1)], &[], true);
         node.allocate();
         let (id, ..) = node.call();
-        node.ended(id, Some(result));
+        node.called(id, result);
         let outcomes = node.outcomes();
         assert!(
             matches!(&outcomes[..], [(1, Err(why))] if check(why)),
@@ -302,19 +320,19 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
         [("a".into(), 1)],
         "b is kept for the one that waits"
     );
-    let timers: Vec<EffectId> = node
-        .effects
-        .iter()
-        .filter_map(|effect| match effect {
-            Effect::SetTimer { id, .. } => Some(*id),
-            _ => None,
-        })
-        .collect();
-    node.ended(timers[0], None);
+    assert_eq!(node.timers(), 1, "one for all that wait");
+    node.advance_at(Time::from_millis(1000));
     assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
     assert_eq!(node.allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(3, Ok(()))]);
     assert!(node.leases.end(1, &node.files) && !node.leases.end(1, &node.files));
+    for id in 5..9 {
+        node.request(id, &[(A, 3)], &[], true);
+        assert_eq!(node.timers(), 1);
+        node.leases.end(id, &node.files);
+        node.advance();
+        assert_eq!(node.timers(), 0, "nothing is left of one that has gone");
+    }
 }
 
 #[test]
