@@ -191,9 +191,11 @@ pub trait PluginHandler: Send {
         let _ = (event, context);
     }
 
-    /// Does what is due after the user of what the handler shows outside has changed that.
-    fn wake(&mut self, context: &mut Context<'_>) {
+    /// Does what is due after the user of what the handler shows outside has changed that. Returns
+    /// `false` if it shows nothing that can be changed.
+    fn wake(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
+        false
     }
 
     /// Abandons the question `ticket`: its deadline has passed or its plugin is gone. A later

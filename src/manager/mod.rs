@@ -338,12 +338,13 @@ impl Manager {
     }
 
     /// Has the handler of a type do what is due after something that it shows outside was changed.
-    pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) {
+    /// Returns `false` if there is none that shows anything.
+    pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) -> bool {
         self.context.now = now;
-        if let Some(id) = self.host.handlers.find(kind) {
-            self.host.wake(id, &mut self.context);
-        }
+        let id = self.host.handlers.find(kind);
+        let is_awake = id.is_some_and(|id| self.host.wake(id, &mut self.context));
         self.run_until_idle();
+        is_awake
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.

@@ -241,7 +241,8 @@ impl PluginHandler for DeviceHandler {
                 let (plugins, files) = (&self.plugins, &self.files);
                 self.leases.called(id, result, plugins, files, context);
             }
-            return self.wake(context);
+            self.wake(context);
+            return;
         };
         match (event, self.clients.get_mut(&plugin.socket)) {
             (event, Some(Client::Listing(listing))) => listing.handle_event(event, context),
@@ -251,8 +252,9 @@ impl PluginHandler for DeviceHandler {
         self.advance(plugin, context);
     }
 
-    fn wake(&mut self, context: &mut Context<'_>) {
+    fn wake(&mut self, context: &mut Context<'_>) -> bool {
         self.leases.advance(&self.plugins, context);
+        true
     }
 
     /// Forgets a plugin whose registration is abandoned.

@@ -242,11 +242,13 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
-    /// Wakes a handler: something that it shows outside was changed.
-    pub(super) fn wake(&mut self, handler: HandlerId, context: &mut Context) {
-        self.with_handler(handler, None, None, context, |handler, context| {
-            handler.wake(context);
+    /// Wakes a handler: something that it shows outside was changed. Returns `false` if that is
+    /// nothing to it.
+    pub(super) fn wake(&mut self, handler: HandlerId, context: &mut Context) -> bool {
+        let woken = self.with_handler(handler, None, None, context, |handler, context| {
+            handler.wake(context)
         });
+        woken == Some(true)
     }
 
     /// Delivers an event of an effect.

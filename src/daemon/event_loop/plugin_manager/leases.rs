@@ -12,12 +12,13 @@ impl PluginManager {
         if let Some(inventory) = &self.api.inventory {
             let leases = &inventory.leases;
             leases.request(client.0, Holder { pid, uid }, wish, now);
-            self.wake_device_handler(now);
-        } else {
-            let why = "the plugin manager has no devices to grant";
-            let refused = Response::error(Status::NOT_FOUND, why);
-            self.api.server.answer(client, &refused, now);
+            if self.wake_device_handler(now) {
+                return;
+            }
         }
+        let why = "the plugin manager has no devices to grant";
+        let refused = Response::error(Status::NOT_FOUND, why);
+        self.api.server.answer(client, &refused, now);
     }
 
     /// Responds to clients that have got devices, or were refused.
@@ -42,8 +43,9 @@ impl PluginManager {
     }
 
     /// Has the devices granted that are wanted and free.
-    pub(super) fn wake_device_handler(&mut self, now: Time) {
-        self.manager.wake_handler(device::TYPE, now);
+    pub(super) fn wake_device_handler(&mut self, now: Time) -> bool {
+        let is_awake = self.manager.wake_handler(device::TYPE, now);
         self.handle_changes(now);
+        is_awake
     }
 }
