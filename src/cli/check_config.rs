@@ -1,7 +1,7 @@
 //! `plugind check-config`: the configuration that `run` would have.
 
-use super::arguments::{Argument, Arguments, UsageError};
-use super::command_line::{Given, Options, Origin, parse_options};
+use super::arguments::{Arguments, UsageError};
+use super::command_line::{Given, Options, Origin, parse_as};
 use super::config_file;
 use super::settings::{Setting, keys};
 use super::{Command, CommandLine};
@@ -12,20 +12,7 @@ use crate::escape;
 /// Parses the arguments after `check-config`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     arguments.others = super::run::help();
-    let (mut line, mut file) = (CommandLine::default(), None);
-    loop {
-        let (options, other) = parse_options(arguments)?;
-        line.extend(options);
-        match other {
-            None => break,
-            Some(Argument::Value(value)) if file.is_none() && !value.is_empty() => {
-                file = Some(value.into());
-            }
-            Some(other) => return arguments.standard(&other),
-        }
-    }
-    line.file = file.or(line.file);
-    Ok(Command::CheckConfig(line))
+    parse_as(Command::CheckConfig, true, arguments)
 }
 
 /// Returns each option in force as a line of a configuration file, with the source of its value. An

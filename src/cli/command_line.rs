@@ -22,7 +22,7 @@ use crate::escape;
 pub struct CommandLine {
     given: Vec<Given>,
     /// The configuration file: its absolute path, or `none`.
-    pub(super) file: Option<PathBuf>,
+    file: Option<PathBuf>,
 }
 
 /// The options of the daemon.
@@ -78,23 +78,26 @@ pub(super) type Environment = Vec<(String, OsString)>;
 
 /// Parses the arguments after `run`.
 pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
-    Ok(match parse_options(arguments)? {
-        (line, None) => Command::Run(line),
-        (_, Some(other)) => return arguments.standard(&other),
-    })
+    parse_as(Command::Run, false, arguments)
 }
 
-/// Parses options of `run`, up to an argument that is none.
-pub(super) fn parse_options(
+/// Parses the options of `run` for a command. `takes_file`: whether an argument may name the
+/// configuration file, too.
+pub(super) fn parse_as(
+    command: fn(CommandLine) -> Command,
+    takes_file: bool,
     arguments: &mut Arguments,
-) -> Result<(CommandLine, Option<Argument>), UsageError> {
+) -> Result<Command, UsageError> {
     let mut chosen = Chosen::default();
-    let mut given = Vec::new();
-    let mut other = None;
+    let (mut given, mut file) = (Vec::new(), None);
     while let Some(argument) = arguments.next()? {
-        let Some(setting) = find(&argument) else {
-            other = Some(argument);
-            break;
+        let setting = match (find(&argument), argument) {
+            (Some(setting), _) => setting,
+            (_, Argument::Value(value)) if takes_file && file.is_none() && !value.is_empty() => {
+                file = Some(value.into());
+                continue;
+            }
+            (_, other) => return arguments.standard(&other),
         };
         let mut value = OsString::new();
         if setting.is_flag() {
@@ -107,17 +110,11 @@ pub(super) fn parse_options(
         }
         given.push(Given::new(setting, value, Origin::CommandLine));
     }
-    let file = chosen.file;
-    Ok((CommandLine { given, file }, other))
+    let file = file.or(chosen.file);
+    Ok(command(CommandLine { given, file }))
 }
 
 impl CommandLine {
-    /// Adds the options of another part of the command line.
-    pub(super) fn extend(&mut self, more: Self) {
-        self.given.extend(more.given);
-        self.file = more.file.or_else(|| self.file.take());
-    }
-
     /// Reads the configuration file, and returns what is in force with it: the command line has
     /// priority over the environment, and that over the file. What the configuration names has to
     /// exist. An error is a line for each problem.
