@@ -4,7 +4,6 @@
 //! wrong is bounded: a response has to begin and to continue in time, and a head, a line and a
 //! document have a maximum length.
 
-use std::ffi::{OsStr, OsString};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -44,15 +43,15 @@ pub(super) struct Request<'a> {
 /// The response to a request, as it arrives.
 #[derive(Debug)]
 pub(super) struct Response {
-    connection: Connection,
+    pub(super) connection: Connection,
     status: u16,
     timeout: Option<Duration>,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
     /// The octets that were received and not returned: of the head, then of the body.
     received: Vec<u8>,
-    /// The number of octets of the body that are missing; `None` if it ends with the connection.
-    missing: Option<usize>,
+    /// The number of octets of the body that are missing, if its length was announced.
+    missing: usize,
     is_complete: bool,
 }
 
@@ -101,7 +100,7 @@ impl Client {
                 request.until.or(Deadline::after(response_time(timeout)))
             },
             received: Vec::new(),
-            missing: None,
+            missing: 0,
             is_complete: false,
         };
         while response.status == 0 {
@@ -145,16 +144,6 @@ impl Client {
 }
 
 impl Response {
-    /// Runs a command for which the daemon keeps what it has granted while the connection exists.
-    pub(super) fn run(
-        &self,
-        command: &[OsString],
-        variables: &[(&str, &OsStr)],
-        lost: &dyn Fn(),
-    ) -> io::Result<u8> {
-        self.connection.run(command, variables, lost)
-    }
-
     /// Returns the next line, or `None` after the last one.
     pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut searched = 0;
@@ -224,22 +213,14 @@ impl Response {
             WaitError::Failed(error) => broken(error),
         })?;
         self.received.extend_from_slice(&buf[..len]);
-        match (len, self.missing) {
-            (0, None) if self.status > 0 => self.is_complete = true,
-            (0, None) if self.received.is_empty() => return Err(broken(NO_RESPONSE)),
-            (0, _) => return Err(broken(TRUNCATED)),
-            (_, None) => {}
-            (_, Some(missing)) => self.expect(missing, len),
+        self.missing = self.missing.saturating_sub(len);
+        self.is_complete = len == 0;
+        match self.status {
+            _ if len > 0 => Ok(()),
+            0 if self.received.is_empty() => Err(broken(NO_RESPONSE)),
+            1.. if self.missing == 0 => Ok(()),
+            _ => Err(broken(TRUNCATED)),
         }
-        Ok(())
-    }
-
-    /// Expects that the last `received` octets are among `missing` ones, and ignores those behind.
-    fn expect(&mut self, missing: usize, received: usize) {
-        let surplus = received.saturating_sub(missing);
-        self.received.truncate(self.received.len() - surplus);
-        let missing = missing.saturating_sub(received);
-        (self.missing, self.is_complete) = (Some(missing), missing == 0);
     }
 
     /// Parses the head, and removes it, if it is complete.
@@ -255,22 +236,20 @@ impl Response {
             Err(httparse::Error::TooManyHeaders) => return Err(LONG_HEAD),
             Err(_) => return Err(NOT_HTTP),
         };
-        let mut length = None;
+        let mut length = 0_usize;
         for field in head.headers.iter() {
             if field.name.eq_ignore_ascii_case("transfer-encoding") {
                 return Err(FRAMING);
             }
             if field.name.eq_ignore_ascii_case("content-length") {
                 let value = str::from_utf8(field.value).map_err(|_| FRAMING)?;
-                length = Some(value.parse().map_err(|_| FRAMING)?);
+                length = value.parse().map_err(|_| FRAMING)?;
             }
         }
         let status = head.code.filter(|status| *status >= 200);
         self.status = status.ok_or(NOT_HTTP)?;
         self.received.drain(..len);
-        if let Some(length) = length {
-            self.expect(length, self.received.len());
-        }
+        self.missing = length.saturating_sub(self.received.len());
         Ok(())
     }
 

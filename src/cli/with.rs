@@ -77,10 +77,11 @@ pub fn run(options: &Options) -> Result<u8> {
         ("PLUGIND_CDI_DEVICES", OsStr::new(&names)),
         ("PLUGIND_ALLOCATION", OsStr::from_bytes(&line)),
     ];
-    let ended = response.run(&options.command, &variables, &|| {
+    let lost = || {
         let lost = "plugind: the daemon has stopped, so others may get the devices in use";
         let _ = writeln!(io::stderr(), "{lost}");
-    });
+    };
+    let ended = response.connection.run(&options.command, &variables, &lost);
     ended.map_err(|error| {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => Kind::CommandNotFound,
