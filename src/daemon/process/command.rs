@@ -50,14 +50,9 @@ pub(crate) fn run(
         if let Some(status) = pass_on(&signals, &mut child)? {
             return Ok(code(status));
         }
-        let events = if is_kept {
-            PollFlags::POLLIN
-        } else {
-            PollFlags::empty()
-        };
         let mut waiting = [
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(keeper, events),
+            PollFd::new(keeper, PollFlags::POLLIN),
         ];
         let count = if is_kept { 2 } else { 1 };
         match poll(&mut waiting[..count], PollTimeout::NONE) {
