@@ -210,7 +210,7 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     let all = given.clone();
     given.retain(|it| !all.iter().any(|other| other.replaces(it)));
     let mut chosen = Chosen::default();
-    chosen.manager.api_socket = ApiSocket::Default;
+    chosen.config.manager.api_socket = ApiSocket::Default;
     for Given { setting, value, .. } in given {
         let value = (!value.is_empty()).then_some(&**value);
         setting.apply(&mut chosen, value)?;

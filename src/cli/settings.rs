@@ -14,8 +14,8 @@ use super::run_values::{
 };
 use super::values::{Read, choice, invalid, parsed, path, path_or_none};
 use crate::config::{
-    Config, DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig,
-    HandlerConfig, LogFormat, Mode, PLUGINS_DIR,
+    DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig, Mode,
+    PLUGINS_DIR,
 };
 use crate::daemon::user_id;
 
@@ -85,7 +85,7 @@ const SETTINGS: &[Setting] = &[
         "let device plugins register by calling DIR/kubelet.sock, as they do with kubelet: \
                the sockets in DIR are removed at the start, so that plugins register again; not in \
                a dry run (default: they cannot)",
-        |it, value| set(&mut it.manager.device_plugins_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.device_plugins_dir, path(value).map(Some)),
     )
     .restart(|one, other| one.manager.device_plugins_dir != other.manager.device_plugins_dir),
     option(
@@ -98,7 +98,7 @@ const SETTINGS: &[Setting] = &[
         "--observe",
         "dry run: call GetInfo, validate and log the outcome; never notify or register; no \
                state file is written; safe beside kubelet or another plugind",
-        |it, _| set(&mut it.manager.mode, Ok(Mode::Observe)),
+        |it, _| set(&mut it.config.manager.mode, Ok(Mode::Observe)),
     )
     .restart(|one, other| one.manager.mode != other.manager.mode),
     option(
@@ -107,7 +107,7 @@ const SETTINGS: &[Setting] = &[
                path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
         |it, value| {
-            parsed(value, FROM_TO, from_to).map(|(from, to)| it.manager.path_map.add(from, to))
+            parsed(value, FROM_TO, from_to).map(|(from, to)| it.config.manager.path_map.add(from, to))
         },
     ),
     option(
@@ -121,7 +121,7 @@ const SETTINGS: &[Setting] = &[
         "--unknown-types ACTION",
         "what to do with plugins of other types: reject and notify them as kubelet does, \
                accept them, or ignore them without a notification (default: reject)",
-        |it, value| set(&mut it.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
+        |it, value| set(&mut it.config.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
     )
     .default(&["reject"]),
     option(
@@ -140,7 +140,7 @@ const SETTINGS: &[Setting] = &[
                name, or * for all others; PERIOD is at least 10s; can be given several times \
                (default: once, when the driver is registered)",
         |it, value| {
-            let periods = &mut it.handlers.csi_node_info;
+            let periods = &mut it.config.handlers.csi_node_info;
             push(periods, parsed(value, NODE_INFO, node_info))
         },
     ),
@@ -149,7 +149,7 @@ const SETTINGS: &[Setting] = &[
         "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered (one of kubelet.sock for 5m only), or deregister[=DURATION] it once \
                it has been down for that time (default: keep; DURATION: 30s)",
-        |it, value| set(&mut it.manager.on_down, parsed(value, ON_DOWN, on_down)),
+        |it, value| set(&mut it.config.manager.on_down, parsed(value, ON_DOWN, on_down)),
     )
     .default(&["keep"]),
     option(
@@ -159,7 +159,7 @@ const SETTINGS: &[Setting] = &[
                those of --allow-uid and --allow-name; endpoints below the plugins directories, the \
                parent of one called plugins_registry, the targets of --map-path and --endpoint-dir; \
                and a name or an endpoint that no plugin of another user has",
-        |it, value| set(&mut it.manager.trust.mode, choice(value, TRUST)),
+        |it, value| set(&mut it.config.manager.trust.mode, choice(value, TRUST)),
     )
     .default(&["warn"]),
     option(
@@ -167,7 +167,7 @@ const SETTINGS: &[Setting] = &[
         "trust endpoints below DIR, or abstract ones (@); can be given several times \
                (default: none)",
         |it, value| {
-            let trust = &mut it.manager.trust;
+            let trust = &mut it.config.manager.trust;
             if value == "@" {
                 return set(&mut trust.allows_abstract, Ok(true));
             }
@@ -178,14 +178,14 @@ const SETTINGS: &[Setting] = &[
         "--allow-uid UID|USER",
         "trust this user with plugins of any name that --allow-name does not give to others; \
                can be given several times (default: none)",
-        |it, value| push(&mut it.manager.trust.uids, parsed(value, USER, user_id)),
+        |it, value| push(&mut it.config.manager.trust.uids, parsed(value, USER, user_id)),
     ),
     option(
         "--allow-name UID=TYPE/NAME",
         "trust this user with the plugins of this name, which may end with * for the rest of \
                it, and no other user but root and that of plugind; can be given several times \
                (default: none)",
-        |it, value| push(&mut it.manager.trust.names, parsed(value, PINNED, pinned)),
+        |it, value| push(&mut it.config.manager.trust.names, parsed(value, PINNED, pinned)),
     ),
     option(
         "--sandbox on|off",
@@ -203,14 +203,14 @@ const SETTINGS: &[Setting] = &[
                later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        |it, value| set(&mut it.manager.memory_budget, parsed(value, SIZE, size)),
+        |it, value| set(&mut it.config.manager.memory_budget, parsed(value, SIZE, size)),
     )
     .default(&["16Mi"]),
     option(
         "--state-file FILE",
         "store the registered plugins in FILE, so that plugins that disappear while plugind \
                is not running are deregistered at its next start (default: no file)",
-        |it, value| set(&mut it.manager.state_file, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.state_file, path(value).map(Some)),
     )
     .restart(|one, other| one.manager.state_file != other.manager.state_file),
     option(
@@ -220,7 +220,7 @@ const SETTINGS: &[Setting] = &[
                must belong to the user and be writable by no other (default: /run/plugind; for \
                users other than root, plugind in $XDG_RUNTIME_DIR or /run/user/UID, else \
                /tmp/plugind-UID)",
-        |it, value| set(&mut it.manager.run_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.run_dir, path(value).map(Some)),
     )
     .restart(|one, other| one.manager.run_dir != other.manager.run_dir),
     option(
@@ -229,7 +229,7 @@ const SETTINGS: &[Setting] = &[
                Container Device Interface (CDI) in DIR for each resource, with what the plugin \
                answers to Allocate for each healthy device; DIR is usually /run/cdi, and only root \
                and the user may be able to change it (default: no files)",
-        |it, value| set(&mut it.manager.cdi_dir, path(value).map(Some)),
+        |it, value| set(&mut it.config.manager.cdi_dir, path(value).map(Some)),
     )
     .restart(|one, other| one.manager.cdi_dir != other.manager.cdi_dir),
     option(
@@ -238,20 +238,20 @@ const SETTINGS: &[Setting] = &[
                behind by a killed plugind is replaced; the environment variable PLUGIND_API_SOCKET \
                is used without this option (default: plugind.sock in the run directory; with \
                --observe: none)",
-        |it, value| set(&mut it.manager.api_socket, api_socket(value)),
+        |it, value| set(&mut it.config.manager.api_socket, api_socket(value)),
     )
     .restart(|one, other| one.manager.api_socket != other.manager.api_socket),
     option(
         "--socket-group GROUP",
         "let GROUP connect to the API socket (default: the group of the process)",
-        |it, value| set(&mut it.manager.socket_group, group(value)),
+        |it, value| set(&mut it.config.manager.socket_group, group(value)),
     )
     .restart(|one, other| one.manager.socket_group != other.manager.socket_group),
     option(
         "--allocate-group GROUP",
         "let the members of this group use devices by plugind with, if they can connect to \
                that socket (default: only root and the user)",
-        |it, value| set(&mut it.manager.allocate_group, group(value)),
+        |it, value| set(&mut it.config.manager.allocate_group, group(value)),
     )
     .restart(|one, other| one.manager.allocate_group != other.manager.allocate_group),
     option(
@@ -269,7 +269,7 @@ const SETTINGS: &[Setting] = &[
                socket, type, name, attempt and reason of an event; or journald: \
                the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
                names standard error, else text)",
-        |it, value| set(&mut it.log_format, choice(value, LOG_FORMATS).map(Some)),
+        |it, value| set(&mut it.config.log_format, choice(value, LOG_FORMATS).map(Some)),
     )
     .restart(|one, other| one.log_format != other.log_format),
 ];
@@ -277,10 +277,8 @@ const SETTINGS: &[Setting] = &[
 /// The values of options, so far.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
-    pub(super) manager: Config,
-    handlers: HandlerConfig,
+    pub(super) config: DaemonConfig,
     has_no_sandbox: bool,
-    log_format: Option<LogFormat>,
     /// The directories, which replace the default.
     pub(super) dirs: Vec<PathBuf>,
     /// Whether device plugins may register in kubelet's root directory.
@@ -297,7 +295,7 @@ impl Chosen {
     /// Adds a plugin type with its program. A type can have only one.
     fn add_program(&mut self, value: &OsStr) -> Read<()> {
         let new = parsed(value, "TYPE=PROGRAM", exec)?;
-        let programs = &mut self.handlers.exec;
+        let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
             return Err("one program for each type".to_owned());
         }
@@ -308,25 +306,20 @@ impl Chosen {
     /// Returns the configuration, with the defaults for all options that were not given. `root` is
     /// kubelet's root directory if it is not the usual one.
     pub(super) fn complete(self, root: Option<PathBuf>) -> DaemonConfig {
-        let (mut manager, mut handlers) = (self.manager, self.handlers);
+        let mut config = self.config;
         if self.has_device_plugins {
             let root = root.unwrap_or_else(|| DEFAULT_ROOT_DIR.into());
-            let dir = &mut manager.device_plugins_dir;
+            let dir = &mut config.manager.device_plugins_dir;
             dir.get_or_insert_with(|| root.join(DEVICE_PLUGINS_DIR));
         }
         if !self.dirs.is_empty() {
-            manager.plugins_dirs = self.dirs;
+            config.manager.plugins_dirs = self.dirs;
         }
         if !self.types.is_empty() {
-            handlers.types = self.types;
+            config.handlers.types = self.types;
         }
-        DaemonConfig {
-            file: None,
-            manager,
-            handlers,
-            sandbox: !self.has_no_sandbox,
-            log_format: self.log_format,
-        }
+        config.sandbox = !self.has_no_sandbox;
+        config
     }
 }
 
