@@ -38,8 +38,9 @@ fn path(options: &Options) -> String {
             format!("?type={kind}&name={name}")
         }
         Target::Socket(path) => format!("?socket={}", encode(path.as_os_str().as_bytes())),
-        Target::Filter(filter) => format!("?filter={}", encode(filter.as_bytes())),
-        Target::All | Target::Type(_) | Target::Resource(_) => String::new(),
+        Target::Text(filter) if filter == DEFAULT => "?filter=".to_owned(),
+        Target::Text(filter) => format!("?filter={}", encode(filter.as_bytes())),
+        Target::All | Target::Type(_) => String::new(),
     };
     let verb = options.verb.trim_end_matches("-level");
     format!("/v1/{verb}{query}")

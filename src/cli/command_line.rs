@@ -221,22 +221,22 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
 
 /// Reads a line of the configuration file.
 fn read_line(
-    line: Line<'_>,
+    (key, value): Line<'_>,
     number: usize,
     chosen: &mut Chosen,
     given: &mut Vec<Given>,
 ) -> Result<(), String> {
-    let setting = keys().find(|setting| setting.long() == line.key);
+    let setting = keys().find(|setting| setting.long() == key);
     let setting = setting.ok_or_else(|| {
-        if line.key == "config" {
+        if key == "config" {
             return "a configuration file cannot name another one".to_owned();
         }
-        let hint = did_you_mean(line.key, keys().map(Setting::long));
-        format!("unknown key {}{hint}", escape::text(line.key))
+        let hint = did_you_mean(key, keys().map(Setting::long));
+        format!("unknown key {}{hint}", escape::text(key))
     })?;
     let same = |it: &&Given| it.setting.purpose() == setting.purpose();
     let first = given.iter().find(same).map(|it| it.origin);
-    let value = line.value.map(OsStr::new);
+    let value = value.map(OsStr::new);
     let new = value.unwrap_or_default().to_owned();
     given.push(Given::new(setting, new, Origin::Line(number)));
     apply_absolute(setting, chosen, value)?;

@@ -11,12 +11,8 @@ use std::str;
 
 use crate::escape;
 
-/// A line that is neither blank nor a comment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
-    pub(super) key: &'a str,
-    pub(super) value: Option<&'a str>,
-}
+/// The key and the value of a line that is neither blank nor a comment.
+pub(super) type Line<'a> = (&'a str, Option<&'a str>);
 
 /// Returns the lines of a file that are neither blank nor a comment, each with its number or with
 /// its problem.
@@ -56,7 +52,7 @@ fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
         Some(value) => Some(value.trim_ascii_start()),
         None => Some(rest).filter(|rest| !rest.is_empty()),
     };
-    Ok(Some(Line { key, value }))
+    Ok(Some((key, value)))
 }
 
 /// Returns the line of a setting, with a comment. A value that no line can have is shown in a
@@ -72,7 +68,7 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     };
     let line = [key, separator, text, "  # ", comment, "\n"].concat();
     match parse(line.as_bytes()) {
-        Ok(Some(parsed)) if parsed.value.unwrap_or_default() == value => line,
+        Ok(Some((_, parsed))) if parsed.unwrap_or_default() == value => line,
         _ => {
             let value = escape::bytes(value.as_bytes()).to_string();
             ["#", key, " ", &value, "  # ", comment, "\n"].concat()
@@ -91,12 +87,8 @@ fn is_blank(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    type Parsed<'a> = Result<(&'a str, Option<&'a str>), &'static str>;
-
-    fn parsed(content: &[u8]) -> Vec<(usize, Parsed<'_>)> {
-        let lines = lines(content);
-        let pairs = lines.map(|(at, line)| (at, line.map(|it| (it.key, it.value))));
-        pairs.collect()
+    fn parsed(content: &[u8]) -> Vec<(usize, Result<Line<'_>, &'static str>)> {
+        lines(content).collect()
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
 fn path(target: &Target) -> String {
     match target {
-        Target::Resource(name) => format!("/v1/devices?name={}", encode(name.as_bytes())),
+        Target::Text(name) => format!("/v1/devices?name={}", encode(name.as_bytes())),
         _ => "/v1/devices".to_owned(),
     }
 }

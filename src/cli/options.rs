@@ -58,10 +58,13 @@ pub(super) struct Context<'a> {
 pub(super) enum Target {
     All,
     Type(String),
-    Plugin { kind: String, name: String },
+    Plugin {
+        kind: String,
+        name: String,
+    },
     Socket(PathBuf),
-    Resource(String),
-    Filter(String),
+    /// A resource, or a filter.
+    Text(String),
 }
 
 /// The last lines of the help texts.
@@ -126,12 +129,8 @@ impl Target {
             return Some(Self::Socket(path));
         }
         let text = value.to_str().filter(|text| !text.is_empty())?;
-        if expected == "FILTER" {
-            let filter = if text == DEFAULT { "" } else { text };
-            return Some(Self::Filter(filter.to_owned()));
-        }
-        if expected == "RESOURCE" {
-            return Some(Self::Resource(text.to_owned()));
+        if ["FILTER", super::RESOURCE].contains(&expected) {
+            return Some(Self::Text(text.to_owned()));
         }
         match text.split_once('/') {
             Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Some(Self::Plugin {
@@ -150,14 +149,14 @@ impl Target {
                 Some(format!("{}/{}", escape::text(kind), escape::text(name)))
             }
             Self::Socket(path) => Some(escape::path(path).to_string()),
-            Self::All | Self::Type(_) | Self::Resource(_) | Self::Filter(_) => None,
+            Self::All | Self::Type(_) | Self::Text(_) => None,
         }
     }
 
     /// Returns whether the type and the name of a plugin, or the socket, are the target.
     pub(super) fn includes(&self, [plugin_type, plugin, socket]: Keys<'_>) -> bool {
         match self {
-            Self::All | Self::Resource(_) | Self::Filter(_) => true,
+            Self::All | Self::Text(_) => true,
             Self::Type(kind) => plugin_type == kind,
             Self::Plugin { kind, name } => plugin_type == kind && plugin == name,
             Self::Socket(path) => path.to_string_lossy() == socket,

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
+use super::client::print;
 use super::json::document;
 use super::options::{Format, TEXT};
 use super::settings::{Chosen, find};
@@ -62,19 +63,16 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         } else {
             sockets.next().unwrap_or_default()
         };
-        print(&document(&json));
+        let _ = print(document(&json)); // A closed output is not a failure of the probe.
         report
     } else {
         let version = env!("CARGO_PKG_VERSION");
-        print(&format!(
-            "plugind {version} probes {}\n",
-            escape::path(path)
-        ));
+        let _ = print(format!("plugind {version} probes {}\n", escape::path(path)));
         let is_coloured = has_colours(&io::stdout());
         let report = probe(options, &mut |socket, step| {
-            print(&line(step, socket, path, is_coloured));
+            let _ = print(line(step, socket, path, is_coloured));
         })?;
-        print(&if is_directory {
+        let _ = print(if is_directory {
             summary(path, &report)
         } else {
             report.sockets.iter().map(|(_, it)| end(it)).collect()
@@ -88,12 +86,6 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
     let unread = u8::from(!report.problems.is_empty());
     let status = statuses.chain([unread]).max().unwrap_or_default();
     Ok(ExitCode::from(status))
-}
-
-/// Prints to standard output at once. A closed output is not a failure of the probe.
-fn print(text: &str) {
-    let mut out = io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Returns the line of a step, as soon as it is taken, because the next one may take long. In a
