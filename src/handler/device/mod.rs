@@ -310,18 +310,16 @@ impl Listing {
 
     /// Handles the end of the stream, which may be because of a message that exceeds a limit.
     fn ended(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
-        let error = match result {
+        let why = match result {
             Ok(()) => return self.lost("the plugin ended the stream", context),
-            Err(CallFailure::Call(error)) => error,
-            Err(failure) => return self.lost(&failure.to_string(), context),
-        };
-        let why = match error {
-            CallError::TooLarge { announced, .. } => Unlistable::TooLarge { octets: announced },
-            CallError::OverBudget => Unlistable::OverBudget,
-            error if error.code() == Code::Unimplemented => {
+            Err(CallFailure::Call(CallError::TooLarge { announced, .. })) => {
+                Unlistable::TooLarge { octets: announced }
+            }
+            Err(CallFailure::Call(CallError::OverBudget)) => Unlistable::OverBudget,
+            Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
                 return self.unimplemented(&error, context);
             }
-            error => return self.lost(&error.to_string(), context),
+            Err(failure) => return self.lost(&failure.to_string(), context),
         };
         self.rejected(why, context);
         if let Some(stream) = &mut self.stream {
