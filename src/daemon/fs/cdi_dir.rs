@@ -7,15 +7,15 @@
 //!
 //! One process writes the files of a directory: the one that holds the lock in it.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::mem;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::file_lock::{self, FileLock};
-use super::permissions;
+use super::{permissions, state_file};
 use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
 use crate::escape;
@@ -92,16 +92,7 @@ impl CdiDir {
                 _ => Ok(()),
             };
         };
-        let new = self.dir.join(NEW);
-        let _ = fs::remove_file(&new); // One may be left of an attempt that has failed.
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&new)?;
-        file.write_all(content.as_bytes())?;
-        fs::rename(&new, path)
+        state_file::replace(&path, &self.dir.join(NEW), MODE, content.as_bytes())
     }
 }
 
@@ -147,6 +138,9 @@ const OURS: &str = "plugind-";
 
 /// The name of the lock file, which runtimes do not read.
 const LOCK: &str = ".plugind.lock";
+
+/// The mode of the files: runtimes of every user may read them.
+const MODE: u32 = 0o644;
 
 /// The name of a file before it is renamed to its place.
 const NEW: &str = ".plugind.new";

@@ -5,7 +5,7 @@
 //! version, but before a program is started: what the program may set up is always known to the
 //! next daemon. The file is useful during one boot only, so it is not forced onto the disk.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ impl StateFile {
     /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
         let beside = beside(&self.path);
-        let opened = options().create_new(true).open(&beside);
+        let opened = create(&beside, MODE);
         match opened.map_err(|error| (errno(&error), error)) {
             Ok(_) => fs::remove_file(beside)?,
             // Left behind by a daemon that was killed: the first version replaces it.
@@ -172,10 +172,8 @@ impl StateFile {
         let Some(boot) = self.boot.as_ref().filter(|_| is_changed) else {
             return Ok(());
         };
-        let mut file = create(&beside(&self.path))?;
         let mut state = manager.snapshot(boot);
-        file.write_all(&state.encode())?;
-        fs::rename(beside(&self.path), &self.path)?;
+        replace(&self.path, &beside(&self.path), MODE, &state.encode())?;
         self.written = manager.revision();
         self.succeeded(state.left_out());
         Ok(())
@@ -224,15 +222,16 @@ fn boot_id(path: &Path) -> Option<String> {
     None
 }
 
-/// Creates the file at `path` in the place of what is there, which may be a pipe or a symbolic link
-/// to another file.
-fn create(path: &Path) -> io::Result<File> {
-    if let Err(error) = fs::remove_file(path) {
+/// Replaces the file at `path`, so that a reader finds the old or the new one. The new one is
+/// written at `new`, in the place of what is there: a pipe or a symbolic link, too.
+pub(super) fn replace(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+    if let Err(error) = fs::remove_file(new) {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
         }
     }
-    options().create_new(true).open(path)
+    create(new, mode)?.write_all(content)?;
+    fs::rename(new, path)
 }
 
 /// Returns the path at which the next version of the file at `path` is written.
@@ -242,16 +241,17 @@ fn beside(path: &Path) -> PathBuf {
     beside.into()
 }
 
-/// Returns the options for a new file that only its user may read.
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    options
+fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(mode).open(path)
 }
 
 fn errno(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(0))
 }
+
+/// The mode of the file: only its user may read it.
+const MODE: u32 = 0o600;
 
 /// The file with the kernel's id of the current boot (`random(4)`).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
