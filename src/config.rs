@@ -46,11 +46,11 @@ pub struct Config {
     pub cdi_dir: Option<PathBuf>,
     /// The socket of the API.
     pub api_socket: ApiSocket,
-    /// The group of that socket, by its name or its id; `None`: the group of the process.
-    pub socket_group: Option<String>,
-    /// The group whose members may be granted devices, by its name or its id, beside root and the
-    /// daemon's user; `None`: no others.
-    pub allocate_group: Option<String>,
+    /// The ID of the group of that socket; `None`: the group of the process.
+    pub socket_group: Option<u32>,
+    /// The ID of the group whose members may be granted devices, beside root and the daemon's user;
+    /// `None`: no others.
+    pub allocate_group: Option<u32>,
     /// The treatment of the plugins that are found.
     pub mode: Mode,
     /// The treatment of a registered plugin that is down.

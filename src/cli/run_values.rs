@@ -73,9 +73,8 @@ pub(super) fn pinned(words: &str) -> Option<PinnedName> {
 }
 
 /// Reads a group, which has to exist.
-pub(super) fn group(value: &OsStr) -> Read<Option<String>> {
-    let group = |words: &str| group_id(words).map(|_| words.to_owned());
-    parsed(value, GROUP, group).map(Some)
+pub(super) fn group(value: &OsStr) -> Read<Option<u32>> {
+    parsed(value, GROUP, group_id).map(Some)
 }
 
 /// Reads the path of the API socket, or `none`.

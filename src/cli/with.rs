@@ -118,13 +118,10 @@ fn allocate(options: &Options) -> Result<Response> {
 
 fn target(options: &Options) -> String {
     let mut target = "/v1/allocate?".to_owned();
-    for (name, values) in [
-        ("resource", &options.resources),
-        ("device", &options.devices),
-    ] {
-        for value in values {
-            target = target + name + "=" + &encode(value.as_bytes()) + "&";
-        }
+    let resources = options.resources.iter().map(|it| ("resource", it));
+    let devices = options.devices.iter().map(|it| ("device", it));
+    for (name, value) in resources.chain(devices) {
+        target = target + name + "=" + &encode(value.as_bytes()) + "&";
     }
     match options.wait {
         Some(wait) => target + &format!("wait={}", wait.as_millis()),

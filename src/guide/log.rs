@@ -85,8 +85,6 @@
 //! - `cannot serve device plugins on kubelet.sock in {dir}: {problem}; {remedy}` (exit status 1):
 //!   Another process listens there, usually a kubelet, or the directory cannot be used. Stop the
 //!   kubelet first.
-//! - `cannot grant devices to a group: {problem}; {remedy}` (exit status 1): The group of
-//!   `--allocate-group` does not exist.
 //! - `cannot use the CDI directory {dir}: {why}` (exit status 1): The directory of `--cdi-dir`
 //!   cannot be used, or another daemon uses it. Do what the line says.
 //! - `cannot watch programs of --exec: {error}; Linux 5.3 or later is required` (exit status 1):

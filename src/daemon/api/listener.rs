@@ -28,7 +28,7 @@ use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
 use crate::daemon::fs::file_lock::{self, FileLock};
-use crate::daemon::fs::permissions::{self, group_id};
+use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{self, Passed};
 use crate::escape;
@@ -80,27 +80,10 @@ pub(crate) fn open_all(
     Ok(listeners)
 }
 
-/// Returns the id of the group whose members may be granted devices.
-pub(crate) fn allocate_group(config: &Config) -> std::result::Result<Option<u32>, SetupError> {
-    let group = config.allocate_group.as_deref().map(id_of).transpose();
-    group.map_err(|problem| {
-        let remedy = "name a group of /etc/group, or its id, with --allocate-group";
-        SetupError::Unusable(format!(
-            "cannot grant devices to a group: {problem}; {remedy}"
-        ))
-    })
-}
-
-/// Returns the id of a group, which has to exist.
-fn id_of(group: &str) -> Result<u32> {
-    let id = group_id(group);
-    id.ok_or_else(|| SocketProblem::NoGroup(group.to_owned()))
-}
-
 /// Opens the socket of a configuration. A default one that cannot be created is a warning, unless
 /// its group was named.
 fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
-    let group = config.socket_group.as_deref();
+    let group = config.socket_group;
     let (path, opened) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
         // The default one belongs to a daemon that registers plugins.
@@ -132,8 +115,7 @@ fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
 impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
     /// `timeout` for another daemon to end that uses it.
-    fn bind(path: &Path, group: Option<&str>, timeout: Duration) -> Result<Self> {
-        let group = group.map(id_of).transpose()?;
+    fn bind(path: &Path, group: Option<u32>, timeout: Duration) -> Result<Self> {
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),
             other => SocketProblem::Untrusted(other),
@@ -204,7 +186,6 @@ fn remedy(problem: &SocketProblem) -> &'static str {
         SocketProblem::Untrusted(_) => {
             "name a socket in a directory that only root and the daemon's user can change"
         }
-        SocketProblem::NoGroup(_) => "name a group of /etc/group, or its id, with --socket-group",
         _ => "name another socket with --socket, or none with --socket none",
     }
 }

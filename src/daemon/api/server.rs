@@ -31,7 +31,7 @@ use super::ready::Readiness;
 use crate::api::{
     self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
 };
-use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Mode};
+use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Config};
 use crate::daemon::TimeOfDay;
 use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
@@ -89,8 +89,7 @@ impl Api {
     /// Creates the API on these sockets, and adds them to the loop.
     pub(crate) fn new(
         mut listeners: Vec<Listener>,
-        allocate_group: Option<u32>,
-        mode: Mode,
+        config: &Config,
         registry: &Registry,
         now: Time,
     ) -> io::Result<Self> {
@@ -100,14 +99,14 @@ impl Api {
         }
         Ok(Self {
             listeners,
-            allocate_group,
+            allocate_group: config.allocate_group,
             accept_at: None,
             server: Server::default(),
             clients: Vec::new(),
             events: EventLog::default(),
             daemon: api::Daemon {
                 pid: process::id(),
-                mode,
+                mode: config.mode,
                 instance: format!("{:016x}", random()),
                 started: now,
                 start_time: TimeOfDay::now().since_1970(),

@@ -146,8 +146,7 @@ impl PluginManager {
         let cdi_dir = cdi_dir.map(CdiDir::open).transpose()?;
         let clock = Clock::start();
         let listeners = listener::open_all(config, passed)?;
-        let group = listener::allocate_group(config)?;
-        let api = Api::new(listeners, group, config.mode, poll.registry(), clock.now());
+        let api = Api::new(listeners, config, poll.registry(), clock.now());
         let api = api.map_err(SetupError::Loop)?;
         let watch = Watch::new(dirs.iter().cloned());
         let polled = poll.registry().try_clone().map_err(SetupError::Loop)?;

@@ -80,9 +80,6 @@ pub enum SocketProblem {
     /// Its directory, the run directory, cannot be used.
     #[error("the run directory cannot be used: {0}")]
     RunDir(RunDirProblem),
-    /// This group does not exist.
-    #[error("group {:?} does not exist", escape::text(.0))]
-    NoGroup(String),
     /// Its directory is this plugins directory, or is inside it or above it.
     #[error(
         "the plugins directory {} is the same, inside it or above it",
