@@ -153,6 +153,8 @@ pub struct Entry {
     pub value: ::prost::alloc::string::String,
 }
 /// A file or directory of the node in a container.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Mount {
     /// The path in the container.
@@ -166,6 +168,8 @@ pub struct Mount {
     pub read_only: bool,
 }
 /// A device of the node in a container.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeviceSpec {
     /// The path in the container.

@@ -45,6 +45,8 @@ fn generate() -> BTreeMap<String, String> {
     let out = tempfile::tempdir().unwrap();
     prost_build::Config::new()
         .btree_map(["."])
+        .type_attribute(".v1beta1.Mount", JSON)
+        .type_attribute(".v1beta1.DeviceSpec", JSON)
         .out_dir(out.path())
         .service_generator(Box::new(MethodPaths))
         .compile_fds(definitions)
@@ -120,6 +122,9 @@ fn files_in(folder: &Path, extension: &str) -> Vec<PathBuf> {
 fn in_crate(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
+
+/// What a message has that is also shown as JSON.
+const JSON: &str = "#[derive(serde::Serialize)]\n#[serde(rename_all = \"camelCase\")]";
 
 /// The folder of the definitions.
 const DEFINITIONS: &str = "proto";

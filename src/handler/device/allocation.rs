@@ -54,24 +54,10 @@ impl Allocation {
 
     /// Returns the whole answer.
     pub(super) fn json(&self) -> Value {
-        let mounts = self.0.mounts.iter().map(|mount| {
-            json!({
-                "containerPath": mount.container_path,
-                "hostPath": mount.host_path,
-                "readOnly": mount.read_only,
-            })
-        });
-        let devices = self.0.devices.iter().map(|device| {
-            json!({
-                "containerPath": device.container_path,
-                "hostPath": device.host_path,
-                "permissions": device.permissions,
-            })
-        });
         json!({
             "envs": map(&self.0.envs),
-            "mounts": mounts.collect::<Value>(),
-            "devices": devices.collect::<Value>(),
+            "mounts": self.0.mounts,
+            "devices": self.0.devices,
             "annotations": map(&self.0.annotations),
             "cdiDevices": self.cdi_devices().collect::<Value>(),
         })
