@@ -105,7 +105,9 @@ impl Client {
         };
         while response.status == 0 {
             response.fill()?;
-            response.parse_head().map_err(broken)?;
+            let parsed = response.parse_head();
+            // Who does not speak HTTP will not do so when asked again.
+            parsed.map_err(|why| Failure::new(Kind::Failed, broken(why).why))?;
         }
         if request.follows {
             response.timeout = None;

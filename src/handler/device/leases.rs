@@ -174,6 +174,13 @@ impl Leases {
             if !matches!(leases[at].state, State::Waiting) {
                 continue;
             }
+            let lease = &leases[at];
+            let mut names = lease.wish.resources.iter().map(|(name, _)| name);
+            if lease.until > now && names.any(|name| awaited.contains(name)) {
+                // An earlier client goes first: what is free needs no look.
+                awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
+                continue;
+            }
             let chosen = choose(&leases[at].wish, &awaited, leases, plugins);
             let lease = &mut leases[at];
             let begun = chosen.and_then(|parts| {

@@ -9,6 +9,7 @@ use nix::sys::stat::umask;
 use super::*;
 use crate::bind::bind;
 use crate::daemon::fs::dial::dial;
+use crate::daemon::fs::permissions::group_id;
 use crate::inside::{inside, is_inside};
 
 fn dir() -> (tempfile::TempDir, PathBuf) {
