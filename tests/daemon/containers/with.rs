@@ -338,6 +338,13 @@ fn a_plugin_that_refuses_or_is_gone_grants_nothing() {
 }
 
 #[test]
+fn without_a_handler_of_device_plugins_nothing_is_granted() {
+    let node = Node::start_with(&["--type=CSIPlugin"]);
+    let refused = node.ask("POST", "/v1/allocate?resource=example.com%2Fgpu");
+    assert_eq!(refused.status, 404, "{refused:?}");
+}
+
+#[test]
 fn a_plugin_that_hangs_is_given_up_after_ten_seconds() {
     let held = Held::start(&["--delay-allocate=1h"]);
     let (status, _, error) = held.run(&[RESOURCE, "--", "true"]);
