@@ -9,10 +9,10 @@ use plugind::grpc::{Code, Incoming, Server, Status};
 use plugind::http2::{ConnectionError, Endpoint as _, StreamId};
 use plugind::time::Time;
 
-use super::h2_client::{self, Client};
+use super::h2_client::{self, Answer};
 use super::input::Input;
 use super::listener::Listener;
-use super::pipe::Pipe;
+use super::pipe::{PIPES, Pipe, SIZES, Tasks};
 use super::{CONNECTION_BOUND, wire};
 
 /// Plays calls.
@@ -27,23 +27,17 @@ pub fn check(bytes: &[u8]) {
     let octets = calls
         .iter()
         .map(|call| call.request.len() + call.reply().len());
-    let pipe = Pipe::new(size.max(octets.sum::<usize>() / MOST_TURNS));
+    let (pipe, theirs) = Pipe::new(size, octets.sum(), Listener::server());
     let asked = calls.iter().map(Call::as_asked).collect();
-    let mut client = Client::new(&builder, pipe.clone(), asked);
+    let tasks = Tasks::default();
+    let answers = h2_client::start(builder, theirs, asked, &tasks);
     let mut serving = Serving {
         server: Server::new(&METHODS, LARGEST_REQUEST, Time::ZERO),
-        pipe: pipe.clone(),
-        listener: Listener::server(),
+        pipe,
         calls,
     };
-    let mut still = 0;
-    while still < 2 {
-        let before = pipe.moved();
-        client.work();
-        serving.work();
-        still = if pipe.moved() == before { still + 1 } else { 0 };
-    }
-    serving.check(&client);
+    tasks.run(|| serving.work());
+    serving.check(&answers.borrow());
 }
 
 /// A call: its request, its answer, and their progress.
@@ -111,23 +105,23 @@ impl Call {
 struct Serving {
     server: Server,
     pipe: Pipe,
-    listener: Listener,
     calls: Vec<Call>,
 }
 
 impl Serving {
-    /// Reads, handles events, answers, and writes.
-    fn work(&mut self) {
-        self.pipe.read_into(&mut self.server);
+    /// Reads, handles events, answers, and writes. Returns whether octets have moved.
+    fn work(&mut self) -> bool {
+        let has_read = self.pipe.read_into(&mut self.server);
         while let Some(event) = self.server.poll_event(Time::ZERO) {
             self.take(event);
         }
         for call in &mut self.calls {
             call.answer(&mut self.server);
         }
-        self.pipe.write_from(&mut self.server, &mut self.listener);
+        let has_written = self.pipe.write_from(&mut self.server);
         let bound = CONNECTION_BOUND + self.calls.len() * CALL;
         assert!(self.server.mem_used() <= bound);
+        has_read || has_written
     }
 
     fn take(&mut self, event: Incoming) {
@@ -149,16 +143,17 @@ impl Serving {
     }
 
     /// Compares what the client received with what was sent.
-    fn check(&self, client: &Client) {
-        assert_eq!(client.asked().len(), self.calls.len());
-        for asked in client.asked() {
+    fn check(&self, answers: &[Answer]) {
+        assert_eq!(answers.len(), self.calls.len(), "every call is answered");
+        for answer in answers {
             let mut calls = self.calls.iter();
-            let call = calls.find(|call| call.as_asked().0 == asked.path);
+            let call = calls.find(|call| call.as_asked().0 == answer.path);
             let call = call.expect("a call that was made");
             assert_eq!(call.is_finished, call.method.is_some());
-            assert!(asked.reply == call.reply(), "a reply is whole");
+            assert!(answer.reply == call.reply(), "a reply is whole");
             let code = call.method.map_or(Code::Unimplemented, |_| call.code);
-            let status = asked.status().map(|status| Code::parse(status.as_bytes()));
+            let status = answer.status.as_ref();
+            let status = status.map(|status| Code::parse(status.as_bytes()));
             assert_eq!(status, Some(code));
         }
     }
@@ -169,15 +164,6 @@ const METHODS: [&str; 3] = ["/a.B/One", "/a.B/Two", "/a.B/Three"];
 
 /// A method that is not served.
 const UNKNOWN: &str = "/a.B/Unknown";
-
-/// How much moves through the pipe at a time (octets).
-const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
-
-/// The approximate number of turns of the two sides, however little moves at a time.
-const MOST_TURNS: usize = 30;
-
-/// The lengths of messages: around the limits of frames, windows and buffers (octets).
-const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
 
 /// The lengths if there are many messages: together as long as the largest alone (octets).
 const MANY_SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 20_000];

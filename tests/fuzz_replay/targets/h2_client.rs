@@ -1,16 +1,16 @@
-//! A client for our servers: `h2`, polled by hand.
+//! A client for our servers: `h2`.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::cell::RefCell;
+use std::future;
+use std::rc::Rc;
 
 use bytes::Bytes;
-use h2::RecvStream;
-use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use http::{HeaderMap, Request};
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::Request;
+use tokio::io::DuplexStream;
 
 use super::input::Input;
-use super::pipe::Pipe;
+use super::pipe::Tasks;
 
 /// Returns a builder with the client's settings.
 pub(super) fn builder(input: &mut Input<'_>) -> Builder {
@@ -24,133 +24,83 @@ pub(super) fn builder(input: &mut Input<'_>) -> Builder {
     builder
 }
 
-/// The client.
-pub(super) struct Client {
-    state: State,
-    /// The paths and contents of the requests that are not made yet.
-    unasked: Vec<(String, Vec<u8>)>,
-    asked: Vec<Asked>,
-}
-
-/// The `h2` client after the handshake.
-type Greeted = (SendRequest<Bytes>, Connection<Pipe, Bytes>);
-
-enum State {
-    Greeting(Pin<Box<dyn Future<Output = Result<Greeted, h2::Error>>>>),
-    Asking(Box<Greeted>),
-}
-
-/// A request that was made, and the part of the answer that was received.
-pub(super) struct Asked {
+/// A whole answer.
+pub(super) struct Answer {
+    /// The path of the request.
     pub(super) path: String,
     /// All content.
     pub(super) reply: Vec<u8>,
-    /// The last header block of the answer.
-    pub(super) fields: Option<HeaderMap>,
-    head: Option<ResponseFuture>,
-    stream: Option<RecvStream>,
+    /// The value of `grpc-status`.
+    pub(super) status: Option<String>,
 }
 
-impl Client {
-    /// Returns a client on its end of the pipe, with these requests to make.
-    pub(super) fn new(builder: &Builder, pipe: Pipe, requests: Vec<(String, Vec<u8>)>) -> Self {
-        let builder = builder.clone();
-        Self {
-            state: State::Greeting(Box::pin(async move { builder.handshake(pipe).await })),
-            unasked: requests,
-            asked: Vec::new(),
-        }
-    }
+/// The answers that a client has received; clones share them.
+pub(super) type Answers = Rc<RefCell<Vec<Answer>>>;
 
-    /// Returns all requests that were made.
-    pub(super) fn asked(&self) -> &[Asked] {
-        &self.asked
-    }
-
-    /// Makes progress without blocking.
-    pub(super) fn work(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        match &mut self.state {
-            State::Greeting(handshake) => {
-                if let Poll::Ready(greeted) = handshake.as_mut().poll(&mut context) {
-                    let greeted = greeted.expect("the pipe does not break");
-                    self.state = State::Asking(Box::new(greeted));
-                }
-            }
-            State::Asking(greeted) => {
-                let (requests, connection) = &mut **greeted;
-                while let Poll::Ready(ready) = requests.poll_ready(&mut context) {
-                    ready.expect("h2 does not report an error");
-                    let Some((path, content)) = self.unasked.pop() else {
-                        break;
-                    };
-                    self.asked.push(ask(requests, path, content));
-                }
-                if let Poll::Ready(ended) = Pin::new(connection).poll(&mut context) {
-                    panic!("h2 ends the connection: {ended:?}");
-                }
-            }
+/// Adds the tasks of a client that makes these requests, each a path and its content. Returns the
+/// answers, which arrive as the tasks run.
+pub(super) fn start(
+    builder: Builder,
+    end: DuplexStream,
+    mut requests: Vec<(String, Vec<u8>)>,
+    tasks: &Tasks,
+) -> Answers {
+    let answers = Answers::default();
+    let (received, more) = (answers.clone(), tasks.clone());
+    tasks.spawn(async move {
+        let greeted = builder.handshake(end).await;
+        let (mut sender, connection) = greeted.expect("the pipe does not break");
+        more.spawn(async { panic!("h2 ends the connection: {:?}", connection.await) });
+        while let Some((path, content)) = requests.pop() {
+            sender = sender.ready().await.expect("h2 does not report an error");
+            let response = ask(&mut sender, &path, content);
+            let received = received.clone();
+            more.spawn(async move {
+                let answer = read(path, response).await;
+                received.borrow_mut().push(answer);
+            });
         }
-        for asked in &mut self.asked {
-            asked.read(&mut context);
-        }
-    }
+        // A connection ends with its sender.
+        future::pending().await
+    });
+    answers
 }
 
 /// Makes a request with all of its content.
-fn ask(requests: &mut SendRequest<Bytes>, path: String, content: Vec<u8>) -> Asked {
+fn ask(sender: &mut SendRequest<Bytes>, path: &str, content: Vec<u8>) -> ResponseFuture {
     let request = Request::post(format!("http://localhost{path}"));
     let request = request.header("content-type", "application/grpc");
     let request = request.body(()).expect("a valid request");
     let is_empty = content.is_empty();
-    let (head, mut stream) = requests
-        .send_request(request, is_empty)
-        .expect("h2 is ready");
+    let asked = sender.send_request(request, is_empty);
+    let (response, mut stream) = asked.expect("h2 is ready");
     if !is_empty {
         let sent = stream.send_data(content.into(), true);
         sent.expect("the stream is open");
     }
-    Asked {
-        path,
-        reply: Vec::new(),
-        fields: None,
-        head: Some(head),
-        stream: None,
-    }
+    response
 }
 
-impl Asked {
-    /// Returns the value of `grpc-status`.
-    pub(super) fn status(&self) -> Option<&str> {
-        let status = self.fields.as_ref()?.get("grpc-status")?;
-        status.to_str().ok()
+/// Reads the answer to a request.
+async fn read(path: String, response: ResponseFuture) -> Answer {
+    let response = response.await.expect("the server answers");
+    assert_eq!(response.status(), 200);
+    let (head, mut stream) = response.into_parts();
+    let mut reply = Vec::new();
+    while let Some(data) = stream.data().await {
+        let data = data.expect("the content is complete");
+        reply.extend(&data);
+        let released = stream.flow_control().release_capacity(data.len());
+        released.expect("the capacity was used");
     }
-
-    /// Reads what was received of the answer.
-    fn read(&mut self, context: &mut Context<'_>) {
-        if let Some(head) = &mut self.head {
-            if let Poll::Ready(response) = Pin::new(head).poll(context) {
-                let response = response.expect("the server answers");
-                assert_eq!(response.status(), 200);
-                let (head, stream) = response.into_parts();
-                self.fields = Some(head.headers);
-                self.stream = Some(stream);
-                self.head = None;
-            }
-        }
-        let Some(stream) = &mut self.stream else {
-            return;
-        };
-        while let Poll::Ready(Some(data)) = stream.poll_data(context) {
-            let data = data.expect("the content is complete");
-            self.reply.extend(&data);
-            let flow = stream.flow_control();
-            flow.release_capacity(data.len())
-                .expect("the capacity was used");
-        }
-        if let Poll::Ready(trailers) = stream.poll_trailers(context) {
-            let trailers = trailers.expect("the trailers are complete");
-            self.fields = trailers.or_else(|| self.fields.take());
-        }
+    let trailers = stream.trailers().await;
+    let fields = trailers.expect("the trailers are complete");
+    let fields = fields.unwrap_or(head.headers);
+    let status = fields.get("grpc-status").and_then(|it| it.to_str().ok());
+    let status = status.map(str::to_owned);
+    Answer {
+        path,
+        reply,
+        status,
     }
 }

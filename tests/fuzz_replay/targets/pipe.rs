@@ -1,126 +1,92 @@
-//! A stream of octets in memory, between our machine and `h2`, which polls it.
+//! A stream of octets in memory between our machine and `h2`, and the tasks of `h2`, which are
+//! polled by hand: neither side needs a runtime.
 
 use std::cell::RefCell;
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use plugind::http2::Endpoint;
 use plugind::time::Time;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, DuplexStream, ReadBuf};
 
 use super::listener::Listener;
 
-/// Both directions; `h2` has the end that implements asynchronous I/O.
-#[derive(Debug, Clone)]
-pub(super) struct Pipe(Rc<RefCell<Both>>);
-
-#[derive(Debug)]
-struct Both {
-    to_h2: Vec<u8>,
-    to_us: Vec<u8>,
-    /// The most that moves at a time, and the most that waits.
-    size: usize,
-    /// The number of octets that moved, in either direction.
-    moved: usize,
+/// Our end, with the listener of our machine.
+pub(super) struct Pipe {
+    end: DuplexStream,
+    listener: Listener,
 }
 
 impl Pipe {
-    /// Returns a pipe with this size.
-    pub(super) fn new(size: usize) -> Self {
-        Self(Rc::new(RefCell::new(Both {
-            to_h2: Vec::new(),
-            to_us: Vec::new(),
-            size,
-            moved: 0,
-        })))
+    /// Returns our end and that of `h2`. At most this many octets wait in each direction, but
+    /// enough for `expected` octets to arrive soon.
+    pub(super) fn new(size: usize, expected: usize, listener: Listener) -> (Self, DuplexStream) {
+        let (end, theirs) = tokio::io::duplex(size.max(expected / MOST_TURNS));
+        (Self { end, listener }, theirs)
     }
 
-    /// Returns the number of octets that have moved so far.
-    pub(super) fn moved(&self) -> usize {
-        self.0.borrow().moved
-    }
-
-    /// Has our machine write as much as fits, which its listener checks.
-    pub(super) fn write_from(&self, machine: &mut impl Endpoint, listener: &mut Listener) {
-        let Both {
-            to_h2, size, moved, ..
-        } = &mut *self.0.borrow_mut();
+    /// Has our machine write as much as fits, which its listener checks. Returns whether it wrote.
+    pub(super) fn write_from(&mut self, machine: &mut impl Endpoint) -> bool {
         let octets = machine.transmit();
-        let count = write(to_h2, octets, *size);
-        listener.hear(&octets[..count]);
+        let written = Pin::new(&mut self.end).poll_write(&mut context(), octets);
+        let Poll::Ready(written) = written else {
+            return false;
+        };
+        let count = written.expect("h2 keeps its end");
+        self.listener.hear(&octets[..count]);
         machine.sent(count, Time::ZERO);
-        *moved += count;
+        count > 0
     }
 
-    /// Has our machine read as much as is available.
-    pub(super) fn read_into(&self, machine: &mut impl Endpoint) {
-        let Both {
-            to_us, size, moved, ..
-        } = &mut *self.0.borrow_mut();
-        let most = to_us.len().min(*size);
-        let count = machine.receive_from(&to_us[..most], Time::ZERO);
-        to_us.drain(..count);
-        *moved += count;
+    /// Has our machine read as much as is available. Returns whether it read.
+    pub(super) fn read_into(&mut self, machine: &mut impl Endpoint) -> bool {
+        let mut room = ReadBuf::new(machine.recv_buf());
+        let read = Pin::new(&mut self.end).poll_read(&mut context(), &mut room);
+        assert!(!matches!(read, Poll::Ready(Err(_))), "{read:?}");
+        let count = room.filled().len();
+        machine.received(count, Time::ZERO);
+        count > 0
     }
 }
 
-fn write(to: &mut Vec<u8>, octets: &[u8], size: usize) -> usize {
-    let count = octets.len().min(size.saturating_sub(to.len()));
-    to.extend_from_slice(&octets[..count]);
-    count
-}
+/// The tasks of `h2`; clones share them.
+#[derive(Clone, Default)]
+pub(super) struct Tasks(Rc<RefCell<Vec<Task>>>);
 
-fn read(from: &mut Vec<u8>, room: &mut [u8]) -> usize {
-    let count = room.len().min(from.len());
-    room[..count].copy_from_slice(&from[..count]);
-    from.drain(..count);
-    count
-}
+type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-impl AsyncRead for Pipe {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Both {
-            to_h2, size, moved, ..
-        } = &mut *self.0.borrow_mut();
-        let most = buf.remaining().min(*size);
-        let count = read(to_h2, buf.initialize_unfilled_to(most));
-        if count == 0 {
-            return Poll::Pending;
+impl Tasks {
+    /// Adds a task.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.0.borrow_mut().push(Box::pin(task));
+    }
+
+    /// Lets our side work, which returns whether octets have moved, and the tasks, until neither
+    /// has anything to do.
+    pub(super) fn run(&self, mut work: impl FnMut() -> bool) {
+        let mut still = 0;
+        while still < MOST_STILL {
+            still = if work() { 0 } else { still + 1 };
+            let mut tasks = self.0.take();
+            tasks.retain_mut(|task| task.as_mut().poll(&mut context()).is_pending());
+            self.0.borrow_mut().append(&mut tasks);
         }
-        buf.advance(count);
-        *moved += count;
-        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Pipe {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        octets: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let Both {
-            to_us, size, moved, ..
-        } = &mut *self.0.borrow_mut();
-        let count = write(to_us, octets, *size);
-        if count == 0 {
-            return Poll::Pending;
-        }
-        *moved += count;
-        Poll::Ready(Ok(count))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
+
+/// How much moves through the pipe at a time (octets).
+pub(super) const PIPES: [usize; 6] = [100_000, 1, 7, 9, 100, 1000];
+
+/// The lengths of messages: around the limits of frames, windows and buffers (octets).
+pub(super) const SIZES: [usize; 8] = [0, 1, 100, 1000, 1, 100, 16_384, 70_000];
+
+/// The approximate number of turns of the two sides, however little moves at a time.
+const MOST_TURNS: usize = 30;
+
+/// The most turns in which `h2` passes something on among its tasks and writes nothing yet.
+const MOST_STILL: usize = 5;

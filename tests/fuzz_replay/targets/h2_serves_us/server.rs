@@ -1,18 +1,18 @@
-//! The server: `h2`, polled by hand.
+//! The server: `h2`.
 
-use std::future::Future as _;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use h2::RecvStream;
-use h2::server::{Builder, Connection, Handshake, SendResponse};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use h2::server::{Builder, SendResponse};
+use http::{HeaderMap, HeaderValue, Response};
+use tokio::io::DuplexStream;
 
 use super::super::input::Input;
-use super::super::pipe::Pipe;
+use super::super::pipe::{SIZES, Tasks};
 use super::super::wire;
-use super::SIZES;
 
 /// The settings of the server.
 #[derive(Debug)]
@@ -85,142 +85,87 @@ impl Answer {
         }
     }
 
+    /// Sends the answer. Errors are ignored: the client may have given up the call.
+    fn send(&self, respond: &mut SendResponse<Bytes>) {
+        for _ in 0..self.informational {
+            let _ = respond.send_informational(response(103));
+        }
+        let _ = match self.end {
+            End::Reset => {
+                respond.send_reset(h2::Reason::INTERNAL_ERROR);
+                Ok(())
+            }
+            End::Nothing => respond.send_response(response(200), true).map(drop),
+            End::Status(code) if self.is_short => {
+                let mut head = response(200);
+                head.headers_mut().extend(status(code));
+                respond.send_response(head, true).map(drop)
+            }
+            End::Status(code) => send(respond, &self.messages, code),
+        };
+    }
+
     /// Returns the length of the messages (octets).
     pub(super) fn len(&self) -> usize {
         self.messages.iter().map(Vec::len).sum()
     }
 }
 
-/// The server.
-pub(super) struct Server {
-    state: State,
+/// The content of each request that was received as a whole, by its number; clones share them.
+pub(super) type Requests = Rc<RefCell<BTreeMap<usize, Vec<u8>>>>;
+
+/// Adds the tasks of a server with an answer for each call. Returns the requests, which arrive as
+/// the tasks run.
+pub(super) fn start(
+    settings: &Settings,
+    end: DuplexStream,
     answers: Vec<Answer>,
-    requests: Vec<Incoming>,
-    error: Option<String>,
+    tasks: &Tasks,
+) -> Requests {
+    let requests = Requests::default();
+    let handshake = settings.builder.handshake::<_, Bytes>(end);
+    let (received, more) = (requests.clone(), tasks.clone());
+    tasks.spawn(async move {
+        let mut connection = handshake.await.expect("h2 does not report an error");
+        while let Some(accepted) = connection.accept().await {
+            let (request, respond) = accepted.expect("h2 does not report an error");
+            let number = request.uri().path()[1..].parse().expect("our path");
+            let (answer, received) = (Answer::clone(&answers[number]), received.clone());
+            more.spawn(async move {
+                let content = serve(request.into_body(), respond, &answer).await;
+                received.borrow_mut().extend(content.map(|it| (number, it)));
+            });
+        }
+    });
+    requests
 }
 
-enum State {
-    Greeting(Handshake<Pipe, Bytes>),
-    Serving(Connection<Pipe, Bytes>),
-    Broken,
+/// Reads a request and answers it. Returns its content, or `None` if that does not arrive whole.
+async fn serve(
+    request: RecvStream,
+    mut respond: SendResponse<Bytes>,
+    answer: &Answer,
+) -> Option<Vec<u8>> {
+    if answer.is_early {
+        answer.send(&mut respond);
+    }
+    let content = read(request).await?;
+    if !answer.is_early {
+        answer.send(&mut respond);
+    }
+    Some(content)
 }
 
-/// A request that is being received, and its pending answer.
-struct Incoming {
-    number: usize,
-    stream: RecvStream,
-    content: Vec<u8>,
-    is_whole: bool,
-    respond: Option<SendResponse<Bytes>>,
-}
-
-impl Server {
-    /// Returns a server on its end of the pipe, with an answer for each call.
-    pub(super) fn new(pipe: Pipe, settings: &Settings, answers: Vec<Answer>) -> Self {
-        Self {
-            state: State::Greeting(settings.builder.handshake(pipe)),
-            answers,
-            requests: Vec::new(),
-            error: None,
-        }
+/// Returns the whole content of a request; `None` if the client gives it up.
+async fn read(mut request: RecvStream) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    while let Some(data) = request.data().await {
+        let data = data.ok()?;
+        content.extend(&data);
+        let released = request.flow_control().release_capacity(data.len());
+        released.expect("the capacity was used");
     }
-
-    /// Returns the error that `h2` reported.
-    pub(super) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
-    }
-
-    /// Returns the content of the request with this number, if it is complete.
-    pub(super) fn request(&self, number: usize) -> Option<&[u8]> {
-        let mut requests = self.requests.iter();
-        let request = requests.find(|request| request.number == number)?;
-        request.is_whole.then_some(&request.content)
-    }
-
-    /// Makes progress without blocking.
-    pub(super) fn work(&mut self) {
-        let mut context = Context::from_waker(Waker::noop());
-        match &mut self.state {
-            State::Greeting(handshake) => match Pin::new(handshake).poll(&mut context) {
-                Poll::Ready(Ok(connection)) => self.state = State::Serving(connection),
-                Poll::Ready(Err(error)) => self.fail(&error),
-                Poll::Pending => {}
-            },
-            State::Serving(connection) => {
-                let accepted = connection.poll_accept(&mut context);
-                match accepted {
-                    Poll::Ready(Some(Ok((request, respond)))) => self.take(request, respond),
-                    Poll::Ready(Some(Err(error))) => self.fail(&error),
-                    Poll::Ready(None) | Poll::Pending => {}
-                }
-            }
-            State::Broken => {}
-        }
-        for request in &mut self.requests {
-            request.read(&mut context);
-            let answer = &self.answers[request.number];
-            if request.is_whole || answer.is_early {
-                request.answer(answer);
-            }
-        }
-    }
-
-    fn take(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        let number = request.uri().path()[1..].parse().expect("our path");
-        self.requests.push(Incoming {
-            number,
-            stream: request.into_body(),
-            content: Vec::new(),
-            is_whole: false,
-            respond: Some(respond),
-        });
-    }
-
-    fn fail(&mut self, error: &h2::Error) {
-        self.error = Some(error.to_string());
-        self.state = State::Broken;
-    }
-}
-
-impl Incoming {
-    /// Reads what was received of the request.
-    fn read(&mut self, context: &mut Context<'_>) {
-        while !self.is_whole {
-            match self.stream.poll_data(context) {
-                Poll::Ready(Some(Ok(data))) => {
-                    self.content.extend(&data);
-                    let flow = self.stream.flow_control();
-                    flow.release_capacity(data.len())
-                        .expect("the capacity was used");
-                }
-                Poll::Ready(None) => self.is_whole = true,
-                Poll::Ready(Some(Err(_))) | Poll::Pending => return,
-            }
-        }
-    }
-
-    /// Answers, once. Errors are ignored: the client may have given up the call.
-    fn answer(&mut self, answer: &Answer) {
-        let Some(mut respond) = self.respond.take() else {
-            return;
-        };
-        for _ in 0..answer.informational {
-            let _ = respond.send_informational(response(103));
-        }
-        let _ = match answer.end {
-            End::Reset => {
-                respond.send_reset(h2::Reason::INTERNAL_ERROR);
-                Ok(())
-            }
-            End::Nothing => respond.send_response(response(200), true).map(drop),
-            End::Status(code) if answer.is_short => {
-                let mut head = response(200);
-                head.headers_mut().extend(status(code));
-                respond.send_response(head, true).map(drop)
-            }
-            End::Status(code) => send(&mut respond, &answer.messages, code),
-        };
-    }
+    Some(content)
 }
 
 /// Sends an answer with headers, messages and trailers.
