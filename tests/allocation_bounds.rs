@@ -12,7 +12,7 @@ mod frames;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use frames::{CONTINUATION, DATA, END_HEADERS, Frame, GOAWAY, HEADERS};
+use frames::{ANSWER, DATA, END_HEADERS, GOAWAY, HEADERS, PREFACE};
 use plugind::config::MAX_DEVICES;
 use plugind::grpc::{Client, Event, Incoming, Server};
 use plugind::handler::device::Devices;
@@ -46,7 +46,7 @@ const ANNOUNCEMENTS: [Announcement; 9] = [
     ("settings as large as they can be", || {
         let (most, window, frame) = (u32::MAX, 0x7fff_ffff, 0xff_ffff);
         let values = [(1, most), (3, most), (4, window), (5, frame), (6, most)];
-        Frame::settings(&values).octets()
+        frames::settings(&values)
     }),
 ];
 
@@ -56,11 +56,16 @@ const MESSAGES: [u32; 2] = [4 << 20, 16 << 20];
 #[test]
 fn a_client_allocates_nothing_for_what_a_server_announces() {
     let frames = ANNOUNCEMENTS.map(|(what, octets)| (what, octets()));
-    let answers = MESSAGES.map(|length| ("a message", [answer(), message(length)].concat()));
+    let answers = MESSAGES.map(|length| {
+        (
+            "a message",
+            [frames::headers(1, &ANSWER, 0), message(length)].concat(),
+        )
+    });
     for (what, octets) in frames.into_iter().chain(answers) {
         let mut client = Client::new(Time::ZERO);
         client.unary("/a.B/C", b"", LIMIT, Time::from_millis(1000), Time::ZERO);
-        let octets = [Frame::settings(&[]).octets(), octets].concat();
+        let octets = [frames::settings(&[]), octets].concat();
         let peak = peak_of(|| {
             assert_eq!(client.receive_from(&octets, Time::ZERO), octets.len());
             while let Some(Event::Finished { .. } | Event::Message { .. }) =
@@ -74,18 +79,15 @@ fn a_client_allocates_nothing_for_what_a_server_announces() {
 
 #[test]
 fn a_server_allocates_nothing_for_what_a_client_announces() {
-    // `:method POST`, `:scheme http`, `:path /a.B/C`, `content-type`, and a timeout that never
-    // expires.
-    let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc\
-                    \x00\x0cgrpc-timeout\x0999999999H";
     let frames = ANNOUNCEMENTS.map(|(what, octets)| (what, octets()));
     let requests = MESSAGES.map(|length| ("a message", message(length)));
     for (what, octets) in frames.into_iter().chain(requests) {
         let mut server = Server::new(&["/a.B/C"], LIMIT, Time::ZERO);
         let octets = [
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
-            Frame::settings(&[]).octets(),
-            Frame::new(HEADERS, END_HEADERS, 1, request).octets(),
+            PREFACE.to_vec(),
+            frames::settings(&[]),
+            // The timeout never expires.
+            frames::call(1, "/a.B/C", b"application/grpc", b"99999999H"),
             octets,
         ];
         let octets = octets.concat();
@@ -131,13 +133,13 @@ fn what_comes_is_held_and_no_more_than_twice() {
         assert_eq!(event, None);
         octets = later;
     };
-    say(&Frame::settings(&[]).octets());
-    say(&answer());
+    say(&frames::settings(&[]));
+    say(&frames::headers(1, &ANSWER, 0));
     say(&message(4 << 20));
     let mut came = 0;
     while came < 4 << 20 {
         let piece = vec![7; 1000.min((4 << 20) - came)];
-        let (event, held) = say(&Frame::new(DATA, 0, 1, piece.clone()).octets());
+        let (event, held) = say(&frames::frame(DATA, 0, 1, &piece));
         came += piece.len();
         assert!(held <= 2 * came + BOUND, "{held} of {came} octets");
         assert_eq!(event.is_some(), came == 4 << 20);
@@ -154,10 +156,10 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
     let now = Time::ZERO;
     let opened = connection.open(&[(":method", b"POST"), (":path", b"/")], true, now);
     assert!(opened.is_ok());
-    let mut octets = Frame::settings(&[]).octets();
+    let mut octets = frames::settings(&[]);
     // An entry for the table, fields, and half of a frame.
     octets.extend(block(b"\x88\x40\x04name\x05value\x40\x04more\x05value"));
-    octets.extend(&Frame::new(DATA, 0, 1, [7; 500]).octets()[..300]);
+    octets.extend(&frames::frame(DATA, 0, 1, &[7; 500])[..300]);
     assert_eq!(connection.receive_from(&octets, now), octets.len());
     let event = connection.poll_event(now);
     assert!(matches!(event, Some(Http2Event::Response { .. })));
@@ -167,14 +169,13 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
 
 #[test]
 fn the_memory_that_a_server_says_it_holds_is_what_it_holds() {
-    let request = b"\x83\x86\x04\x06/a.B/C\x0f\x10\x10application/grpc";
-    let mut octets = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    octets.extend(Frame::settings(&[]).octets());
+    let mut octets = PREFACE.to_vec();
+    octets.extend(frames::settings(&[]));
     for stream in 0..64 {
         let stream = 2 * stream + 1;
-        octets.extend(Frame::new(HEADERS, END_HEADERS, stream, request).octets());
-        // Half of a message.
-        octets.extend(Frame::new(DATA, 0, stream, b"\0\0\0\0\x40half of the 64 octets").octets());
+        octets.extend(frames::call(stream, "/a.B/C", b"application/grpc", b""));
+        let half_of_it = &frames::message(&[b'm'; 64])[..28];
+        octets.extend(frames::frame(DATA, 0, stream, half_of_it));
     }
     let before = LIVE.get();
     let mut server = Server::new(&["/a.B/C"], LIMIT, Time::ZERO);
@@ -200,18 +201,8 @@ fn the_largest_header_blocks_cost_a_multiple_of_their_size() {
     for (what, block) in [("a Huffman-coded field", value), ("many fields", many)] {
         let mut client = Client::new(Time::ZERO);
         client.unary("/a.B/C", b"", LIMIT, Time::from_millis(1000), Time::ZERO);
-        let mut octets = Frame::settings(&[]).octets();
-        let mut pieces = block.chunks(16_384).peekable();
-        let mut kind = HEADERS;
-        while let Some(piece) = pieces.next() {
-            let flags = if pieces.peek().is_none() {
-                END_HEADERS
-            } else {
-                0
-            };
-            octets.extend(Frame::new(kind, flags, 1, piece).octets());
-            kind = CONTINUATION;
-        }
+        let mut octets = frames::settings(&[]);
+        octets.extend(frames::fragments(1, &block));
         let peak = peak_of(|| {
             let mut rest = &octets[..];
             while !rest.is_empty() {
@@ -267,18 +258,13 @@ fn head(length: u32, kind: u8, stream: u32) -> Vec<u8> {
 
 /// Returns a HEADERS frame with a complete header block on stream 1.
 fn block(octets: &[u8]) -> Vec<u8> {
-    Frame::new(HEADERS, END_HEADERS, 1, octets).octets()
-}
-
-/// Returns the headers of an answer.
-fn answer() -> Vec<u8> {
-    block(b"\x88\x0f\x10\x10application/grpc")
+    frames::frame(HEADERS, END_HEADERS, 1, octets)
 }
 
 /// Returns the prefix of a message that is not sent itself.
 fn message(length: u32) -> Vec<u8> {
     let [l1, l2, l3, l4] = length.to_be_bytes();
-    Frame::new(DATA, 0, 1, [0, l1, l2, l3, l4]).octets()
+    frames::frame(DATA, 0, 1, &[0, l1, l2, l3, l4])
 }
 
 /// Returns the most octets that were allocated at the same time, beyond those before `work`.

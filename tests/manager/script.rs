@@ -3,13 +3,19 @@
 //! It implements just enough HTTP/2 to serve two unary methods and one stream to a client that
 //! sends no dynamic table references, and does not use the crate's own framing.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 use std::collections::BTreeMap;
 
 use plugind::hpack::Decoder;
 use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
 use prost::Message as _;
+
+#[path = "../support/frames.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
+mod frames;
+
+use self::frames::{
+    ACK, ANSWER, DATA, END_STREAM, HEADERS, LARGEST_FRAME, PING, PREFACE, SETTINGS,
+};
 
 /// The reaction of a plugin when one of its methods is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,14 +153,8 @@ pub(crate) struct Reaction {
 /// The answer to [`WATCH`] of a plugin whose services do not have it.
 static OPEN: Answer = Answer::Stream(Vec::new());
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const ACK: u8 = 1;
+/// The answer to other methods that are not among the services.
+static UNKNOWN: Answer = Answer::Status(12, "unknown method");
 
 impl Serving {
     /// Reads octets from the client, and returns the plugin's reaction.
@@ -173,39 +173,29 @@ impl Serving {
             assert_eq!(&self.received[..PREFACE.len()], PREFACE);
             self.received.drain(..PREFACE.len());
             self.greeted = true;
-            frame(&mut reaction.write, SETTINGS, 0, 0, &[]);
+            reaction.write.extend(frames::settings(&[]));
         }
-        while let Some((kind, flags, stream, payload)) = self.next_frame() {
-            match kind {
-                SETTINGS if flags & ACK == 0 => frame(&mut reaction.write, SETTINGS, ACK, 0, &[]),
-                PING if flags & ACK == 0 => frame(&mut reaction.write, PING, ACK, 0, &payload),
+        while let Some((head, payload)) = frames::take(&mut self.received) {
+            let (stream, is_ack) = (head.stream, head.flags & ACK != 0);
+            match head.kind {
+                SETTINGS if !is_ack => {
+                    reaction.write.extend(frames::frame(SETTINGS, ACK, 0, &[]));
+                }
+                PING if !is_ack => {
+                    reaction.write.extend(frames::frame(PING, ACK, 0, &payload));
+                }
                 HEADERS => {
                     let path = self.path(&payload);
                     self.paths.insert(stream, path);
                 }
-                DATA => self
-                    .bodies
-                    .entry(stream)
-                    .or_default()
-                    .extend_from_slice(&payload),
+                DATA => self.bodies.entry(stream).or_default().extend(&payload),
                 _ => {}
             }
-            if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+            if matches!(head.kind, HEADERS | DATA) && head.flags & END_STREAM != 0 {
                 self.called(script, stream, &mut reaction);
             }
         }
         reaction
-    }
-
-    fn next_frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
-        let head = self.received.get(..9)?;
-        let length =
-            (usize::from(head[0]) << 16) | (usize::from(head[1]) << 8) | usize::from(head[2]);
-        let (kind, flags) = (head[3], head[4]);
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        let payload = self.received.get(9..9 + length)?.to_vec();
-        self.received.drain(..9 + length);
-        Some((kind, flags, stream, payload))
     }
 
     fn path(&mut self, block: &[u8]) -> String {
@@ -235,120 +225,82 @@ impl Serving {
             match script.services.get(path.as_str()) {
                 Some(answer) => (answer, Vec::new()),
                 None if path == WATCH => (&OPEN, Vec::new()),
-                None => return status(&mut reaction.write, stream, 12, "unknown method"),
+                None => (&UNKNOWN, Vec::new()),
             }
         };
-        match answer {
-            Answer::Good => reply(&mut reaction.write, stream, &good),
-            Answer::Octets(octets) => reply(&mut reaction.write, stream, octets),
-            Answer::Status(code, message) => status(&mut reaction.write, stream, *code, message),
-            Answer::Silence => {}
-            Answer::Close => reaction.close = true,
+        reaction.write.extend(match answer {
+            Answer::Good => reply(stream, &good),
+            Answer::Octets(octets) => reply(stream, octets),
+            Answer::Status(code, message) => status(stream, *code, message),
+            Answer::Silence => Vec::new(),
+            Answer::Close => {
+                reaction.close = true;
+                Vec::new()
+            }
             Answer::Stream(messages) => {
-                head(&mut reaction.write, stream);
-                for message in messages {
-                    data(&mut reaction.write, stream, &with_prefix(message));
-                }
                 self.open.push(stream);
+                [frames::headers(stream, &ANSWER, 0), data(stream, messages)].concat()
             }
             Answer::Announce(octets) => {
-                head(&mut reaction.write, stream);
-                let mut prefix = vec![0];
-                prefix.extend_from_slice(&octets.to_be_bytes());
-                frame(&mut reaction.write, DATA, 0, stream, &prefix);
+                let prefix = [&[0][..], &octets.to_be_bytes()].concat();
+                let announced = frames::frame(DATA, 0, stream, &prefix);
+                [frames::headers(stream, &ANSWER, 0), announced].concat()
             }
-        }
+        });
     }
 
     /// Returns more messages for every open stream, one behind the other.
     pub(crate) fn push(&self, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
-        let mut out = Vec::new();
-        let messages = messages.iter().flat_map(|it| with_prefix(it.as_ref()));
-        let messages: Vec<u8> = messages.collect();
-        for stream in &self.open {
-            data(&mut out, *stream, &messages);
-        }
-        out
+        let open = self.open.iter();
+        open.flat_map(|stream| data(*stream, messages)).collect()
     }
 
     /// Returns the beginning of a message of 4 MiB for every open stream.
     pub(crate) fn push_part(&self, part: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
         let part = [&[0, 0, 0x40, 0, 0], part].concat();
-        for stream in &self.open {
-            for part in part.chunks(16_384) {
-                frame(&mut out, DATA, 0, *stream, part);
-            }
-        }
-        out
+        let open = self.open.iter();
+        open.flat_map(|stream| content(*stream, &part)).collect()
     }
 
     /// Ends every open stream with this gRPC status.
     pub(crate) fn end(&mut self, code: u16) -> Vec<u8> {
-        let mut out = Vec::new();
-        for stream in std::mem::take(&mut self.open) {
-            trailers(&mut out, stream, code);
-        }
-        out
+        let open = std::mem::take(&mut self.open).into_iter();
+        open.flat_map(|stream| trailers(stream, code)).collect()
     }
 }
 
-fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-    let length = u32::try_from(payload.len())
-        .expect("a small frame")
-        .to_be_bytes();
-    out.extend_from_slice(&length[1..]);
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-    out.extend_from_slice(payload);
+fn reply(stream: u32, message: &[u8]) -> Vec<u8> {
+    let head = frames::headers(stream, &ANSWER, 0);
+    [head, data(stream, &[message]), trailers(stream, 0)].concat()
 }
 
-/// Appends a literal field with a literal name, never indexed.
-fn field(block: &mut Vec<u8>, name: &str, value: &str) {
-    block.push(0x10);
-    for text in [name, value] {
-        block.push(u8::try_from(text.len()).expect("a short text"));
-        block.extend_from_slice(text.as_bytes());
-    }
+/// Returns messages, one behind the other.
+fn data(stream: u32, messages: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let messages = messages.iter();
+    let messages: Vec<u8> = messages
+        .flat_map(|it| frames::message(it.as_ref()))
+        .collect();
+    content(stream, &messages)
 }
 
-fn response_head() -> Vec<u8> {
-    let mut block = vec![0x88];
-    field(&mut block, "content-type", "application/grpc");
-    block
+/// Returns content, in as many frames as it needs.
+fn content(stream: u32, octets: &[u8]) -> Vec<u8> {
+    let parts = octets.chunks(LARGEST_FRAME);
+    parts
+        .flat_map(|part| frames::frame(DATA, 0, stream, part))
+        .collect()
 }
 
-fn head(out: &mut Vec<u8>, stream: u32) {
-    frame(out, HEADERS, END_HEADERS, stream, &response_head());
+fn trailers(stream: u32, code: u16) -> Vec<u8> {
+    let code = code.to_string();
+    frames::headers(stream, &[(b"grpc-status", code.as_bytes())], END_STREAM)
 }
 
-fn reply(out: &mut Vec<u8>, stream: u32, message: &[u8]) {
-    head(out, stream);
-    data(out, stream, &with_prefix(message));
-    trailers(out, stream, 0);
-}
-
-/// Appends content, in as many frames as it needs.
-fn data(out: &mut Vec<u8>, stream: u32, content: &[u8]) {
-    for part in content.chunks(16_384) {
-        frame(out, DATA, 0, stream, part);
-    }
-}
-
-fn with_prefix(message: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(message.len()).expect("a short reply");
-    [&[0][..], &length.to_be_bytes(), message].concat()
-}
-
-fn trailers(out: &mut Vec<u8>, stream: u32, code: u16) {
-    let mut block = Vec::new();
-    field(&mut block, "grpc-status", &code.to_string());
-    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &block);
-}
-
-fn status(out: &mut Vec<u8>, stream: u32, code: u16, message: &str) {
-    let mut block = response_head();
-    field(&mut block, "grpc-status", &code.to_string());
-    field(&mut block, "grpc-message", message);
-    frame(out, HEADERS, END_HEADERS | END_STREAM, stream, &block);
+fn status(stream: u32, code: u16, message: &str) -> Vec<u8> {
+    let code = code.to_string();
+    let status = [
+        (&b"grpc-status"[..], code.as_bytes()),
+        (b"grpc-message", message.as_bytes()),
+    ];
+    frames::headers(stream, &[&ANSWER[..], &status].concat(), END_STREAM)
 }

@@ -20,7 +20,7 @@ use super::limits::Limits;
 use super::listener::Listener;
 use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, message, pieces};
 use super::wire::{
-    self, ACK, DATA, END_STREAM, GOAWAY, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    self, ACK, ANSWER, DATA, END_STREAM, GOAWAY, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 
 /// Plays a script.
@@ -181,8 +181,12 @@ fn frame(input: &mut Input<'_>) -> Vec<u8> {
     match kind {
         0 => wire::settings(&[(input.pick(&SETTING_IDS), input.pick(&VALUES))]),
         1 => wire::frame(SETTINGS, ACK, 0, &[]),
-        2 => wire::headers(stream, &[OK, GRPC], end),
-        3 => wire::headers(stream, &[OK, GRPC, (b"grpc-status", b"0")], END_STREAM),
+        2 => wire::headers(stream, &ANSWER, end),
+        3 => wire::headers(
+            stream,
+            &[ANSWER[0], ANSWER[1], (b"grpc-status", b"0")],
+            END_STREAM,
+        ),
         4 => wire::headers(stream, &[(b"grpc-status", input.short())], END_STREAM),
         5 => wire::headers(stream, &[(b"grpc-status", b"0")], END_STREAM),
         6 => wire::headers(stream, &[(b":status", input.take(3))], end),
@@ -198,7 +202,7 @@ fn frame(input: &mut Input<'_>) -> Vec<u8> {
         }
         14 if input.below(4) == 0 => bomb(stream, input),
         14 => {
-            let block = wire::block(&[OK, GRPC, (b"x", input.short())]);
+            let block = wire::block(&[ANSWER[0], ANSWER[1], (b"x", input.short())]);
             pieces(stream, &block, input)
         }
         _ => wire::frame(input.octet(), input.octet(), stream, input.short()),
@@ -211,10 +215,6 @@ fn goaway(input: &mut Input<'_>) -> Vec<u8> {
     let payload = [last, code].map(u32::to_be_bytes).concat();
     wire::frame(GOAWAY, 0, 0, &[&payload, input.short()].concat())
 }
-
-/// The status of a valid answer.
-const OK: (&[u8], &[u8]) = (b":status", b"200");
-const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
 
 /// Streams that the client opens, stream 0, and one of the server's.
 const STREAMS: [u32; 8] = [1, 1, 3, 3, 5, 7, 0, 2];

@@ -11,8 +11,8 @@ use plugind::time::Time;
 use super::CONNECTION_BOUND;
 use super::input::Input;
 use super::wire::{
-    self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PADDED, PING,
-    PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
+    self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, LARGEST_FRAME, PADDED,
+    PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
 };
 
 /// Plays one frame, and compares its effect with the verdict.
@@ -25,7 +25,7 @@ pub fn check(bytes: &[u8]) {
         stream: input.pick(&STREAMS),
         payload: input.rest(),
     };
-    if frame.payload.len() > LARGEST {
+    if frame.payload.len() > LARGEST_FRAME {
         return;
     }
     let played = play(is_answered, &frame);
@@ -239,6 +239,3 @@ const RESERVED: u32 = 1 << 31;
 
 /// The most by which a window of 65,535 octets can grow.
 const WINDOW_LEFT: u32 = (1 << 31) - 1 - 65_535;
-
-/// The largest payload that is played (octets).
-const LARGEST: usize = 16_384;

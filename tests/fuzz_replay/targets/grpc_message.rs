@@ -37,8 +37,7 @@ pub fn check(bytes: &[u8]) {
 
 /// Returns an answer with this content in DATA frames of these sizes.
 fn answer_with(content: &[u8], sizes: &[u8], ends_with_data: bool) -> Vec<u8> {
-    let head: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/grpc")];
-    let mut answer = wire::headers(1, &head, 0);
+    let mut answer = wire::headers(1, &wire::ANSWER, 0);
     let mut rest = content;
     for size in sizes.iter().cycle().take(content.len().min(MOST_FRAMES)) {
         let (piece, behind) = rest.split_at(rest.len().min(usize::from(*size)));

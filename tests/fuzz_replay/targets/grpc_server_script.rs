@@ -139,19 +139,9 @@ impl Play {
         let path = input.pick(&[METHODS[0], METHODS[1], METHODS[0], "/a.B/Unknown"]);
         let timeout = input.pick(&[&b""[..], b"", b"1m", b"4S", b"0n", b"x", b"99999999H"]);
         let content_type = input.pick(&[&b"application/grpc"[..], b"application/grpc+proto", b""]);
-        let fields: [(&[u8], &[u8]); 7] = [
-            (b":method", b"POST"),
-            (b":scheme", b"http"),
-            (b":path", path.as_bytes()),
-            (b":authority", b"localhost"),
-            (b"te", b"trailers"),
-            (b"content-type", content_type),
-            (b"grpc-timeout", timeout),
-        ];
-        let count = if timeout.is_empty() { 6 } else { 7 };
         let stream = self.next;
         self.next += 2;
-        let mut request = wire::headers(stream, &fields[..count], 0);
+        let mut request = wire::call(stream, path, content_type, timeout);
         let content = message(input.pick(&SIZES));
         let octets = input.pick(&[content.len(), content.len(), 3, 0]);
         let end = input.pick(&[END_STREAM, END_STREAM, END_STREAM, 0]);

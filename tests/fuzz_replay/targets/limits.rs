@@ -4,7 +4,9 @@
 
 use plugind::config::{MAX_CONTINUATIONS, MAX_DECODED_HEADERS, MAX_HEADER_BLOCK};
 
-use super::wire::{CONTINUATION, END_HEADERS, GOAWAY, HEADERS, PADDED, PREFACE, WITH_PRIORITY};
+use super::wire::{
+    self, CONTINUATION, END_HEADERS, GOAWAY, HEADERS, LARGEST_FRAME, PADDED, PREFACE, WITH_PRIORITY,
+};
 
 /// What was read so far.
 #[derive(Debug, Default)]
@@ -45,16 +47,14 @@ impl Limits {
         self.preface -= preface;
         octets = &octets[preface..];
         self.octets.extend(octets);
-        while let Some(head) = self.octets.first_chunk::<9>().copied() {
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            if length > LARGEST_FRAME {
+        while let Some(head) = wire::head(&self.octets) {
+            if head.length > LARGEST_FRAME {
                 self.exceeded.get_or_insert("a frame is too large");
             }
-            if self.octets.len() < head.len() + length {
+            let Some((head, payload)) = wire::take(&mut self.octets) else {
                 return;
-            }
-            let payload: Vec<u8> = self.octets.drain(..head.len() + length).skip(9).collect();
-            self.frame(head[3], head[4], &payload);
+            };
+            self.frame(head.kind, head.flags, &payload);
         }
     }
 
@@ -121,6 +121,3 @@ pub(super) const BOMB: u8 = 0x82;
 
 /// The decoded size of that field: name, value, and 32 (RFC 9113 §6.5.2; octets).
 const DECODED: usize = 7 + 3 + 32;
-
-/// The largest frame (octets).
-const LARGEST_FRAME: usize = 16_384;

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use super::wire::{
-    CONTINUATION, DATA, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, PUSH_PROMISE, RST_STREAM,
-    SETTINGS, WINDOW_UPDATE,
+    self, CONTINUATION, DATA, END_STREAM, GOAWAY, HEADERS, Head, LARGEST_FRAME, PING, PREFACE,
+    PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 
 /// The state after what was written so far.
@@ -64,8 +64,12 @@ impl Listener {
             self.octets.drain(..common);
             self.greeted = true;
         }
-        while let Some((head, payload)) = self.next_frame() {
-            self.hear_frame(head, payload);
+        while let Some(head) = wire::head(&self.octets) {
+            assert!(head.length <= LARGEST_FRAME, "a long frame: {head:?}");
+            if wire::take(&mut self.octets).is_none() {
+                return;
+            }
+            self.hear_frame(head);
         }
     }
 
@@ -80,22 +84,13 @@ impl Listener {
         state.is_some_and(|state| *state != State::Open)
     }
 
-    /// Removes the next frame. Returns its header and the length of its payload.
-    fn next_frame(&mut self) -> Option<([u8; 9], usize)> {
-        let head: [u8; 9] = *self.octets.first_chunk()?;
-        let [l1, l2, l3, ..] = head;
-        let length = u32::from_be_bytes([0, l1, l2, l3]) as usize;
-        assert!(length <= 16_384, "a frame of {length} octets");
-        if self.octets.len() < head.len() + length {
-            return None;
-        }
-        self.octets.drain(..head.len() + length);
-        Some((head, length))
-    }
-
-    fn hear_frame(&mut self, head: [u8; 9], length: usize) {
-        let [_, _, _, kind, flags, s1, s2, s3, s4] = head;
-        let stream = u32::from_be_bytes([s1, s2, s3, s4]);
+    fn hear_frame(&mut self, head: Head) {
+        let Head {
+            length,
+            kind,
+            flags,
+            stream,
+        } = head;
         match kind {
             HEADERS if self.is_client => self.opens(stream, flags),
             HEADERS => self.answers(stream, flags),

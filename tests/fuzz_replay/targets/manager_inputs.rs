@@ -331,14 +331,13 @@ fn info(input: &mut Input<'_>) -> PluginInfo {
 
 /// Returns the frames of a server that answers its first or a later call with a message.
 fn answer(stream: u32, message: &[u8]) -> Vec<u8> {
-    let head: [(&[u8], &[u8]); 2] = [(b":status", b"200"), (b"content-type", b"application/grpc")];
     let greeting = if stream == 1 {
         wire::settings(&[])
     } else {
         Vec::new()
     };
     let message = wire::frame(DATA, 0, stream, &wire::message(message));
-    let head = wire::headers(stream, &head, 0);
+    let head = wire::headers(stream, &wire::ANSWER, 0);
     let trailer = wire::headers(stream, &[(b"grpc-status", b"0")], END_STREAM);
     [greeting, head, message, trailer].concat()
 }

@@ -38,6 +38,7 @@ mod listener;
 mod naive_table;
 mod pipe;
 mod script;
+#[path = "../../support/frames.rs"]
 mod wire;
 
 /// A target, which panics on a bug.

@@ -66,8 +66,8 @@ impl Table {
                 0 => {
                     let field = (vec![b'n', number], vec![number; input.pick(&LENGTHS)]);
                     block.push(0x40);
-                    string(&field.0, block);
-                    string(&field.1, block);
+                    wire::string(&field.0, block);
+                    wire::string(&field.1, block);
                     self.insert(&field);
                     meant.push(field);
                 }
@@ -75,7 +75,7 @@ impl Table {
                     let (index, known) = self.pick(input);
                     wire::integer(index, 6, 0x40, block);
                     let value = vec![number; input.pick(&LENGTHS)];
-                    string(&value, block);
+                    wire::string(&value, block);
                     let field = (known?.0, value);
                     self.insert(&field);
                     meant.push(field);
@@ -83,7 +83,7 @@ impl Table {
                 2 => {
                     let (index, known) = self.pick(input);
                     wire::integer(index, 4, 0, block);
-                    string(b"v", block);
+                    wire::string(b"v", block);
                     meant.push((known?.0, b"v".to_vec()));
                 }
                 _ => {
@@ -121,12 +121,6 @@ impl Table {
 /// length in octets, and 32."
 fn size((name, value): &Field) -> usize {
     name.len() + value.len() + 32
-}
-
-/// Encodes a string without Huffman code.
-fn string(octets: &[u8], block: &mut Vec<u8>) {
-    wire::integer(octets.len(), 7, 0, block);
-    block.extend(octets);
 }
 
 /// The index of the newest entry: the static table has 61.

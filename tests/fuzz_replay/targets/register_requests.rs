@@ -143,16 +143,6 @@ impl Play {
         }
         let path = input.pick(&[REGISTER, REGISTER, REGISTER, "/v1beta1.Registration/Other"]);
         let timeout = input.pick(&[&b""[..], b"", b"1m", b"4S"]);
-        let fields: [(&[u8], &[u8]); 7] = [
-            (b":method", b"POST"),
-            (b":scheme", b"http"),
-            (b":path", path.as_bytes()),
-            (b":authority", b"localhost"),
-            (b"te", b"trailers"),
-            (b"content-type", b"application/grpc"),
-            (b"grpc-timeout", timeout),
-        ];
-        let count = if timeout.is_empty() { 6 } else { 7 };
         let end = input.pick(&[END_STREAM, END_STREAM, END_STREAM, 0]);
         let Some(client) = self.pick(input) else {
             return;
@@ -160,7 +150,7 @@ impl Play {
         let stream = client.next;
         client.next += 2;
         let id = client.id;
-        let mut octets = wire::headers(stream, &fields[..count], 0);
+        let mut octets = wire::call(stream, path, b"application/grpc", timeout);
         octets.extend(wire::frame(DATA, end, stream, &message));
         self.receive(id, &octets);
     }

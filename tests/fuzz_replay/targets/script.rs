@@ -14,7 +14,7 @@ use plugind::{grpc, http2};
 use super::input::Input;
 use super::limits::{BOMB, Limits};
 use super::listener::Listener;
-use super::wire::{self, CONTINUATION, END_HEADERS, HEADERS};
+use super::wire::{self, CONTINUATION, END_HEADERS, HEADERS, LARGEST_FRAME};
 
 /// A machine at one end of a connection.
 pub(super) trait Machine: Endpoint {
@@ -222,20 +222,7 @@ pub(super) fn pieces(stream: u32, block: &[u8], input: &mut Input<'_>) -> Vec<u8
 
 /// Returns a header block of fields of one octet each, which decode to more than forty.
 pub(super) fn bomb(stream: u32, input: &mut Input<'_>) -> Vec<u8> {
-    let block = vec![BOMB; input.pick(&BOMBS)];
-    let mut fragments = block.chunks(LARGEST_FRAME).peekable();
-    let mut kind = HEADERS;
-    let mut frames = Vec::new();
-    while let Some(fragment) = fragments.next() {
-        let end = if fragments.peek().is_none() {
-            END_HEADERS
-        } else {
-            0
-        };
-        frames.extend(wire::frame(kind, end, stream, fragment));
-        kind = CONTINUATION;
-    }
-    frames
+    wire::fragments(stream, &vec![BOMB; input.pick(&BOMBS)])
 }
 
 /// Returns a gRPC message, or the part of it that fits in one frame.
@@ -279,9 +266,6 @@ pub(super) const WAITS: [Duration; 6] = [
 
 /// The lengths of blocks: around the limits on decoded and on encoded size (octets).
 const BOMBS: [usize; 6] = [1, 6_241, 6_242, 40_000, 65_536, 65_537];
-
-/// The largest frame (octets).
-pub(super) const LARGEST_FRAME: usize = 16_384;
 
 /// The most operations that are played: longer scripts do not find more.
 const MOST_OPERATIONS: usize = 200;

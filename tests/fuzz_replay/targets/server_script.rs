@@ -17,12 +17,10 @@ use super::CONNECTION_BOUND;
 use super::input::Input;
 use super::limits::Limits;
 use super::listener::Listener;
-use super::script::{
-    LARGEST_FRAME, SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, pieces,
-};
+use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, pieces};
 use super::wire::{
-    self, ACK, DATA, END_STREAM, GOAWAY, PADDED, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE,
+    self, ACK, DATA, END_STREAM, GOAWAY, LARGEST_FRAME, PADDED, PING, PREFACE, PRIORITY,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 
 /// Plays a script.

@@ -1,8 +1,6 @@
 //! A world in virtual time around a [`Manager`]: sockets that appear and disappear, scripted
 //! plugins behind them, a handler that records, and a clock that the test advances.
 
-#![allow(dead_code, reason = "each test needs a part of it")]
-
 mod network;
 mod processes;
 mod programs;

@@ -30,11 +30,6 @@ impl World {
         std::mem::take(&mut self.dialled)
     }
 
-    /// Returns the connections that were hung up.
-    pub(crate) fn hung_up(&self) -> Vec<ConnectionId> {
-        self.hung_up.iter().copied().collect()
-    }
-
     /// Returns the number of processes that are watched.
     pub(crate) fn watched_processes(&self) -> usize {
         self.watched_processes.len()
