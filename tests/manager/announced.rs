@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown};
 use plugind::handler::{HandlerTable, Plugin, device};
-use plugind::manager::{
-    AnnouncementError, AnnouncementId, Input, Manager, PluginEvent, Process, State,
-};
+use plugind::manager::{AnnouncementError, AnnouncementId, Input, Manager, Process, State};
 
-use crate::script::{Answer as Reply, Script, WATCH};
+use crate::script::{Answer as Reply, Script, device_list};
 use crate::world::{Recorder, World, YES, no};
 
 const A: &str = "/d/a.sock";
 const B: &str = "/d/b.sock";
 const GPU: &str = "example.com/gpu";
 const NIC: &str = "example.com/nic";
-const OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -84,20 +81,14 @@ fn registered() -> World {
     world
 }
 
-fn state(world: &World, socket: &str) -> Option<State> {
-    let record = world.manager.records().get(Path::new(socket))?;
-    Some(record.state)
-}
-
 #[test]
 fn a_plugin_that_announces_itself_is_registered_and_answered() {
-    let world = registered();
+    let mut world = registered();
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(world.watched_processes(), 1);
     assert_eq!(world.dials[Path::new(A)], 1, "GetInfo is not called");
-    assert_eq!(state(&world, A), Some(State::Registered));
-    let reasons: Vec<_> = world.events.iter().map(PluginEvent::reason).collect();
-    assert_eq!(reasons, ["Announced", "Registered"]);
+    assert_eq!(world.state(A), Some(State::Registered));
+    assert_eq!(world.reasons(), "Announced Registered");
 }
 
 #[test]
@@ -112,14 +103,9 @@ fn a_plugin_that_is_refused_is_answered_in_its_handlers_words() {
         assert_eq!(answers(&mut world), [(id, Err(expected.to_owned()))]);
         world.advance(secs(600));
         assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
-        assert_eq!(state(&world, A), None);
+        assert_eq!(world.state(A), None);
     }
-    assert!(
-        world
-            .events
-            .iter()
-            .any(|event| event.reason() == "RegistrationFailed")
-    );
+    assert!(world.reasons().contains("RegistrationFailed"));
 }
 
 #[test]
@@ -162,11 +148,10 @@ fn a_newer_endpoint_is_used_and_the_older_one_after_it() {
         world.handler_calls(),
         "validate example.com/gpu, register example.com/gpu"
     );
-    let states = |world: &World| (state(world, A), state(world, B));
+    let states = |world: &World| (world.state(A), world.state(B));
     let both = (Some(State::Standby), Some(State::Registered));
     assert_eq!((states(&world), world.counts()), (both, (2, 2)));
     world.kill(B);
-    world.run();
     assert_eq!(
         world.handler_calls(),
         "deregister example.com/gpu, promoted example.com/gpu@/d/a.sock"
@@ -180,7 +165,6 @@ fn a_plugin_whose_call_is_over_is_not_registered_later() {
     world.create(A, None);
     announce(&mut world, 1, A, GPU);
     let id = AnnouncementId(1);
-    let _now = world.now;
     world.input(Input::CallEnded { id });
     world.listen(A, Script::serving([]));
     world.advance(DIAL_TIMEOUT);
@@ -195,7 +179,7 @@ fn two_names_may_have_one_endpoint() {
     assert_eq!(answers(&mut world), [(2, Ok(()))]);
     assert_eq!(world.counts(), (2, 2));
     let second = "/d/a.sock?resource=example.com/nic";
-    assert_eq!(state(&world, second), Some(State::Registered));
+    assert_eq!(world.state(second), Some(State::Registered));
     announce(&mut world, 3, A, NIC);
     announce(&mut world, 4, A, GPU);
     assert_eq!(answers(&mut world), [(3, Ok(())), (4, Ok(()))]);
@@ -207,13 +191,12 @@ fn two_names_may_have_one_endpoint() {
 fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
     let mut world = registered();
     world.kill(A);
-    world.run();
-    assert_eq!(state(&world, A), Some(State::Down));
+    assert_eq!(world.state(A), Some(State::Down));
     world.advance(secs(299));
     assert_eq!(world.handler_calls(), "");
     world.advance(secs(1));
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
-    assert_eq!((world.counts(), state(&world, A)), ((0, 0), None));
+    assert_eq!((world.counts(), world.state(A)), ((0, 0), None));
     world.advance(secs(600));
     assert_eq!(world.handler_calls(), "", "it has to announce itself again");
 }
@@ -222,10 +205,9 @@ fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
 fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
     let mut world = registered();
     world.kill(A);
-    world.run();
     world.listen(A, Script::serving([]));
     world.advance(secs(130));
-    assert_eq!(state(&world, A), Some(State::Registered));
+    assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE);
     assert_eq!(world.handler_calls(), "");
 }
@@ -235,7 +217,6 @@ fn the_on_down_policy_shortens_the_five_minutes() {
     let mut world = registered();
     world.manager.set_on_down(OnDown::Deregister(secs(30)));
     world.kill(A);
-    world.run();
     world.advance(secs(30));
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
@@ -258,7 +239,7 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     let mut world = registered();
     world.now = plugind::time::Time::ZERO;
     restart(&mut world);
-    assert_eq!(state(&world, A), Some(State::Registered));
+    assert_eq!(world.state(A), Some(State::Registered));
     world.advance(secs(299));
     assert_eq!(world.handler_calls(), "");
     assert_eq!(world.counts(), (0, 1));
@@ -267,12 +248,7 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     world.advance(DEVICE_GRACE);
     assert_eq!(world.handler_calls(), "deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
-    assert!(
-        world
-            .events
-            .iter()
-            .any(|event| event.reason() == "NotAnnounced")
-    );
+    assert!(world.reasons().contains("NotAnnounced"));
 }
 
 #[test]
@@ -313,12 +289,8 @@ fn listing() -> (World, plugind::handler::Store<device::DevicePlugin>) {
     let mut table = HandlerTable::new();
     table.add([device::TYPE], handler);
     let mut world = World::with(Manager::new(table));
-    let list = b"\x0a\x0e\x0a\x031-1\x12\x07Healthy".to_vec();
-    let services = [
-        (OPTIONS, Reply::Octets(vec![])),
-        (WATCH, Reply::Stream(vec![list])),
-    ];
-    world.create(A, Script::serving(services));
+    let list = Reply::Stream(vec![device_list(["1-1"])]);
+    world.create(A, Script::devices(GPU, list));
     announce(&mut world, 1, A, GPU);
     assert_eq!(answers(&mut world), [(1, Ok(()))]);
     (world, store)
@@ -337,14 +309,13 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     assert_eq!(healthy(), Some((1, 1)));
     let calls = world.plugin(A).called.len();
     world.end_streams(A, 0);
-    world.run();
     assert_eq!(healthy(), Some((1, 0)));
-    assert_eq!(state(&world, A), Some(State::Down));
+    assert_eq!(world.state(A), Some(State::Down));
     world.manager.retry(&|_| true, world.now);
     world.run();
     world.advance(secs(299));
     assert_eq!(healthy(), Some((1, 0)));
-    assert_eq!(state(&world, A), Some(State::Down), "it only answers");
+    assert_eq!(world.state(A), Some(State::Down), "it only answers");
     assert_eq!(
         world.plugin(A).called.len(),
         calls,
@@ -358,12 +329,11 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
 fn a_plugin_whose_stream_has_ended_is_up_when_announced_again() {
     let (mut world, store) = listing();
     world.end_streams(A, 0);
-    world.run();
     announce(&mut world, 2, A, GPU);
     assert_eq!(answers(&mut world), [(2, Ok(()))]);
-    assert_eq!(state(&world, A), Some(State::Registered));
+    assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE * 2);
-    assert_eq!(state(&world, A), Some(State::Registered));
+    assert_eq!(world.state(A), Some(State::Registered));
     assert!(
         store
             .get(GPU)

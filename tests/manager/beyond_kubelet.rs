@@ -20,14 +20,6 @@ const A: &str = "/r/a-reg.sock";
 const B: &str = "/r/b-reg.sock";
 const C: &str = "/r/c-reg.sock";
 
-fn csi(name: &str) -> Script {
-    Script::good("CSIPlugin", name)
-}
-
-fn with_endpoint(name: &str, endpoint: &str) -> Script {
-    csi(name).at(endpoint)
-}
-
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
@@ -43,14 +35,14 @@ fn a_plugin_does_not_wait_out_its_predecessors_backoff() {
     world.advance(minutes(20));
     let backoff = world.desired(A).map(|it| it.backoff.delay());
     assert_eq!(backoff, Some(Some(BACKOFF.cap)));
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
 fn a_plugin_is_registered_at_the_moment_it_is_found() {
     let mut world = World::new();
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(world.now, plugind::time::Time::ZERO);
 }
@@ -59,11 +51,11 @@ fn a_plugin_is_registered_at_the_moment_it_is_found() {
 fn one_more_plugin_is_the_work_of_one_however_many_there_are() {
     let mut world = World::new();
     for i in 0..300 {
-        world.appear(&format!("/r/{i}.sock"), csi(&format!("plugin-{i}")));
+        world.appear(&format!("/r/{i}.sock"), Script::csi(&format!("plugin-{i}")));
     }
     world.handler_calls();
     world.take_dials();
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.take_dials().len(), 1);
 }
@@ -71,11 +63,11 @@ fn one_more_plugin_is_the_work_of_one_however_many_there_are() {
 #[test]
 fn the_removal_of_a_path_concerns_what_is_registered_there() {
     let mut node = Node::new(World::new().manager);
-    node.bind(A, Some(csi("old")), false);
+    node.bind(A, Some(Script::csi("old")), false);
     node.hear_all();
     // The old plugin cleans up after the new one has started: its removal is reported too late.
     node.remove(A);
-    node.bind(A, Some(csi("new")), false);
+    node.bind(A, Some(Script::csi("new")), false);
     while node.hear() {}
     let there = node.tree.sockets().map(|(_, identity)| identity).last();
     let registered = node.world.registered(A);
@@ -86,7 +78,7 @@ fn the_removal_of_a_path_concerns_what_is_registered_there() {
 #[test]
 fn a_double_sighting_does_not_flap_a_registered_plugin() {
     let mut world = World::new();
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.handler_calls();
     for _ in 0..10 {
         world.notice(A);
@@ -96,79 +88,28 @@ fn a_double_sighting_does_not_flap_a_registered_plugin() {
     assert_eq!(asked(&mut world, A), 1);
 }
 
-/// Returns plugins that are not ready, each in another way.
-fn not_ready() -> [Script; 4] {
-    let get_info = Answer::Status(12, "unknown service");
-    let unimplemented = csi("a").with_get_info(get_info);
-    let types = ["Unknown", ""].map(|kind| Script::good(kind, "a"));
-    let [unknown, empty] = types;
-    [unimplemented, unknown, empty, csi("")]
-}
-
-#[test]
-fn a_plugin_that_is_not_ready_at_first_is_registered_soon() {
-    for (ready_after, registered_after) in [(40, 500), (1_000, 1_500), (55_000, 63_500)] {
-        for script in not_ready() {
-            let mut world = World::new();
-            world.appear(A, script);
-            world.advance(Duration::from_millis(ready_after));
-            let notified = world.plugin(A).notified.clone();
-            world.listen(
-                A,
-                Script {
-                    notified,
-                    ..csi("a")
-                },
-            );
-            world.advance(Duration::from_millis(registered_after - ready_after - 1));
-            assert_eq!(world.handler_calls(), "");
-            world.advance(Duration::from_millis(1));
-            assert_eq!(world.handler_calls(), "validate a, register a");
-            assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
-        }
-    }
-}
-
-#[test]
-fn a_plugin_that_its_handler_refuses_is_asked_with_backoff() {
-    let mut world = World::new();
-    let refusals = vec![no("not yet"); 20];
-    world.handler.will_answer(refusals);
-    world.appear(A, csi("a"));
-    let mut moments = Vec::new();
-    let mut last = asked(&mut world, A);
-    for tenth in 1..1900 {
-        world.advance(Duration::from_millis(100));
-        let now = asked(&mut world, A);
-        if now > last {
-            moments.push(tenth);
-        }
-        last = now;
-    }
-    assert_eq!(moments, [5, 15, 35, 75, 155, 315, 635, 1855]);
-    assert_eq!(world.plugin(A).notified.len(), 1, "an unchanged refusal");
-}
-
 #[test]
 fn a_plugin_that_is_refused_is_told_once() {
     let unimplemented = Answer::Status(12, "unknown service");
-    for (script, told) in [
-        (Script::good("Unknown", "a"), 1),
-        (csi(""), 1),
-        (csi("a").with_get_info(unimplemented), 0),
+    for (script, refusals, told) in [
+        (Script::csi("a"), 18, 1),
+        (Script::good("Unknown", "a"), 0, 1),
+        (Script::good("", "a"), 0, 1),
+        (Script::csi(""), 0, 1),
+        (Script::csi("a").with_get_info(unimplemented), 0, 0),
     ] {
         let mut world = World::new();
-        world.appear(A, script);
-        world.advance(minutes(2));
-        assert_eq!(
-            (asked(&mut world, A), world.plugin(A).notified.len()),
-            (8, told)
-        );
-        world.advance(10 * BACKOFF.cap);
-        assert_eq!(
-            (asked(&mut world, A), world.plugin(A).notified.len()),
-            (18, told)
-        );
+        world.handler.will_answer(vec![no("not yet"); refusals]);
+        world.appear(A, script.clone());
+        for (time, asks) in [(minutes(2), 8), (10 * BACKOFF.cap, 18)] {
+            world.advance(time);
+            let plugin = world.plugin(A);
+            let seen = (plugin.asked, plugin.notified.len());
+            assert_eq!(seen, (asks, told), "{script:?}");
+        }
+        world.listen(A, Script::csi("ready"));
+        world.advance(BACKOFF.cap);
+        assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     }
 }
 
@@ -177,7 +118,7 @@ fn a_plugin_is_told_again_when_its_answer_is_another_one() {
     let mut world = World::new();
     let reasons = ["old", "old", "new", "new", "new", "new"];
     world.handler.will_answer(reasons.map(no));
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.advance(Duration::from_millis(500));
     assert_eq!(world.plugin(A).notified.len(), 1, "the same refusal");
     world.advance(Duration::from_secs(1));
@@ -200,11 +141,10 @@ fn a_plugin_is_told_again_when_its_answer_is_another_one() {
 fn a_refusal_that_has_not_reached_its_plugin_is_sent_again() {
     let mut world = World::new();
     world.handler.will_answer([WAIT, no("bad version")]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.kill(A);
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Err(Reason::new("bad version")));
-    world.listen(A, csi("a"));
+    world.answer_open(Err(Reason::new("bad version")));
+    world.listen(A, Script::csi("a"));
     world.advance(BACKOFF.first);
     let told = "RegisterPlugin error -- plugin validation failed with err: bad version";
     assert_eq!(world.plugin(A).last_notified(), Some((false, told)));
@@ -216,7 +156,7 @@ fn what_could_not_be_registered_is_tried_with_backoff() {
     world
         .handler
         .will_answer([YES, no("not yet"), YES, no("not yet")]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.advance(Duration::from_millis(1500));
     assert_eq!(world.counts(), (1, 1));
     let notified = &world.plugin(A).notified;
@@ -235,19 +175,19 @@ fn what_was_refused_is_tried_at_once_when_it_changes() {
     world
         .handler
         .will_answer([no("bad version"), no("bad version")]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a");
     world.input(Input::Reconsider);
     assert_eq!(world.handler_calls(), "validate a");
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
 #[test]
 fn the_older_sockets_removal_leaves_the_newer_registration() {
     let mut world = World::new();
-    world.appear(A, with_endpoint("a", "/p/old.sock"));
-    world.appear(B, with_endpoint("a", "/p/new.sock"));
+    world.appear(A, Script::csi("a").at("/p/old.sock"));
+    world.appear(B, Script::csi("a").at("/p/new.sock"));
     world.handler_calls();
     world.vanish(A);
     assert_eq!(world.handler_calls(), "deregister a@/p/old.sock");
@@ -262,9 +202,9 @@ fn the_older_sockets_removal_leaves_the_newer_registration() {
 #[test]
 fn the_fallback_is_promoted_when_the_newest_goes() {
     let mut world = World::new();
-    world.appear(A, with_endpoint("a", "/p/1.sock"));
-    world.appear(B, with_endpoint("a", "/p/2.sock"));
-    world.appear(C, with_endpoint("a", "/p/3.sock"));
+    world.appear(A, Script::csi("a").at("/p/1.sock"));
+    world.appear(B, Script::csi("a").at("/p/2.sock"));
+    world.appear(C, Script::csi("a").at("/p/3.sock"));
     world.handler_calls();
     world.vanish(B);
     assert_eq!(world.handler_calls(), "deregister a@/p/2.sock");
@@ -278,15 +218,10 @@ fn the_fallback_is_promoted_when_the_newest_goes() {
 #[test]
 fn a_plugin_whose_rival_goes_meanwhile_is_registered_at_once() {
     let mut world = World::new();
-    world.appear(A, with_endpoint("a", "/p/a.sock"));
+    world.appear(A, Script::csi("a").at("/p/a.sock"));
     world.is_slow = true;
-    world.appear(B, with_endpoint("a", "/p/a.sock"));
-    let b = Path::new(B);
-    while world.operation(b) != Some("Notifying") {
-        let conn = world.busy_connections()[0];
-        world.deliver(conn);
-        world.run();
-    }
+    world.appear(B, Script::csi("a").at("/p/a.sock"));
+    world.deliver_until(B, "Notifying");
     world.vanish(A);
     world.is_slow = false;
     world.run();
@@ -297,15 +232,14 @@ fn a_plugin_whose_rival_goes_meanwhile_is_registered_at_once() {
 fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, with_endpoint("a", "/p/old.sock"));
-    world.appear(B, with_endpoint("a", "/p/new.sock"));
-    world.appear(C, csi("other"));
+    world.appear(A, Script::csi("a").at("/p/old.sock"));
+    world.appear(B, Script::csi("a").at("/p/new.sock"));
+    world.appear(C, Script::csi("other"));
     assert_eq!(
         world.handler_calls(),
         "validate a@/p/old.sock, register a@/p/old.sock, validate other, register other"
     );
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    world.answer_open(Ok(()));
     assert_eq!(
         world.handler_calls(),
         "validate a@/p/new.sock, register a@/p/new.sock"
@@ -317,7 +251,7 @@ fn an_open_question_holds_up_its_name_for_five_seconds() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT, YES, WAIT]);
     for path in [A, B, C] {
-        world.appear(path, with_endpoint("a", path.replace("/r", "/p").as_str()));
+        world.appear(path, Script::csi("a").at(path.replace("/r", "/p").as_str()));
     }
     world.handler_calls();
     world.advance(STALLED_AFTER.saturating_sub(Duration::from_millis(1)));
@@ -350,13 +284,12 @@ fn an_open_question_holds_up_its_name_for_five_seconds() {
 fn a_plugin_is_told_by_a_second_connection_if_one_dies() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     for conn in world.open_connections() {
         world.break_connection(conn);
     }
     world.run();
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    world.answer_open(Ok(()));
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.counts(), (1, 1));
@@ -366,8 +299,8 @@ fn a_plugin_is_told_by_a_second_connection_if_one_dies() {
 fn a_handler_that_never_answers_costs_only_its_plugin() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
-    world.appear(B, csi("b"));
+    world.appear(A, Script::csi("a"));
+    world.appear(B, Script::csi("b"));
     assert_eq!(
         world.handler_calls(),
         "validate a, register a, validate b, register b"
@@ -387,12 +320,12 @@ fn a_handler_that_never_answers_costs_only_its_plugin() {
 #[test]
 fn a_manager_that_is_to_end_begins_nothing() {
     let mut world = World::new();
-    world.appear(C, csi("c"));
+    world.appear(C, Script::csi("c"));
     world.handler_calls();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
-    world.appear(B, csi("b"));
+    world.appear(B, Script::csi("b"));
     world.vanish(C);
     world.advance(Duration::from_millis(1999));
     assert!(!world.manager.is_stopped());
@@ -407,10 +340,9 @@ fn a_manager_that_is_to_end_begins_nothing() {
 fn a_manager_that_is_to_end_lets_what_runs_end_well() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    world.answer_open(Ok(()));
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert!(world.manager.is_stopped());
@@ -421,10 +353,8 @@ fn a_failure_says_what_happened() {
     for notify in [Answer::Good, Answer::Status(13, "?"), Answer::Close] {
         let mut world = World::new();
         world.handler.will_answer([no("bad version")]);
-        world.appear(A, csi("a").with_notify(notify));
-        let socket = world.desired(A);
-        let failure = socket.and_then(|socket| socket.last_failure.clone());
-        let words = failure.expect("the plugin was refused").to_string();
+        world.appear(A, Script::csi("a").with_notify(notify));
+        let words = world.failure(A);
         assert_eq!(words, "plugin refused: validation failed: bad version");
     }
 }
@@ -433,10 +363,8 @@ fn a_failure_says_what_happened() {
 fn the_second_for_get_info_starts_with_the_plugin_s_first_word() {
     let mut world = World::new();
     world.is_slow = true;
-    world.appear(A, csi("a"));
-    let conn = world.busy_connections()[0];
-    world.deliver(conn);
-    world.run();
+    world.appear(A, Script::csi("a"));
+    world.deliver_until(A, "AskingInfo");
     world.advance(Duration::from_secs(4));
     assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
     world.is_slow = false;
@@ -450,14 +378,12 @@ fn connected_after(time: Duration) -> World {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(time);
-    world.listen(A, csi("a"));
+    world.listen(A, Script::csi("a"));
     world.is_slow = true;
     while world.busy_connections().is_empty() {
         world.advance(Duration::from_millis(10));
     }
-    world.deliver(world.busy_connections()[0]);
-    world.run();
-    assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
+    world.deliver_until(A, "AskingInfo");
     world
 }
 
@@ -493,9 +419,7 @@ fn a_plugin_that_never_sends_settings_fails_in_time() {
         assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));
         world.advance(Duration::from_millis(1));
         assert_eq!(world.operation(Path::new(A)), None);
-        let socket = world.desired(A);
-        let failure = socket.and_then(|it| it.last_failure.as_ref());
-        let reason = failure.expect("the attempt failed").to_string();
+        let reason = world.failure(A);
         let words = format!("no SETTINGS within {left:.1?} of connecting: the HTTP/2 handshake");
         assert!(reason.contains(&words), "{reason}");
         assert_eq!(world.handler_calls(), "");

@@ -8,9 +8,8 @@ use plugind::config::{
 };
 use plugind::handler::built_in;
 use plugind::manager::Manager;
-use plugind::proto::v1beta1::device_plugin;
 
-use crate::script::{Answer, Script};
+use crate::script::{Answer, Script, WATCH};
 use crate::world::World;
 
 /// Returns a world in which plugins may use this many descriptors, with registered plugins.
@@ -25,14 +24,13 @@ fn crowded(descriptors: usize, plugins: usize) -> World {
 
 fn add_plugins(world: &mut World, plugins: usize) {
     for n in 0..plugins {
-        let plugin = Script::good("CSIPlugin", &n.to_string());
+        let plugin = Script::csi(&n.to_string());
         world.appear(&format!("/r/{n}"), plugin);
     }
 }
 
 fn is_down(world: &World, path: &str) -> bool {
-    let registered = world.registered(path).unwrap();
-    registered.health.down_since().is_some()
+    world.down_since(path).is_some()
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn a_plugin_without_a_descriptor_is_checked_slowly() {
     assert!(!is_down(&world, "/r/19"), "its end is not reported");
     world.advance(SLOW_CHECK + Duration::from_secs(1));
     assert!(is_down(&world, "/r/19"));
-    world.listen("/r/19", Script::good("CSIPlugin", "19"));
+    world.listen("/r/19", Script::csi("19"));
     world.advance(Duration::from_secs(130));
     assert!(!is_down(&world, "/r/19"));
     assert!(!is_down(&world, "/r/18"));
@@ -73,7 +71,7 @@ fn plugins_that_do_not_answer_take_half_of_the_descriptors() {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     assert_eq!(world.open_connections().len(), 4);
-    world.appear("/r/honest", Script::good("CSIPlugin", "honest"));
+    world.appear("/r/honest", Script::csi("honest"));
     assert_eq!(world.counts().1, 0, "it is in line");
     world.advance(Duration::from_secs(60));
     assert_eq!(world.counts().1, 1);
@@ -87,7 +85,7 @@ fn a_registered_plugin_is_not_down_for_want_of_a_descriptor() {
     world.lose_processes();
     world.advance(Duration::from_secs(20));
     assert!(!is_down(&world, "/r/0"));
-    world.appear("/r/new", Script::good("CSIPlugin", "new"));
+    world.appear("/r/new", Script::csi("new"));
     assert_eq!(world.counts().1, 1);
     world.has_descriptors = true;
     world.advance(Duration::from_secs(1));
@@ -106,20 +104,7 @@ fn with_built_in_handlers(descriptors: usize) -> World {
 
 /// Returns a device plugin that keeps its ListAndWatch stream open.
 fn device_plugin(n: usize) -> Script {
-    let mut plugin = Script::good("DevicePlugin", &format!("example.com/d{n}"));
-    plugin.info.supported_versions = vec!["v1beta1".into()];
-    plugin.services = [
-        (
-            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
-            Answer::Octets(Vec::new()),
-        ),
-        (
-            device_plugin::LIST_AND_WATCH,
-            Answer::Stream(vec![Vec::new()]),
-        ),
-    ]
-    .into();
-    plugin
+    Script::devices(&format!("example.com/d{n}"), Answer::Stream(Vec::new()))
 }
 
 /// Returns how many of the first device plugins received a ListAndWatch call.
@@ -127,7 +112,7 @@ fn streams(world: &mut World, plugins: usize) -> usize {
     let has_stream = |n: &usize| {
         let plugin = world.plugin(&format!("/r/{n}"));
         let called = &plugin.called;
-        called.iter().any(|it| it == device_plugin::LIST_AND_WATCH)
+        called.iter().any(|it| it == WATCH)
     };
     (0..plugins).filter(has_stream).count()
 }

@@ -4,17 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plugind::config::BACKOFF;
-use plugind::manager::{Input, PluginEvent};
+use plugind::manager::Input;
 
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World, YES, no};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
-
-fn plugin(name: &str) -> Script {
-    Script::good("CSIPlugin", name)
-}
 
 /// Removes and returns the events: their reasons, and their lines in the log.
 fn take(world: &mut World) -> Vec<String> {
@@ -23,17 +19,10 @@ fn take(world: &mut World) -> Vec<String> {
     shown.collect()
 }
 
-/// Removes and returns the reasons of the events.
-fn reasons(world: &mut World) -> String {
-    let events = std::mem::take(&mut world.events);
-    let reasons: Vec<_> = events.iter().map(PluginEvent::reason).collect();
-    reasons.join(" ")
-}
-
 #[test]
 fn the_life_of_a_plugin_is_a_stream_of_events() {
     let mut world = World::new();
-    world.appear(A, plugin("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(
         take(&mut world),
         [
@@ -50,7 +39,7 @@ fn the_life_of_a_plugin_is_a_stream_of_events() {
              nothing listens on the socket; it stays registered"
         ]
     );
-    world.listen(A, plugin("a"));
+    world.listen(A, Script::csi("a"));
     world.advance(Duration::from_secs(60));
     assert_eq!(take(&mut world), ["Up /r/a.sock: CSIPlugin a is up again"]);
     world.vanish(A);
@@ -67,7 +56,7 @@ fn the_life_of_a_plugin_is_a_stream_of_events() {
 fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
     let mut world = World::new();
     let refused = Answer::Status(14, "not yet");
-    world.appear(A, plugin("a").with_get_info(refused));
+    world.appear(A, Script::csi("a").with_get_info(refused));
     world.advance(BACKOFF.first * 2);
     let events = std::mem::take(&mut world.events);
     let failed = events.iter().filter(|it| it.reason() == "GetInfoFailed");
@@ -93,22 +82,30 @@ fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
 
 #[test]
 fn each_refusal_has_a_reason_of_its_own() {
-    let unheard = plugin("a").with_notify(Answer::Status(2, "no"));
+    let unheard = Script::csi("a").with_notify(Answer::Status(2, "no"));
     for (script, answers, reason) in [
         (Script::good("Toaster", "a"), vec![], "ValidationFailed"),
-        (plugin("a"), vec![no("not this one")], "ValidationFailed"),
-        (plugin("a"), vec![YES, no("not now")], "RegistrationFailed"),
+        (
+            Script::csi("a"),
+            vec![no("not this one")],
+            "ValidationFailed",
+        ),
+        (
+            Script::csi("a"),
+            vec![YES, no("not now")],
+            "RegistrationFailed",
+        ),
         (unheard, vec![], "NotifyFailed"),
     ] {
         let mut world = World::new();
         world.handler.will_answer(answers);
         world.appear(A, script);
-        assert_eq!(reasons(&mut world), format!("SocketFound {reason}"));
+        assert_eq!(world.reasons(), format!("SocketFound {reason}"));
     }
     let mut world = World::new();
     world.appear(A, None);
     world.advance(Duration::from_secs(60));
-    let seen = reasons(&mut world);
+    let seen = world.reasons();
     let seen: BTreeSet<_> = seen.split(' ').collect();
     let expected = ["ConnectFailed", "NotConnected", "SocketFound"];
     assert_eq!(seen, expected.into_iter().collect());
@@ -117,10 +114,10 @@ fn each_refusal_has_a_reason_of_its_own() {
 #[test]
 fn what_happens_to_several_plugins_of_a_name_is_reported() {
     let mut world = World::new();
-    world.appear(A, plugin("a"));
-    world.appear(B, plugin("a").with_uid(7));
+    world.appear(A, Script::csi("a"));
+    world.appear(B, Script::csi("a").with_uid(7));
     assert_eq!(
-        reasons(&mut world),
+        world.reasons(),
         "SocketFound Registered SocketFound Untrusted Registered TakenOver"
     );
     world.vanish(B);
@@ -138,21 +135,18 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
 fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, plugin("a"));
+    world.appear(A, Script::csi("a"));
     take(&mut world);
-    let _now = world.now;
     world.input(Input::Stop);
     world.advance(Duration::from_secs(60));
-    let seen = reasons(&mut world);
+    let seen = world.reasons();
     assert!(seen.contains("OperationDropped"), "{seen}");
 }
 
 #[test]
 fn an_event_of_an_attempt_has_its_number() {
     let mut world = World::new();
-    world.create(A, None);
-    world.notice(A);
-    world.run();
+    world.appear(A, None);
     assert_eq!(
         take(&mut world),
         [
@@ -164,7 +158,7 @@ fn an_event_of_an_attempt_has_its_number() {
     let mut world = World::new();
     world.handler.will_answer([YES, YES, no("it is in use")]);
     let notify = Answer::Status(2, "no");
-    world.appear(A, plugin("a").with_notify(notify));
+    world.appear(A, Script::csi("a").with_notify(notify));
     let events = std::mem::take(&mut world.events);
     let not_undone = events
         .iter()

@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use plugind::config::{MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
-use plugind::handler::{
-    AcceptHandler, EffectId, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome,
-};
-use plugind::manager::{Input, Manager, PluginEvent, SavedState};
+use plugind::handler::{AcceptHandler, ExecHandler, HandlerTable, ProgramEnd};
+use plugind::manager::Manager;
 
 use crate::handlers::csi::{CSI, REG, limited, registrar};
 use crate::script::Script;
@@ -21,11 +19,10 @@ pub(crate) fn manager() -> Manager {
     Manager::new(handlers)
 }
 
-/// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
-fn restarted(before: &World) -> World {
-    let mut world = World::with(manager());
+/// Returns a world without sockets around this manager, which has restored what `before` has saved.
+fn restored(before: &World, manager: Manager) -> World {
+    let mut world = World::with(manager);
     world.manager.restore(before.saved());
-    begin(&mut world);
     world
 }
 
@@ -40,7 +37,7 @@ fn socket(n: usize) -> String {
 }
 
 fn appear(world: &mut World, n: usize) {
-    world.appear(&socket(n), Script::good("CSIPlugin", &format!("disk-{n}")));
+    world.appear(&socket(n), Script::csi(&format!("disk-{n}")));
 }
 
 /// Returns the running programs, each as its verb and the plugin's name.
@@ -51,15 +48,6 @@ pub(crate) fn running(world: &World) -> Vec<String> {
     };
     let programs = world.programs.values();
     programs.map(|program| shown(&program.arguments)).collect()
-}
-
-/// Ends the oldest running program in this way, and returns its number.
-pub(crate) fn end_first(world: &mut World, end: ProgramEnd) -> EffectId {
-    let (id, _) = world.programs.pop_first().expect("a program runs");
-    let outcome = ProgramOutcome::silent(end);
-    let ended = Input::ProgramEnded { id, outcome };
-    world.input(ended);
-    id
 }
 
 #[test]
@@ -76,7 +64,7 @@ fn no_more_programs_run_at_once_than_the_limits() {
     }
     assert_eq!(running(&world).len(), MAX_PROGRAMS, "others have places");
     for _ in 0..2 * count {
-        end_first(&mut world, ProgramEnd::Exited(0));
+        world.end_first(ProgramEnd::Exited(0));
         let of_type = |kind| {
             world
                 .programs
@@ -92,66 +80,52 @@ fn no_more_programs_run_at_once_than_the_limits() {
     }
 }
 
-#[test]
-fn the_plugin_that_takes_over_is_announced() {
-    let mut world = World::with(manager());
-    for path in ["/r/old-reg.sock", "/r/new-reg.sock"] {
-        world.appear(path, Script::good("CSIPlugin", "disk"));
-        end_first(&mut world, ProgramEnd::Exited(0));
-    }
-    world.vanish("/r/new-reg.sock");
-    assert_eq!(running(&world), ["del disk"]);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    assert_eq!(running(&world), ["re-add disk"]);
-}
+/// The time between two calls of NodeGetInfo.
+const PERIOD: Duration = Duration::from_secs(60);
 
-#[test]
-fn a_program_is_run_again_when_its_driver_has_another_limit() {
+/// Returns a world in which a driver with 16 volumes is registered, which is asked again.
+fn asking_nodes() -> World {
     let mut handlers = HandlerTable::new();
-    let period = Duration::from_secs(60);
-    let periods = [("*".to_owned(), period)];
-    let hook = ExecHandler::new("/lib/hook").asking_nodes(&periods);
+    let hook = ExecHandler::new("/lib/hook").asking_nodes(&[("*".to_owned(), PERIOD)]);
     handlers.add(["CSIPlugin"], hook);
     let mut world = World::with(Manager::new(handlers));
     world.create(CSI, limited(16));
     world.appear(REG, registrar(&["1.0.0"]));
-    end_first(&mut world, ProgramEnd::Exited(0));
-    world.advance(period);
+    world.end_first(ProgramEnd::Exited(0));
+    world
+}
+
+#[test]
+fn a_program_is_run_again_when_its_driver_has_another_limit() {
+    let mut world = asking_nodes();
+    world.advance(PERIOD);
     assert_eq!(world.plugin(CSI).called.len(), 2);
     assert!(running(&world).is_empty(), "nothing has changed");
     world.listen(CSI, limited(8));
-    world.advance(period);
+    world.advance(PERIOD);
     assert_eq!(running(&world), ["re-add disk.example"]);
     let program = world.programs.values().next().expect("it runs");
     let input: serde_json::Value = serde_json::from_slice(&program.input).expect("JSON");
     let node = serde_json::json!({ "nodeId": "node-1", "maxVolumes": 8, "topology": {} });
     assert_eq!(input["node"], node);
-    let reasons: Vec<_> = world.events.iter().map(PluginEvent::reason).collect();
-    assert_eq!(reasons.last(), Some(&"NodeInfoChanged"));
-    end_first(&mut world, ProgramEnd::Exited(0));
+    assert!(world.reasons().ends_with("NodeInfoChanged"));
+    world.end_first(ProgramEnd::Exited(0));
     world.vanish(REG);
     assert_eq!(running(&world), ["del disk.example"]);
     let called = world.plugin(CSI).called.len();
-    world.advance(10 * period);
+    world.advance(10 * PERIOD);
     assert_eq!(world.plugin(CSI).called.len(), called);
 }
 
 #[test]
 fn a_program_is_run_again_for_the_current_plugin_of_a_name() {
-    let mut handlers = HandlerTable::new();
-    let period = Duration::from_secs(60);
-    let hook = ExecHandler::new("/lib/hook").asking_nodes(&[("*".to_owned(), period)]);
-    handlers.add(["CSIPlugin"], hook);
-    let mut world = World::with(Manager::new(handlers));
-    world.create(CSI, limited(16));
-    world.appear(REG, registrar(&["1.0.0"]));
-    end_first(&mut world, ProgramEnd::Exited(0));
-    let mut newer = registrar(&["1.0.0"]);
-    newer.info.endpoint = "/p/new.sock".into(); // Nothing listens there.
+    let mut world = asking_nodes();
+    // Nothing listens there.
+    let newer = registrar(&["1.0.0"]).at("/p/new.sock");
     world.appear("/r/new-reg.sock", newer);
-    end_first(&mut world, ProgramEnd::Exited(0));
+    world.end_first(ProgramEnd::Exited(0));
     world.listen(CSI, limited(8));
-    world.advance(period);
+    world.advance(PERIOD);
     assert!(running(&world).is_empty(), "the newer one is in use");
 }
 
@@ -159,22 +133,20 @@ fn a_program_is_run_again_for_the_current_plugin_of_a_name() {
 fn a_del_that_cannot_be_started_is_owed_over_a_restart() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
-    end_first(&mut world, ProgramEnd::Exited(0));
+    world.end_first(ProgramEnd::Exited(0));
     world.vanish(&socket(0));
-    end_first(&mut world, ProgramEnd::NotStarted("no memory".into()));
+    world.end_first(ProgramEnd::NotStarted("no memory".into()));
     assert!(world.manager.is_idle(), "the name is free");
 
-    let mut world = restarted(&world);
+    let mut world = restored(&world, manager());
+    begin(&mut world);
     assert_eq!(running(&world), ["del disk-0"]);
     let revision = world.manager.revision();
-    end_first(&mut world, ProgramEnd::Exited(1));
-    assert_ne!(
-        world.manager.revision(),
-        revision,
-        "the file is written again"
-    );
+    world.end_first(ProgramEnd::Exited(1));
+    assert_ne!(world.manager.revision(), revision, "it is saved again");
 
-    let world = restarted(&world);
+    let mut world = restored(&world, manager());
+    begin(&mut world);
     assert!(running(&world).is_empty());
 }
 
@@ -182,18 +154,13 @@ fn a_del_that_cannot_be_started_is_owed_over_a_restart() {
 fn what_is_owed_to_a_type_without_a_program_is_dropped() {
     let mut before = World::with(manager());
     appear(&mut before, 0);
-    end_first(&mut before, ProgramEnd::Exited(0));
+    before.end_first(ProgramEnd::Exited(0));
     before.vanish(&socket(0));
     let restore = |manager: Manager| {
-        let mut world = World::with(manager);
-        world.manager.restore(before.saved());
+        let mut world = restored(&before, manager);
         let revision = world.manager.revision();
         begin(&mut world);
-        assert_ne!(
-            world.manager.revision(),
-            revision,
-            "the file is written again"
-        );
+        assert_ne!(world.manager.revision(), revision, "it is saved again");
         world
     };
     assert_eq!(running(&restore(manager())), ["del disk-0"]);
@@ -211,11 +178,8 @@ fn what_is_owed_to_a_type_without_a_program_is_dropped() {
 fn a_plugin_refused_after_a_restart_is_awaited_no_longer() {
     let mut world = World::with(manager());
     appear(&mut world, 0);
-    end_first(&mut world, ProgramEnd::Exited(0));
-    let saved = world.manager.snapshot("boot").encode();
-    let mut world = World::with(Manager::new(HandlerTable::new()));
-    let state = SavedState::decode(&saved, "boot").expect("it was just written");
-    world.manager.restore(state);
+    world.end_first(ProgramEnd::Exited(0));
+    let mut world = restored(&world, Manager::new(HandlerTable::new()));
     assert_eq!(world.manager.awaiting().count(), 1);
     appear(&mut world, 0);
     let notified = world.notification_of(socket(0).as_ref());

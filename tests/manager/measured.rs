@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS_OF_TYPE, SOFT_OPERATION_LIMIT};
-use plugind::handler::{Code, ExecHandler, HandlerTable, ProgramEnd, ProgramOutcome};
+use plugind::handler::{Code, ProgramEnd};
 use plugind::manager::event::EventKind;
-use plugind::manager::{Input, Limit, Manager, Measurement};
+use plugind::manager::{Limit, Measurement};
 use plugind::proto::pluginregistration::registration::{GET_INFO, NOTIFY_REGISTRATION_STATUS};
 
-use crate::exec::end_first;
+use crate::exec;
 use crate::script::Script;
 use crate::world::World;
 
@@ -17,7 +17,7 @@ const SOCKET: &str = "/r/a.sock";
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn good() -> Script {
-    Script::good("CSIPlugin", "disk")
+    Script::csi("disk")
 }
 
 /// Delivers everything that is in flight, one step every millisecond.
@@ -132,9 +132,7 @@ fn a_dial_without_a_descriptor_hits_the_limit_of_descriptors() {
 }
 
 fn with_programs() -> World {
-    let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], ExecHandler::new("/lib/hook"));
-    World::with(Manager::new(handlers))
+    World::with(exec::manager())
 }
 
 #[test]
@@ -150,11 +148,11 @@ fn a_program_is_measured_however_it_ended() {
         world.appear(SOCKET, good());
         world.advance(MILLISECOND);
         assert_eq!(runs(&mut world), []);
-        end_first(&mut world, end);
+        world.end_first(end);
         assert_eq!(runs(&mut world), [("add", result, MILLISECOND)]);
         world.vanish(SOCKET);
         while !world.programs.is_empty() {
-            end_first(&mut world, ProgramEnd::Exited(0));
+            world.end_first(ProgramEnd::Exited(0));
             assert_eq!(runs(&mut world), [("del", "success", Duration::ZERO)]);
         }
     }
@@ -177,23 +175,18 @@ fn a_program_that_is_cancelled_is_measured() {
 fn a_program_that_waits_hits_the_limit() {
     let mut world = with_programs();
     for n in 0..MAX_PROGRAMS_OF_TYPE {
-        world.appear(
-            &format!("/r/{n}"),
-            Script::good("CSIPlugin", &n.to_string()),
-        );
+        world.appear(&format!("/r/{n}"), Script::csi(&n.to_string()));
     }
     assert_eq!(hits(&world, Limit::Programs), 0);
     world.appear(SOCKET, good());
     assert_eq!(hits(&world, Limit::Programs), 1);
     world.advance(MILLISECOND);
     world.measured.clear();
-    end_first(&mut world, ProgramEnd::Exited(0));
+    world.end_first(ProgramEnd::Exited(0));
     world.measured.clear();
     world.advance(MILLISECOND);
-    let (id, _) = world.programs.pop_last().expect("its program runs");
-    let outcome = ProgramOutcome::silent(ProgramEnd::Exited(0));
-    let ended = Input::ProgramEnded { id, outcome };
-    world.manager.handle_input(ended, world.now);
+    let (id, _) = world.programs.last_key_value().expect("its program runs");
+    world.report_end(*id, ProgramEnd::Exited(0));
     assert_eq!(world.notification_of(SOCKET.as_ref()), None);
     world.run();
     assert_eq!(runs(&mut world), [("add", "success", MILLISECOND)]);

@@ -18,12 +18,10 @@ use plugind::api::{Counters, Event, ProcessFacts};
 use plugind::config::LIST_INTERVAL;
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
 use plugind::manager::{Manager, Measurement, PluginEvent, State};
-use plugind::proto::v1beta1;
 use plugind::watch::{Problem, Report, Watch};
-use prost::Message as _;
 
 use self::exposition::Exposition;
-use crate::script::{Answer, Script, WATCH};
+use crate::script::{Answer, Script, device_list};
 use crate::world::World;
 
 /// What the metrics of a world are read from, besides its manager.
@@ -89,15 +87,11 @@ const PROCESS: ProcessFacts = ProcessFacts {
     start: Duration::from_secs(1_700_000_000),
 };
 
-fn csi(name: &str) -> Script {
-    Script::good("CSIPlugin", name)
-}
-
 /// Returns a world with one of everything.
 fn busy() -> (World, Scraped) {
     let mut world = World::new();
-    world.appear("/r/a.sock", csi("a"));
-    world.appear("/r/b.sock", csi("b"));
+    world.appear("/r/a.sock", Script::csi("a"));
+    world.appear("/r/b.sock", Script::csi("b"));
     world.appear("/r/strange.sock", Script::good("Strange", "c"));
     world.appear("/r/silent.sock", Script::silent());
     world.appear("/r/dead.sock", None);
@@ -271,23 +265,6 @@ fn devices_are_those_of_the_current_plugin_of_a_resource() {
     let types = ["DevicePlugin".to_owned()];
     let (table, inventory) = handler::built_in(&types, plugind::config::UnknownTypes::Reject);
     let mut world = World::with(Manager::new(table));
-    let device = |id: &str, health: &str| v1beta1::Device {
-        id: id.into(),
-        health: health.into(),
-        ..v1beta1::Device::default()
-    };
-    let list = |devices: Vec<v1beta1::Device>| {
-        let list = v1beta1::ListAndWatchResponse { devices };
-        Answer::Stream(vec![list.encode_to_vec()])
-    };
-    let lists = [
-        vec![
-            device("1", "Healthy"),
-            device("2", "Unhealthy"),
-            device("3", "Healthy"),
-        ],
-        vec![device("1", "Unhealthy")],
-    ];
     let count = |world: &World| {
         let scraped = Scraped::default();
         let sources = Sources {
@@ -305,32 +282,20 @@ fn devices_are_those_of_the_current_plugin_of_a_resource() {
             scraped.get("plugind_devices", &labels)
         })
     };
-    let listed = [
-        ("/r/a.sock", [Some(2), Some(1)]),
-        ("/r/b.sock", [Some(0), Some(1)]),
-    ];
-    for ((socket, wanted), devices) in listed.into_iter().zip(lists) {
-        let mut script = Script::good("DevicePlugin", "example.com/gpu");
-        script.info.supported_versions = vec!["v1beta1".into()];
-        script.services.insert(OPTIONS, Answer::Octets(Vec::new()));
-        script.services.insert(WATCH, list(devices));
-        world.appear(socket, script);
+    for (socket, ids, wanted) in [
+        ("/r/a.sock", &["1", "2!", "3"][..], [Some(2), Some(1)]),
+        ("/r/b.sock", &["1!"], [Some(0), Some(1)]),
+    ] {
+        let list = Answer::Stream(vec![device_list(ids)]);
+        world.appear(socket, Script::devices("example.com/gpu", list));
         assert_eq!(count(&world), wanted, "{socket}");
     }
-    let devices = vec![
-        device("1", "Healthy"),
-        device("2", "Unhealthy"),
-        device("3", "Healthy"),
-    ];
-    let message = v1beta1::ListAndWatchResponse { devices }.encode_to_vec();
-    world.push("/r/b.sock", &message);
+    world.push("/r/b.sock", &device_list(["1", "2!", "3"]));
     world.advance(LIST_INTERVAL);
     assert_eq!(count(&world), [Some(2), Some(1)], "another list");
     world.end_streams("/r/b.sock", 0);
     assert_eq!(count(&world), [Some(0), Some(3)], "the stream has ended");
 }
-
-const OPTIONS: &str = "/v1beta1.DevicePlugin/GetDevicePluginOptions";
 
 #[test]
 fn directories_and_limits_are_counted_as_the_watch_reports_them() {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF, DEFAULT_TYPES, HANDLER_TIMEOUT, Mode, UnknownTypes};
-use plugind::handler::{Answer, Reason, built_in};
-use plugind::manager::{Input, Manager, Refusal};
+use plugind::handler::{Reason, built_in};
+use plugind::manager::{Input, Manager, Refusal, State};
 
 use crate::script::Script;
-use crate::world::{WAIT, World};
+use crate::world::{WAIT, World, no};
 
 const SOCKET: &str = "/r/a-reg.sock";
 const ENDPOINT: &str = "/p/csi.sock";
@@ -21,7 +21,7 @@ fn world() -> World {
 }
 
 fn csi() -> Script {
-    Script::good("CSIPlugin", "disk")
+    Script::csi("disk")
 }
 
 /// Returns the name of the plugin that would be registered, or the refusal, once there is an
@@ -52,27 +52,28 @@ fn a_plugin_is_validated_and_neither_registered_nor_told() {
 
 #[test]
 fn a_plugin_that_would_be_refused_is_not_told_either() {
-    let mut world = world();
-    let no = Reason::new("not today");
-    world.handler.will_answer([Answer::Done(Err(no.clone()))]);
-    world.appear(SOCKET, csi());
-    let refused = Some(Err(Refusal::Validation(no)));
-    assert_eq!(observed(&world), refused);
-    assert_untold(&world);
-
-    world.vanish(SOCKET);
-    world.appear(SOCKET, Script::good("Toaster", "toast"));
-    let refused = Some(Err(Refusal::NoHandler("Toaster".into())));
-    assert_eq!(observed(&world), refused);
-    assert_untold(&world);
-
-    world.vanish(SOCKET);
-    world.appear(SOCKET, Script::good("CSIPlugin", ""));
-    assert!(matches!(
-        observed(&world),
-        Some(Err(Refusal::Validation(_)))
-    ));
-    assert_untold(&world);
+    let nameless = Reason::new("plugin name is empty");
+    for (kind, name, refusal) in [
+        (
+            "CSIPlugin",
+            "disk",
+            Refusal::Validation(Reason::new("not today")),
+        ),
+        ("CSIPlugin", "", Refusal::Validation(nameless)),
+        ("Toaster", "toast", Refusal::NoHandler("Toaster".into())),
+    ] {
+        let mut world = world();
+        world.handler.will_answer([no("not today")]);
+        world.appear(SOCKET, Script::good(kind, name));
+        assert_eq!(observed(&world), Some(Err(refusal)));
+        assert_untold(&world);
+        let record = world.manager.records().get(Path::new(SOCKET));
+        let record = record.expect("it is shown");
+        assert_eq!(record.state, State::Rejected);
+        assert!(record.last_error.is_some());
+        let shown = record.plugin.map(|it| (&*it.kind, &*it.name));
+        assert_eq!(shown, Some((kind, name)));
+    }
 }
 
 #[test]
@@ -121,10 +122,7 @@ fn an_endpoint_is_not_dialled() {
 #[test]
 fn a_plugin_that_is_refused_at_first_is_asked_again() {
     let mut world = world();
-    let no = || Answer::Done(Err(Reason::new("not yet")));
-    world
-        .handler
-        .will_answer([no(), no(), Answer::Done(Ok(()))]);
+    world.handler.will_answer([no("not yet"), no("not yet")]);
     world.appear(SOCKET, csi());
     let refused = Refusal::Validation(Reason::new("not yet"));
     assert_eq!(observed(&world), Some(Err(refused.clone())));
@@ -134,9 +132,7 @@ fn a_plugin_that_is_refused_at_first_is_asked_again() {
 
     world.vanish(SOCKET);
     world.handler_calls();
-    world
-        .handler
-        .will_answer(std::iter::repeat_with(no).take(20));
+    world.handler.will_answer(vec![no("not yet"); 20]);
     world.appear(SOCKET, csi());
     world.advance(Duration::from_secs(3600));
     assert_eq!(observed(&world), Some(Err(refused)));

@@ -39,14 +39,10 @@ fn identities(world: &World) -> (Option<Identity>, Option<Identity>) {
     (desired, world.registered(A).map(|it| it.identity))
 }
 
-fn csi(name: &str) -> Script {
-    Script::good("CSIPlugin", name)
-}
-
 /// Returns a world in which the plugin `a` is registered at [`A`].
 fn registered() -> World {
     let mut world = World::new();
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
     world
 }
@@ -61,7 +57,7 @@ fn seconds(seconds: u64) -> Duration {
 fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
     for socket in ["/r/a.sock", "/r/one/a.sock", "/r/one/two/a.sock"] {
         let mut world = World::new();
-        world.appear(socket, csi("a"));
+        world.appear(socket, Script::csi("a"));
         assert_eq!(world.handler_calls(), "validate a, register a");
         assert_eq!(world.plugin(socket).last_notified(), Some((true, "")));
         assert_eq!(world.dials[&path(socket)], 1, "for both calls");
@@ -73,7 +69,7 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
 #[test]
 fn pm2_pm6_pm10_pm16_both_worlds_have_what_was_added() {
     let mut world = World::new();
-    let identity = world.appear(A, csi("a"));
+    let identity = world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(identities(&world), (Some(identity), Some(identity)));
     assert_eq!(Which::Actual.as_str(), "actual_state_of_world");
@@ -105,7 +101,7 @@ fn pm5_a_plugin_with_another_identity_does_not_match() {
     let mut world = registered();
     let (before, _) = identities(&world);
     world.handler.will_answer([WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "deregister a");
     let (desired, registered) = identities(&world);
     assert_eq!(registered, None);
@@ -115,7 +111,7 @@ fn pm5_a_plugin_with_another_identity_does_not_match() {
 #[test]
 fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
     let mut world = registered();
-    let identity = world.appear(A, csi("a"));
+    let identity = world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(identities(&world), (Some(identity), Some(identity)));
     assert_eq!(
@@ -130,8 +126,8 @@ fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
 fn pm11_gm1_gm2_two_sockets_register_concurrently() {
     let mut world = World::new();
     world.handler.will_answer([WAIT, WAIT]);
-    world.appear(A, csi("a"));
-    world.appear(B, csi("b"));
+    world.appear(A, Script::csi("a"));
+    world.appear(B, Script::csi("b"));
     assert_eq!(world.handler_calls(), "validate a, validate b");
     for ticket in world.handler.open() {
         world.answer(ticket, Ok(()));
@@ -143,7 +139,7 @@ fn pm11_gm1_gm2_two_sockets_register_concurrently() {
 fn pm12_gm8_a_second_register_on_the_same_socket_is_refused() {
     let mut world = World::new();
     world.handler.will_answer([WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     for _ in 0..3 {
         world.notice(A);
         world.advance(seconds(1));
@@ -155,7 +151,7 @@ fn pm12_gm8_a_second_register_on_the_same_socket_is_refused() {
 #[test]
 fn pm13_pm14_two_sockets_deregister_concurrently_and_once_each() {
     let mut world = registered();
-    world.appear(B, csi("b"));
+    world.appear(B, Script::csi("b"));
     world.handler_calls();
     world.handler.will_answer([WAIT, WAIT]);
     world.vanish(A);
@@ -180,7 +176,7 @@ fn pm19_pm21_a_path_that_is_created_ten_times_is_one_entry() {
     let mut world = World::new();
     let mut last = None;
     for i in 0..10 {
-        let identity = world.appear(A, csi(&format!("plugin-{i}")));
+        let identity = world.appear(A, Script::csi(&format!("plugin-{i}")));
         assert!(Some(identity) > last);
         last = Some(identity);
         assert_eq!(world.counts(), (1, 1));
@@ -196,7 +192,7 @@ fn pm20_pm22_ten_sockets_of_one_name_are_all_found() {
     let mut world = World::new();
     let sockets: Vec<_> = (0..10).map(|i| format!("/r/{i}.sock")).collect();
     for socket in &sockets {
-        world.create(socket, csi("one"));
+        world.create(socket, Script::csi("one"));
     }
     for socket in &sockets {
         world.notice(socket);
@@ -209,7 +205,7 @@ fn pm20_pm22_ten_sockets_of_one_name_are_all_found() {
 fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
     for answer in [Answer::Status(13, "no"), Answer::Close, Answer::Silence] {
         let mut world = World::new();
-        world.appear(A, csi("a").with_notify(answer.clone()));
+        world.appear(A, Script::csi("a").with_notify(answer.clone()));
         world.advance(Duration::from_millis(5400));
         assert_eq!(world.counts(), (1, 0), "{answer:?}");
         let calls = world.handler_calls();
@@ -217,22 +213,10 @@ fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
             calls.starts_with("validate a, register a, deregister a"),
             "{answer:?}"
         );
-        let failure = world.desired(A).and_then(|it| it.last_failure.clone());
-        let failure = failure.expect("the attempt failed").to_string();
+        let failure = world.failure(A);
         let words = "NotifyRegistrationStatus failed: ";
         assert!(failure.starts_with(words), "{failure}");
     }
-}
-
-#[test]
-fn a_socket_without_a_listener_is_dialled_within_milliseconds() {
-    let mut world = World::new();
-    world.appear(A, None);
-    world.advance(Duration::from_millis(25));
-    world.listen(A, csi("a"));
-    world.advance(Duration::from_millis(16));
-    assert_eq!(world.handler_calls(), "validate a, register a");
-    assert_eq!(world.dials[&path(A)], 14, "the last one after 40.955 ms");
 }
 
 // --- The order of events -------------------------------------------------------------------------
@@ -241,7 +225,7 @@ fn a_socket_without_a_listener_is_dialled_within_milliseconds() {
 fn a_plugin_is_in_the_actual_world() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     world.vanish(A);
     assert_eq!(
@@ -304,7 +288,7 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
         Answer::Silence,
     ] {
         let mut world = World::new();
-        world.appear(A, csi("a").with_get_info(answer));
+        world.appear(A, Script::csi("a").with_get_info(answer));
         world.advance(Duration::from_millis(1400));
         assert!(world.plugin(A).asked > 0);
         assert_eq!(
@@ -312,17 +296,4 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
             (0, String::new())
         );
     }
-}
-
-#[test]
-fn an_empty_endpoint_means_the_registration_socket() {
-    let mut world = World::new();
-    world.appear(A, csi("a"));
-    let mut script = csi("b");
-    script.info.endpoint = "/plugins/b/csi.sock".into();
-    world.appear(B, script);
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a, validate b@/plugins/b/csi.sock, register b@/plugins/b/csi.sock"
-    );
 }

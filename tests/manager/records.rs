@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{
-    BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, Mode, PERMIT_TIME, SOFT_OPERATION_LIMIT,
+    BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, PERMIT_TIME, SOFT_OPERATION_LIMIT,
 };
 use plugind::manager::{Change, ChangeCursor, Expired, Record, State};
 
@@ -14,23 +14,14 @@ use crate::world::{WAIT, World};
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
 
-fn plugin(name: &str) -> Script {
-    Script::good("CSIPlugin", name)
-}
-
 fn not_ready(name: &str) -> Script {
-    plugin(name).with_get_info(Answer::Status(14, "not yet"))
+    Script::csi(name).with_get_info(Answer::Status(14, "not yet"))
 }
 
 #[track_caller]
 fn record<'a>(world: &'a World, path: &str) -> Record<'a> {
     let record = world.manager.records().get(Path::new(path));
     record.expect("there is a record")
-}
-
-#[track_caller]
-fn state(world: &World, path: &str) -> State {
-    record(world, path).state
 }
 
 /// Tries every plugin again.
@@ -48,21 +39,21 @@ fn a_socket_that_refuses_is_retried_before_all_others() {
     }
     world.appear(A, None);
     world.advance(2 * DIAL_TIMEOUT);
-    world.listen(A, plugin("a"));
-    assert_eq!(state(&world, A), State::Backoff);
+    world.listen(A, Script::csi("a"));
+    assert_eq!(world.state(A), Some(State::Backoff));
     assert_eq!(
         retry(&mut world, &|it| **it.socket == *Path::new(A)),
         Some(1)
     );
-    assert_eq!(state(&world, A), State::Registered);
+    assert_eq!(world.state(A), Some(State::Registered));
 }
 
 #[test]
 fn each_state_of_a_plugin_is_shown() {
     let mut world = World::new();
     world.is_slow = true;
-    world.appear(A, plugin("a"));
-    assert_eq!(state(&world, A), State::Connecting);
+    world.appear(A, Script::csi("a"));
+    assert_eq!(world.state(A), Some(State::Connecting));
     assert!(record(&world, A).plugin.is_none());
     world.handler.will_answer([WAIT]);
     world.is_slow = false;
@@ -70,10 +61,9 @@ fn each_state_of_a_plugin_is_shown() {
         world.deliver(conn);
     }
     world.run();
-    assert_eq!(state(&world, A), State::Registering);
+    assert_eq!(world.state(A), Some(State::Registering));
     assert_eq!(record(&world, A).plugin.map(|it| &*it.name), Some("a"));
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    world.answer_open(Ok(()));
     let registered = record(&world, A);
     assert_eq!(
         (registered.state, registered.attempts),
@@ -81,11 +71,11 @@ fn each_state_of_a_plugin_is_shown() {
     );
     assert!(registered.next_retry.is_none() && registered.last_error.is_none());
     assert!(registered.process.is_some_and(|it| it.uid == 0));
-    world.appear(B, plugin("a"));
-    let states = [A, B].map(|path| state(&world, path));
-    assert_eq!(states, [State::Standby, State::Registered]);
+    world.appear(B, Script::csi("a"));
+    let states = [A, B].map(|path| world.state(path));
+    assert_eq!(states, [State::Standby, State::Registered].map(Some));
     world.vanish(B);
-    assert_eq!(state(&world, A), State::Registered);
+    assert_eq!(world.state(A), Some(State::Registered));
     world.kill(A);
     world.advance(Duration::from_secs(5));
     let down = record(&world, A);
@@ -93,35 +83,22 @@ fn each_state_of_a_plugin_is_shown() {
     assert!(down.next_retry.is_some_and(|at| at > world.now));
     world.handler.will_answer([WAIT]);
     world.vanish(A);
-    assert_eq!(state(&world, A), State::Deregistering);
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    assert_eq!(world.state(A), Some(State::Deregistering));
+    world.answer_open(Ok(()));
     assert!(world.manager.records().get(Path::new(A)).is_none());
-}
-
-#[test]
-fn a_plugin_that_a_dry_run_would_refuse_is_shown_with_its_name() {
-    let mut world = World::new();
-    world.manager.set_mode(Mode::Observe);
-    world.appear(A, Script::good("Toaster", "a"));
-    let refused = record(&world, A);
-    assert_eq!(refused.state, State::Rejected);
-    let plugin = refused.plugin.map(|it| (&*it.kind, &*it.name));
-    assert_eq!(plugin, Some(("Toaster", "a")));
-    assert!(refused.last_error.is_some());
 }
 
 #[test]
 fn a_plugin_that_is_down_stays_so_since_its_process_has_ended() {
     let mut world = World::new();
-    world.appear(A, plugin("a"));
+    world.appear(A, Script::csi("a"));
     world.kill(A);
     world.advance(Duration::from_secs(5));
     let down = record(&world, A);
     assert_eq!(down.state, State::Down);
     let since = down.since;
-    world.appear(B, plugin("a"));
-    assert_eq!(state(&world, B), State::Registered);
+    world.appear(B, Script::csi("a"));
+    assert_eq!(world.state(B), Some(State::Registered));
     world.advance(Duration::from_secs(1));
     world.vanish(B);
     let down = record(&world, A);
@@ -157,18 +134,18 @@ fn what_waits_for_its_backoff_is_tried_at_once_on_request() {
     }
     let is_a = |record: &Record<'_>| &**record.socket == Path::new(A);
     assert_eq!(retry(&mut world, &is_a), Some(1));
-    assert_eq!(state(&world, A), State::Registered);
-    assert_eq!(state(&world, B), State::Backoff);
+    assert_eq!(world.state(A), Some(State::Registered));
+    assert_eq!(world.state(B), Some(State::Backoff));
     assert_eq!(retry(&mut world, &is_a), Some(0), "it is registered");
     assert_eq!(retry(&mut world, &|_| false), None);
     assert_eq!(retry(&mut world, &|_| true), Some(1));
-    assert_eq!(state(&world, B), State::Registered);
+    assert_eq!(world.state(B), Some(State::Registered));
 }
 
 #[test]
 fn a_reader_that_has_missed_too_many_removals_starts_again() {
     let mut world = World::new();
-    world.appear(A, plugin("a"));
+    world.appear(A, Script::csi("a"));
     let beginning = world.manager.generation();
     let count = |world: &World, after| {
         let mut cursor = ChangeCursor::after(after);
@@ -198,7 +175,7 @@ fn a_reader_that_has_missed_too_many_removals_starts_again() {
 #[test]
 fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
     let mut world = World::new();
-    world.appear(A, plugin("a"));
+    world.appear(A, Script::csi("a"));
     let mut manager = World::new().manager;
     manager.restore(world.saved());
     world.restart(manager);
@@ -207,13 +184,13 @@ fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
         (record.state, record.generation)
     };
     let restored = shown(&world);
-    world.appear(B, plugin("a"));
-    assert_eq!(state(&world, B), State::Registered);
+    world.appear(B, Script::csi("a"));
+    assert_eq!(world.state(B), Some(State::Registered));
     assert_eq!(shown(&world), restored, "a change has a generation");
     world.notice(A);
     world.run();
-    let states = [A, B].map(|path| state(&world, path));
-    assert_eq!(states, [State::Registered, State::Standby]);
+    let states = [A, B].map(|path| world.state(path));
+    assert_eq!(states, [State::Registered, State::Standby].map(Some));
 }
 
 #[test]

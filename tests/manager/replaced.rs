@@ -1,6 +1,5 @@
 //! Handlers that are added and replaced while the daemon runs, in virtual time.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -46,11 +45,7 @@ fn a_plugin_that_is_being_refused_is_registered_at_once() {
     let mut world = World::new();
     world.is_slow = true;
     world.appear(B, Script::good("Toaster", "b"));
-    while world.operation(Path::new(B)) != Some("Notifying") {
-        let conn = world.busy_connections()[0];
-        world.deliver(conn);
-        world.run();
-    }
+    world.deliver_until(B, "Notifying");
     world.is_slow = false;
     let toasters = add(&mut world, "Toaster");
     assert!(toasters.take().contains("register b"));
@@ -106,7 +101,7 @@ fn after_leaving(asks: Ask) -> (World, Weak<AtomicBool>) {
     let mut table = HandlerTable::new();
     table.add(["CSIPlugin"], Leaving { asks, has_fired });
     let mut world = World::with(Manager::new(table));
-    world.appear(A, Script::good("CSIPlugin", "a"));
+    world.appear(A, Script::csi("a"));
     let new = add(&mut world, "CSIPlugin");
     assert_eq!(new.take(), "validate a, register a");
     (world, handler)
@@ -132,7 +127,7 @@ fn a_thousand_plugins_do_not_notice_other_types_change() {
     let mut world = World::new();
     for n in 0..1000 {
         let path = format!("/r/{n}.sock");
-        world.appear(&path, Script::good("CSIPlugin", &n.to_string()));
+        world.appear(&path, Script::csi(&n.to_string()));
     }
     let toasters = add(&mut world, "Toaster");
     world.appear("/r/t.sock", Script::good("Toaster", "t"));

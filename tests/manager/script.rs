@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use plugind::hpack::Decoder;
 use plugind::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
+use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
 use prost::Message as _;
 
 #[path = "../support/frames.rs"]
@@ -57,7 +58,27 @@ pub(crate) struct Script {
 }
 
 /// The method whose stream every plugin leaves open, unless its services say otherwise.
-pub(crate) const WATCH: &str = "/v1beta1.DevicePlugin/ListAndWatch";
+pub(crate) const WATCH: &str = device_plugin::LIST_AND_WATCH;
+
+/// The method that device plugins state their options by.
+pub(crate) const OPTIONS: &str = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
+
+/// Returns a list of healthy devices; one whose ID ends in `!` is unhealthy.
+pub(crate) fn device_list(ids: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<u8> {
+    let devices = ids.into_iter().map(|id| {
+        let (id, health) = match id.as_ref().strip_suffix('!') {
+            Some(id) => (id.to_owned(), "Unhealthy"),
+            None => (id.as_ref().to_owned(), "Healthy"),
+        };
+        Device {
+            id,
+            health: health.to_owned(),
+            topology: None,
+        }
+    });
+    let devices = devices.collect();
+    ListAndWatchResponse { devices }.encode_to_vec()
+}
 
 impl Script {
     /// Returns a plugin that does not answer GetInfo.
@@ -85,6 +106,24 @@ impl Script {
             services: BTreeMap::new(),
             called: Vec::new(),
             babble: None,
+        }
+    }
+
+    /// Returns a plugin of a CSI driver that does everything right.
+    pub(crate) fn csi(name: &str) -> Self {
+        Self::good("CSIPlugin", name)
+    }
+
+    /// Returns a device plugin of this resource that answers ListAndWatch with this.
+    pub(crate) fn devices(resource: &str, list: Answer) -> Self {
+        let options = DevicePluginOptions {
+            pre_start_required: true,
+            get_preferred_allocation_available: false,
+        };
+        let options = Answer::Octets(options.encode_to_vec());
+        Self {
+            services: [(OPTIONS, options), (WATCH, list)].into(),
+            ..Self::good("DevicePlugin", resource).with_versions(&["v1beta1"])
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plugind::config::{DIAL_TIMEOUT, PERMIT_TIME, REDIAL};
 
-use super::{A, csi, minutes};
+use super::{A, minutes};
 use crate::script::Script;
 use crate::world::{WAIT, World, YES};
 
@@ -14,7 +14,7 @@ fn a_plugin_that_listens_late_is_met_within_three_seconds() {
         let mut world = World::new();
         world.appear(A, None);
         world.advance(Duration::from_secs(after));
-        world.listen(A, csi("a"));
+        world.listen(A, Script::csi("a"));
         world.advance(REDIAL.cap);
         assert_eq!(
             world.handler_calls(),
@@ -50,7 +50,7 @@ fn many_dead_sockets_are_dialled_20_times_a_second_together() {
         assert!((19..=20).contains(&dials), "{dials} dials in a second");
     }
     assert_eq!(world.dials.len(), count, "each socket is dialled");
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(
         world.handler_calls(),
         "validate a, register a",
@@ -70,7 +70,7 @@ fn with_silent_plugins(count: usize) -> World {
 #[test]
 fn hundreds_of_silent_plugins_hold_up_others_for_200_ms() {
     let mut world = with_silent_plugins(640);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.advance(40 * PERMIT_TIME);
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
@@ -82,10 +82,10 @@ fn handlers_that_do_not_answer_hold_up_their_name_alone() {
         for i in 0..70 {
             let name = if is_one_name { 0 } else { i };
             world.handler.will_answer([YES, WAIT]);
-            world.appear(&format!("/r/{i}"), csi(&format!("hung-{name}")));
+            world.appear(&format!("/r/{i}"), Script::csi(&format!("hung-{name}")));
         }
         world.handler_calls();
-        world.appear(A, csi("a"));
+        world.appear(A, Script::csi("a"));
         assert_eq!(world.handler_calls(), "validate a, register a", "at once");
     }
 }

@@ -5,27 +5,19 @@ use std::time::Duration;
 use plugind::config::BACKOFF;
 use plugind::manager::OnDown;
 
-use super::{A, asked, csi, minutes};
+use super::{A, asked, minutes};
+use crate::script::Script;
 use crate::world::World;
-
-pub(super) fn down_since(world: &World, path: &str) -> Option<plugind::time::Time> {
-    let registered = world.registered(path);
-    registered.expect("it is registered").health.down_since()
-}
 
 #[test]
 fn a_plugin_whose_process_dies_is_down_at_once() {
     for watches_processes in [true, false] {
         let mut world = World::new();
         world.watches_processes = watches_processes;
-        world.appear(A, csi("a"));
+        world.appear(A, Script::csi("a"));
         world.advance(minutes(10));
         world.kill(A);
-        assert_eq!(
-            down_since(&world, A),
-            Some(world.now),
-            "{watches_processes}"
-        );
+        assert_eq!(world.down_since(A), Some(world.now), "{watches_processes}");
         assert_eq!(world.handler_calls(), "validate a, register a");
     }
 }
@@ -36,14 +28,14 @@ fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     world
         .manager
         .set_on_down(OnDown::Deregister(Duration::from_secs(30)));
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.kill(A);
     world.advance(Duration::from_secs(29));
     assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(Duration::from_secs(1));
     assert_eq!(world.handler_calls(), "deregister a");
     assert_eq!(world.counts(), (1, 0));
-    world.listen(A, csi("a"));
+    world.listen(A, Script::csi("a"));
     world.advance(BACKOFF.cap);
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert_eq!(world.counts(), (1, 1));
@@ -66,7 +58,7 @@ fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) 
 fn watched_by_connection() -> World {
     let mut world = World::new();
     world.watches_processes = false;
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world
 }
 
@@ -81,7 +73,7 @@ fn a_plugin_that_closes_idle_connections_is_asked_regularly() {
         assert_eq!(asked(&mut world, A), 4, "closed after {idle:?}");
         close_idle_connections(&mut world, idle, minutes(10));
         assert_eq!(asked(&mut world, A), 24, "closed after {idle:?}");
-        assert_eq!(down_since(&world, A), None);
+        assert_eq!(world.down_since(A), None);
         assert_eq!(world.handler_calls(), "validate a, register a");
     }
 }
@@ -91,13 +83,13 @@ fn a_plugin_that_closes_idle_connections_and_dies_is_down() {
     let mut world = watched_by_connection();
     close_idle_connections(&mut world, Duration::from_secs(2), minutes(1));
     world.kill(A);
-    assert_eq!(down_since(&world, A), None);
+    assert_eq!(world.down_since(A), None);
     world.advance(Duration::from_secs(30));
-    let since = down_since(&world, A).expect("it is down");
-    world.listen(A, csi("a"));
+    let since = world.down_since(A).expect("it is down");
+    world.listen(A, Script::csi("a"));
     world.advance(world.now.saturating_since(since) + Duration::from_secs(1));
-    assert_eq!(down_since(&world, A), None, "asked again with backoff");
+    assert_eq!(world.down_since(A), None, "asked again with backoff");
     world.advance(minutes(1));
     world.kill(A);
-    assert_eq!(down_since(&world, A), Some(world.now), "watched as before");
+    assert_eq!(world.down_since(A), Some(world.now), "watched as before");
 }

@@ -2,8 +2,8 @@
 
 use plugind::manager::Input;
 
-use super::down::down_since;
-use super::{A, csi, minutes};
+use super::{A, minutes};
+use crate::script::Script;
 use crate::world::World;
 
 /// Returns a world without sockets, whose manager is restored from the snapshot of `before`.
@@ -17,7 +17,7 @@ fn restarted(before: &World) -> World {
 #[test]
 fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     let mut before = World::new();
-    before.appear(A, csi("a"));
+    before.appear(A, Script::csi("a"));
     let mut world = restarted(&before);
     world.advance(minutes(60));
     assert_eq!(
@@ -38,9 +38,9 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
 #[test]
 fn a_plugin_that_stops_is_not_reported_as_down() {
     let mut world = World::new();
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.kill_and_remove(A);
-    assert_eq!(down_since(&world, A), None);
+    assert_eq!(world.down_since(A), None);
     world.vanish(A);
     assert_eq!(
         world.handler_calls(),

@@ -31,18 +31,25 @@ pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
 
 /// Returns a registrar that reports these versions of a driver whose service is at [`CSI`].
 pub(crate) fn registrar(versions: &[&str]) -> Script {
-    let mut script = Script::good("CSIPlugin", "disk.example");
-    script.info.endpoint = CSI.into();
-    script.info.supported_versions = versions.iter().map(|&it| it.to_owned()).collect();
-    script
+    Script::csi("disk.example").at(CSI).with_versions(versions)
 }
 
-/// Returns a node on which the registrar of a driver with these services has just appeared.
-fn with_driver<const N: usize>(services: [(&'static str, Answer); N]) -> Node {
+/// Returns a driver that replies with this node ID.
+fn driver(node_id: &str) -> Script {
+    Script::serving([knows_node(node_id)])
+}
+
+/// Returns a node on which the registrar of this driver has just appeared.
+fn with_driver(driver: Script) -> Node {
     let mut node = Node::new();
-    node.world.create(CSI, Script::serving(services));
+    node.world.create(CSI, driver);
     node.world.appear(REG, registrar(&["1.0.0"]));
     node
+}
+
+/// Returns a driver that answers NodeGetInfo so.
+fn answering(answer: Answer) -> Script {
+    Script::serving([(node::NODE_GET_INFO, answer)])
 }
 
 #[test]
@@ -59,7 +66,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
         }),
     };
     let info = Answer::Octets(info.encode_to_vec());
-    let mut node = with_driver([(node::NODE_GET_INFO, info)]);
+    let mut node = with_driver(answering(info));
     assert_eq!(node.notified(REG), Ok(()));
     let driver = node
         .knows
@@ -81,41 +88,53 @@ fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
 
 #[test]
 fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
-    let empty = Answer::Octets(Vec::new());
-    let large = Answer::Octets(vec![0; MAX_CSI_REPLY + 1]);
-    for (answer, why) in [
+    let at_once = Duration::ZERO;
+    for (answer, time, why) in [
         (
-            empty,
+            Answer::Octets(Vec::new()),
+            at_once,
             "error adding CSI driver node info: driverNodeID must not be empty",
         ),
         (
-            Answer::Status(14, "not yet"),
-            "rpc error: code = Unavailable desc = not yet",
+            Answer::Status(9, "no cloud here"),
+            at_once,
+            "rpc error: code = FailedPrecondition desc = no cloud here",
         ),
         (
             Answer::Octets(vec![0xff]),
+            at_once,
             "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: ",
         ),
         (
-            large,
+            Answer::Octets(vec![0; MAX_CSI_REPLY + 1]),
+            at_once,
             "rpc error: code = ResourceExhausted desc = \
              grpc: received message larger than max (16385 vs. 16384)",
         ),
         (
             Answer::Announce(u32::MAX),
+            at_once,
             "rpc error: code = ResourceExhausted desc = \
              grpc: received message larger than max (4294967295 vs. 4194304)",
         ),
         (
+            Answer::Status(14, "not yet"),
+            READY_GRACE,
+            "rpc error: code = Unavailable desc = not yet",
+        ),
+        (
             Answer::Close,
+            READY_GRACE,
             "rpc error: code = Unavailable desc = error reading from server: EOF",
         ),
+        (
+            Answer::Silence,
+            seconds(120),
+            "rpc error: code = DeadlineExceeded desc = context deadline exceeded",
+        ),
     ] {
-        let mut node = with_driver([(node::NODE_GET_INFO, answer)]);
-        node.world.advance(READY_GRACE);
-        let notified = node.notified(REG).unwrap_err();
-        let notified = notified.strip_prefix(FAILED).expect("kubelet's words");
-        assert!(notified.starts_with(why), "{notified:?} is not {why:?}");
+        let mut node = with_driver(answering(answer));
+        node.refuses_after(REG, time, &format!("{FAILED}{why}"));
         assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
     }
 }
@@ -129,16 +148,14 @@ fn a_driver_whose_endpoint_is_dead_is_refused() {
                  desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
                  connect: no such file or directory\"";
     assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
-    node.world
-        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.create(CSI, driver("node-1"));
     node.world.advance(seconds(1));
     assert_eq!(node.notified(REG), Ok(()));
 }
 
 /// Returns the states of a driver's service before it is ready, by name.
 fn unready() -> [(&'static str, Option<Script>); 3] {
-    let unavailable = Answer::Status(14, "not yet");
-    let early = Script::serving([(node::NODE_GET_INFO, unavailable)]);
+    let early = answering(Answer::Status(14, "not yet"));
     [
         ("absent", None),
         ("bound", None),
@@ -164,8 +181,7 @@ fn a_driver_that_is_ready_a_moment_later_is_told_once() {
         node.has_time_for_others();
         node.world.advance(Duration::from_millis(300));
         assert_eq!(node.notified(REG), Err("not notified"), "{how}");
-        node.world
-            .create(CSI, Script::serving([knows_node("node-1")]));
+        node.world.create(CSI, driver("node-1"));
         node.world.advance(Duration::from_millis(300));
         assert_eq!(node.notified(REG), Ok(()), "{how}");
         let registrar = node.world.plugin(REG);
@@ -190,25 +206,6 @@ fn a_driver_that_is_not_ready_after_two_seconds_is_refused() {
     }
 }
 
-#[test]
-fn a_driver_that_fails_in_another_way_is_refused_at_once() {
-    let answer = Answer::Status(9, "no cloud here");
-    let node = with_driver([(node::NODE_GET_INFO, answer)]);
-    let words = "rpc error: code = FailedPrecondition desc = no cloud here";
-    assert_eq!(node.notified(REG), Err(&*format!("{FAILED}{words}")));
-}
-
-#[test]
-fn a_driver_may_take_two_minutes_for_the_node_and_no_longer() {
-    let mut node = with_driver([(node::NODE_GET_INFO, Answer::Silence)]);
-    node.world.advance(seconds(119));
-    assert_eq!(node.notified(REG), Err("not notified"));
-    node.has_time_for_others();
-    node.world.advance(seconds(1));
-    let words = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
-    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
-}
-
 /// Returns the error for a driver that is not acceptable, in kubelet's words.
 fn invalid(endpoint: &str, why: &str) -> String {
     format!(
@@ -224,14 +221,12 @@ fn sockets_that_never_answer_hold_up_their_driver_for_5_s() {
     let mut node = Node::new();
     for socket in STALLED {
         let endpoint = socket.replace("/r", "/p");
-        let opened = [(node::NODE_GET_INFO, Answer::Stream(Vec::new()))];
-        node.world.create(&endpoint, Script::serving(opened));
-        let mut stalled = registrar(&["1.0.0"]);
-        stalled.info.endpoint = endpoint;
-        node.world.appear(socket, stalled);
+        let opened = answering(Answer::Stream(Vec::new()));
+        node.world.create(&endpoint, opened);
+        node.world
+            .appear(socket, registrar(&["1.0.0"]).at(&endpoint));
     }
-    node.world
-        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.create(CSI, driver("node-1"));
     node.world.appear(REG, registrar(&["1.0.0"]));
     node.world.advance(2 * STALLED_AFTER);
     assert_eq!(node.notified(REG), Ok(()));
@@ -271,13 +266,11 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
         ),
     ] {
         let mut node = Node::new();
-        node.world.create(CSI, Script::serving([knows_node("old")]));
-        node.world
-            .create("/p/new.sock", Script::serving([knows_node("new")]));
+        node.world.create(CSI, driver("old"));
+        node.world.create("/p/new.sock", driver("new"));
         node.world.appear(REG, registrar(first));
-        let mut late = registrar(&[second]);
+        let mut late = registrar(&[second]).at("/p/new.sock");
         late.info.name = name.into();
-        late.info.endpoint = "/p/new.sock".into();
         node.world.appear("/r/new-reg.sock", late);
         assert_eq!(node.notified(REG), Ok(()));
         assert_eq!(
@@ -290,11 +283,9 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
 
 #[test]
 fn a_driver_whose_name_was_taken_is_registered() {
-    let mut node = with_driver([knows_node("old")]);
-    let mut late = registrar(&["1.0.0"]);
-    late.info.endpoint = "/p/new.sock".into();
-    node.world
-        .create("/p/new.sock", Script::serving([knows_node("new")]));
+    let mut node = with_driver(driver("old"));
+    let late = registrar(&["1.0.0"]).at("/p/new.sock");
+    node.world.create("/p/new.sock", driver("new"));
     node.world.appear("/r/new-reg.sock", late);
     assert!(node.notified("/r/new-reg.sock").is_err());
     node.world.vanish(REG);
@@ -305,7 +296,7 @@ fn a_driver_whose_name_was_taken_is_registered() {
 
 /// Returns a driver that replies with this volume limit.
 pub(crate) fn limited(max_volumes_per_node: i64) -> Script {
-    Script::serving([(node::NODE_GET_INFO, limit(max_volumes_per_node))])
+    answering(limit(max_volumes_per_node))
 }
 
 /// Returns a reply with this volume limit.
@@ -328,7 +319,6 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     let mut table = HandlerTable::new();
     table.add(["CSIPlugin"], csi);
     let mut world = World::with(Manager::new(table));
-    let serving = |answer| Script::serving([(node::NODE_GET_INFO, answer)]);
     world.create(CSI, limited(16));
     world.appear(REG, registrar(&["1.0.0"]));
     world.advance(seconds(59));
@@ -351,7 +341,7 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
         (Answer::Octets(Vec::new()), Some(8)),
         (limit(4), Some(4)),
     ] {
-        world.listen(CSI, serving(answer));
+        world.listen(CSI, answering(answer));
         world.advance(seconds(60));
         assert_eq!(known(), expected);
     }
@@ -361,19 +351,12 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     assert_eq!((known(), world.plugin(CSI).called.len()), (None, called));
 }
 
-/// Returns the state of the driver's plugin.
-fn state(node: &Node) -> Option<State> {
-    let record = node.world.manager.records().get(Path::new(REG))?;
-    Some(record.state)
-}
-
 #[test]
 fn a_driver_that_is_killed_beside_its_registrar_is_down() {
-    let mut node = with_driver([knows_node("node-1")]);
+    let mut node = with_driver(driver("node-1"));
     assert_eq!(node.world.watched_processes(), 2);
     node.world.kill(CSI);
-    node.world.run();
-    assert_eq!(state(&node), Some(State::Down));
+    assert_eq!(node.world.state(REG), Some(State::Down));
     let down = node.world.events.iter().find(|it| it.reason() == "Down");
     assert_eq!(
         down.map(|it| it.message().to_string()).as_deref(),
@@ -383,15 +366,18 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
         )
     );
     node.world.advance(seconds(600));
-    assert_eq!(state(&node), Some(State::Down));
-    node.world
-        .listen(CSI, Script::serving([knows_node("node-1")]));
+    assert_eq!(node.world.state(REG), Some(State::Down));
+    node.world.listen(CSI, driver("node-1"));
     node.world.advance(BACKOFF.cap);
-    assert_eq!(state(&node), Some(State::Registered));
+    assert_eq!(node.world.state(REG), Some(State::Registered));
     assert_eq!(node.world.watched_processes(), 2);
     node.world.kill(CSI);
     node.world.advance(seconds(1));
-    assert_eq!(state(&node), Some(State::Down), "it is watched again");
+    assert_eq!(
+        node.world.state(REG),
+        Some(State::Down),
+        "it is watched again"
+    );
 }
 
 #[test]
@@ -400,23 +386,21 @@ fn a_driver_that_could_not_be_watched_is_checked_slowly() {
     node.world
         .manager
         .set_descriptor_limit(DESCRIPTOR_RESERVE + 2);
-    node.world
-        .create(CSI, Script::serving([knows_node("node-1")]));
+    node.world.create(CSI, driver("node-1"));
     node.world.appear(REG, registrar(&["1.0.0"]));
-    assert_eq!(state(&node), Some(State::Registered));
+    assert_eq!(node.world.state(REG), Some(State::Registered));
     assert_eq!(node.world.watched_processes(), 1);
     node.world.kill(CSI);
     node.world.advance(2 * SLOW_CHECK);
-    assert_eq!(state(&node), Some(State::Down));
+    assert_eq!(node.world.state(REG), Some(State::Down));
 }
 
 #[test]
 fn on_down_applies_to_a_driver_beside_its_registrar() {
-    let mut node = with_driver([knows_node("node-1")]);
+    let mut node = with_driver(driver("node-1"));
     let grace = seconds(30);
     node.world.manager.set_on_down(OnDown::Deregister(grace));
     node.world.kill(CSI);
-    node.world.run();
     node.world.advance(grace);
     assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }

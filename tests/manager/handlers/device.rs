@@ -7,53 +7,29 @@ use plugind::config::{
     BACKOFF, DEVICE_GRACE, DEVICE_OPTIONS_TIMEOUT, LIST_INTERVAL, MAX_DEVICES, MAX_REPLY,
     READY_GRACE,
 };
-use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
-use prost::Message as _;
 
 use crate::handlers::log;
 use crate::handlers::node::{Node, seconds};
-use crate::script::{Answer, Script};
+use crate::script::{Answer, OPTIONS, Script, WATCH, device_list};
 
 pub(crate) const REG: &str = "/r/gpu-reg.sock";
 pub(crate) const GPU: &str = "/p/gpu.sock";
 pub(crate) const RESOURCE: &str = "example.com/gpu";
+const FAILED: &str = "plugin registration failed with err: ";
 
-/// Returns a list of healthy devices; one whose name ends in `!` is unhealthy.
-fn list(ids: &[&str]) -> Vec<u8> {
-    let devices = ids.iter().map(|id| Device {
-        id: id.trim_end_matches('!').into(),
-        health: if id.ends_with('!') {
-            "Unhealthy"
-        } else {
-            "Healthy"
-        }
-        .into(),
-        topology: None,
-    });
-    let devices = devices.collect();
-    ListAndWatchResponse { devices }.encode_to_vec()
+pub(crate) fn registrar(endpoint: &str) -> Script {
+    let script = Script::good("DevicePlugin", RESOURCE).at(endpoint);
+    script.with_versions(&["v1beta1"])
 }
 
 /// Returns a device plugin that answers `ListAndWatch` with this.
-pub(crate) fn lists(answer: Answer) -> Script {
-    let options = DevicePluginOptions {
-        pre_start_required: true,
-        get_preferred_allocation_available: false,
-    };
-    Script::serving([
-        (
-            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
-            Answer::Octets(options.encode_to_vec()),
-        ),
-        (device_plugin::LIST_AND_WATCH, answer),
-    ])
+fn lists(answer: Answer) -> Script {
+    Script::devices(RESOURCE, answer)
 }
 
-pub(crate) fn registrar(endpoint: &str) -> Script {
-    let mut script = Script::good("DevicePlugin", RESOURCE);
-    script.info.endpoint = endpoint.into();
-    script.info.supported_versions = vec!["v1beta1".into()];
-    script
+/// Returns a device plugin that lists these devices.
+pub(crate) fn listing(list: Vec<u8>) -> Script {
+    lists(Answer::Stream(vec![list]))
 }
 
 /// Returns a node on which a plugin with this service has just registered.
@@ -65,7 +41,7 @@ pub(crate) fn with_plugin(service: Script) -> Node {
 }
 
 fn with_devices(ids: &[&str]) -> Node {
-    with_plugin(lists(Answer::Stream(vec![list(ids)])))
+    with_plugin(listing(device_list(ids)))
 }
 
 /// Returns the devices of the resource, the unhealthy ones with a `!`, or `None` if the resource is
@@ -106,8 +82,7 @@ fn dm4_dm5_a_resource_has_the_newest_one_s_devices() {
         ("/r/x.new", "/p/x.new", &["one", "two"]),
         ("/r/x.third", "/p/x.third", &["three"]),
     ] {
-        node.world
-            .create(endpoint, lists(Answer::Stream(vec![list(ids)])));
+        node.world.create(endpoint, listing(device_list(ids)));
         node.world.appear(socket, registrar(endpoint));
         assert_eq!(node.notified(socket), Ok(()));
         assert_devices(&node, &ids.join(" "));
@@ -145,7 +120,7 @@ fn dm8_two_lists_arrive_in_order() {
     let mut node = with_devices(&["a", "b", "c"]);
     assert_devices(&node, "a b c");
     for (devices, known) in [(&["b!", "d"][..], "b! d"), (&["b", "d"], "b d"), (&[], "")] {
-        node.world.push(GPU, &list(devices));
+        node.world.push(GPU, &device_list(devices));
         node.world.advance(LIST_INTERVAL);
         assert_devices(&node, known);
     }
@@ -169,42 +144,39 @@ fn dm11_a_plugin_that_connects_three_times_has_one_client() {
 
 #[test]
 fn a_plugin_that_does_not_state_its_options_is_not_used() {
-    for (answer, why) in [
-        (
-            Answer::Status(2, "no"),
-            "failed to get device plugin options: rpc error: code = Unknown desc = no",
-        ),
+    let at_once = Duration::ZERO;
+    for (answer, time, why) in [
+        (Answer::Status(2, "no"), at_once, "Unknown desc = no"),
         (
             Answer::Octets(vec![0xff]),
-            "failed to get device plugin options: rpc error: code = Internal desc = \
-             grpc: failed to unmarshal the received message: ",
+            at_once,
+            "Internal desc = grpc: failed to unmarshal the received message: ",
         ),
         (
             Answer::Octets(vec![0; 10_000]),
-            "failed to get device plugin options: rpc error: code = ResourceExhausted desc = \
-             grpc: received message larger than max (10000 vs. 4096)",
+            at_once,
+            "ResourceExhausted desc = grpc: received message larger than max (10000 vs. 4096)",
         ),
         (
             Answer::Close,
-            "failed to get device plugin options: rpc error: code = Unavailable desc = \
-             error reading from server: EOF",
+            READY_GRACE,
+            "Unavailable desc = error reading from server: EOF",
+        ),
+        (
+            Answer::Silence,
+            DEVICE_OPTIONS_TIMEOUT,
+            "DeadlineExceeded desc = context deadline exceeded",
         ),
     ] {
-        let mut service = lists(Answer::Stream(vec![list(&["a"])]));
-        service
-            .services
-            .insert(device_plugin::GET_DEVICE_PLUGIN_OPTIONS, answer);
+        let mut service = listing(device_list(["a"]));
+        service.services.insert(OPTIONS, answer);
         let mut node = with_plugin(service);
-        node.world.advance(READY_GRACE);
-        let notified = node.notified(REG).unwrap_err().to_owned();
-        let words = format!("plugin registration failed with err: {why}");
-        assert!(
-            notified.starts_with(&words),
-            "{notified:?} is not {words:?}"
-        );
+        let call = "failed to get device plugin options: rpc error: code =";
+        node.refuses_after(REG, time, &format!("{FAILED}{call} {why}"));
         assert_eq!(devices(&node), None);
+        assert_eq!(node.world.open_to(GPU), 0, "{why}");
         let called = &node.world.plugin(GPU).called;
-        assert!(!called.contains(&device_plugin::LIST_AND_WATCH.to_owned()));
+        assert!(!called.contains(&WATCH.to_owned()));
     }
 }
 
@@ -212,29 +184,9 @@ fn a_plugin_that_does_not_state_its_options_is_not_used() {
 fn a_plugin_whose_endpoint_is_dead_is_refused_and_told_why() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(GPU));
-    node.world.advance(READY_GRACE);
-    let words = "plugin registration failed with err: failed to dial device plugin: \
-                 connection error: desc = \"transport: Error while dialing: \
-                 dial unix /p/gpu.sock: connect: no such file or directory\"";
-    assert_eq!(node.notified(REG), Err(words));
-}
-
-#[test]
-fn a_plugin_that_is_silent_about_its_options_is_refused() {
-    let silent = (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, Answer::Silence);
-    let mut node = with_plugin(Script::serving([silent]));
-    node.world
-        .advance(DEVICE_OPTIONS_TIMEOUT.saturating_sub(seconds(1)));
-    assert_eq!(node.notified(REG), Err("not notified"));
-    node.has_time_for_others();
-    node.world.advance(seconds(1));
-    let words = "failed to get device plugin options: \
-                 rpc error: code = DeadlineExceeded desc = context deadline exceeded";
-    assert_eq!(
-        node.notified(REG),
-        Err(&*format!("plugin registration failed with err: {words}"))
-    );
-    assert_eq!(node.world.open_to(GPU), 0);
+    let why = "failed to dial device plugin: connection error: desc = \"transport: \
+               Error while dialing: dial unix /p/gpu.sock: connect: no such file or directory\"";
+    node.refuses_after(REG, READY_GRACE, &format!("{FAILED}{why}"));
 }
 
 #[test]
@@ -243,7 +195,7 @@ fn a_plugin_may_take_its_time_to_list_its_devices() {
     assert_eq!(node.notified(REG), Ok(()));
     node.world.advance(2 * DEVICE_GRACE);
     assert_devices(&node, "");
-    node.world.push(GPU, &list(&["a"]));
+    node.world.push(GPU, &device_list(&["a"]));
     assert_devices(&node, "a");
 }
 
@@ -264,16 +216,16 @@ fn a_stream_that_ends_is_opened_again() {
 #[test]
 fn a_plugin_that_lists_nonsense_has_no_healthy_devices() {
     for nonsense in [
-        Answer::Stream(vec![list(&["a"]), vec![0xff]]),
+        Answer::Stream(vec![device_list(&["a"]), vec![0xff]]),
         Answer::Status(13, "internal"),
         Answer::Announce(u32::MAX),
         Answer::Close,
     ] {
-        let mut node = with_plugin(lists(Answer::Stream(vec![list(&["a"])])));
+        let mut node = with_plugin(listing(device_list(&["a"])));
         node.world
             .plugin(GPU)
             .services
-            .insert(device_plugin::LIST_AND_WATCH, nonsense.clone());
+            .insert(WATCH, nonsense.clone());
         node.world.end_streams(GPU, 0);
         node.world.advance(DEVICE_GRACE.saturating_sub(seconds(2)));
         assert_eq!(node.world.open_to(GPU), 0, "{nonsense:?}");
@@ -292,10 +244,7 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
     let mut node = with_plugin(lists(unimplemented.clone()));
     assert_eq!(node.notified(REG), Ok(()));
     node.world.advance(10 * BACKOFF.cap);
-    let calls = [
-        device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
-        device_plugin::LIST_AND_WATCH,
-    ];
+    let calls = [OPTIONS, WATCH];
     assert_eq!(node.world.plugin(GPU).called, calls);
     let why = "the peer returned UNIMPLEMENTED: unknown method";
     let words = "does not implement ListAndWatch, so none of its devices can be used; \
@@ -305,10 +254,7 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
     assert_eq!((devices(&node), node.notified(REG)), (None, Ok(())));
 
     let mut node = with_devices(&["a"]);
-    node.world
-        .plugin(GPU)
-        .services
-        .insert(device_plugin::LIST_AND_WATCH, unimplemented);
+    node.world.plugin(GPU).services.insert(WATCH, unimplemented);
     node.world.end_streams(GPU, 0);
     node.world.advance(seconds(60));
     assert_devices(&node, "a!");
@@ -330,7 +276,7 @@ fn a_list_that_fits_follows_one_that_is_too_long() {
     let too_long = [0x0a, 0].repeat(MAX_DEVICES + 1);
     let why = "too many devices devices=16385 limit=16384";
     log::collect();
-    let mut node = with_plugin(lists(Answer::Stream(vec![too_long.clone()])));
+    let mut node = with_plugin(listing(too_long.clone()));
     node.world.advance(LIST_INTERVAL);
     assert_eq!(log::take(), [warning(why)]);
     let mut push = |message: &[u8]| {
@@ -342,9 +288,12 @@ fn a_list_that_fits_follows_one_that_is_too_long() {
     };
     assert_eq!(push(&too_long), (Some(String::new()), Vec::new()));
     let a = Some("a".to_owned());
-    assert_eq!(push(&list(&["a"])), (a.clone(), Vec::new()));
+    assert_eq!(push(&device_list(&["a"])), (a.clone(), Vec::new()));
     assert_eq!(push(&too_long), (a.clone(), vec![warning(why)]));
-    assert_eq!(push(&list(&["b"])), (Some("b".to_owned()), Vec::new()));
+    assert_eq!(
+        push(&device_list(&["b"])),
+        (Some("b".to_owned()), Vec::new())
+    );
     let called = &node.world.plugin(GPU).called;
     let streams = called.iter().filter(|it| it.ends_with("/ListAndWatch"));
     assert_eq!(streams.count(), 1, "on one stream");
@@ -355,7 +304,7 @@ fn a_device_list_that_is_too_large_is_warned_about_once() {
     let too_large = vec![0; MAX_REPLY + 1];
     let why = "the list is too large octets=4194305 limit=4194304";
     log::collect();
-    let mut node = with_plugin(lists(Answer::Stream(vec![too_large.clone()])));
+    let mut node = with_plugin(listing(too_large.clone()));
     node.world.advance(Duration::from_micros(1));
     assert_eq!(log::take(), [warning(why)]);
     for _ in 0..10 {
@@ -367,8 +316,7 @@ fn a_device_list_that_is_too_large_is_warned_about_once() {
     );
     assert!(log::take().is_empty());
 
-    node.world
-        .listen(GPU, lists(Answer::Stream(vec![list(&["a"])])));
+    node.world.listen(GPU, listing(device_list(&["a"])));
     node.world.advance(BACKOFF.cap);
     assert_devices(&node, "a");
     assert!(log::take().is_empty());

@@ -1,27 +1,19 @@
 //! Lists of device plugins that follow each other soon.
 
 use plugind::config::{LIST_INTERVAL, MAX_DEVICES};
-use plugind::proto::v1beta1::{Device, ListAndWatchResponse};
-use prost::Message as _;
 
-use crate::handlers::device::{GPU, RESOURCE, lists, with_plugin};
+use crate::handlers::device::{GPU, RESOURCE, listing, with_plugin};
 use crate::handlers::node::{Node, seconds};
-use crate::script::Answer;
+use crate::script::device_list;
 
 /// Returns a list of so many healthy devices, in steps of `stride`.
 fn list(devices: usize, stride: usize, prefix: &str) -> Vec<u8> {
-    let devices = (0..devices).map(|n| Device {
-        id: format!("{prefix}-{:05}", n * stride % devices),
-        health: "Healthy".into(),
-        topology: None,
-    });
-    let devices = devices.collect();
-    ListAndWatchResponse { devices }.encode_to_vec()
+    device_list((0..devices).map(|n| format!("{prefix}-{:05}", n * stride % devices)))
 }
 
 /// Returns a node with a plugin that lists one device, `a`.
 fn node() -> Node {
-    with_plugin(lists(Answer::Stream(vec![list(1, 1, "a")])))
+    with_plugin(listing(list(1, 1, "a")))
 }
 
 /// Returns the number of healthy devices of the resource, and the first one.
@@ -42,7 +34,7 @@ fn the_longest_list_is_applied_at_once() {
     node.world.advance(LIST_INTERVAL);
     node.world.push(GPU, &list(9_000, 7_919, "x"));
     assert_devices(&node, 9_000, "x-00000");
-    let mut node = with_plugin(lists(Answer::Stream(vec![list(MAX_DEVICES, 7_919, "x")])));
+    let mut node = with_plugin(listing(list(MAX_DEVICES, 7_919, "x")));
     node.has_time_for_others();
     assert_devices(&node, MAX_DEVICES, "x-00000");
 }

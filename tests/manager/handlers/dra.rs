@@ -15,13 +15,12 @@ const NIC: &str = "/p/nic.sock";
 const NEW_REG: &str = "/r/nic-2-reg.sock";
 const NEW: &str = "/p/nic-2.sock";
 const DRIVER: &str = "nic.example";
+const PLAIN: &[&str] = &["v1.DRAPlugin"];
 const ALPHA: &[&str] = &["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
 
 fn registrar(endpoint: &str, services: &[&str]) -> Script {
-    let mut script = Script::good("DRAPlugin", DRIVER);
-    script.info.endpoint = endpoint.into();
-    script.info.supported_versions = services.iter().map(|&it| it.to_owned()).collect();
-    script
+    let script = Script::good("DRAPlugin", DRIVER).at(endpoint);
+    script.with_versions(services)
 }
 
 /// Returns a node on which a driver has registered that reports `services` and serves `service`.
@@ -69,8 +68,8 @@ const TAKEN: &str = "plugin registration failed with err: \
 
 #[test]
 fn a_plugin_that_answers_again_has_its_endpoint_again() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    let registrar = || registrar(NIC, &["v1.DRAPlugin"]);
+    let mut node = with_driver(PLAIN, Script::serving([]));
+    let registrar = || registrar(NIC, PLAIN);
     node.world.kill(REG);
     node.world.listen(REG, registrar());
     node.world.advance(BACKOFF.cap);
@@ -80,9 +79,8 @@ fn a_plugin_that_answers_again_has_its_endpoint_again() {
 
 #[test]
 fn a_plugin_waits_for_its_endpoint_until_the_holder_is_down() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    node.world
-        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
+    let mut node = with_driver(PLAIN, Script::serving([]));
+    node.world.appear(NEW_REG, registrar(NIC, PLAIN));
     assert_eq!(node.notified(NEW_REG), Err(TAKEN));
     node.world.kill(REG);
     assert_eq!(node.notified(NEW_REG), Ok(()));
@@ -90,10 +88,9 @@ fn a_plugin_waits_for_its_endpoint_until_the_holder_is_down() {
 
 #[test]
 fn dra4_a_second_endpoint_of_a_driver_is_accepted_and_current() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
+    let mut node = with_driver(PLAIN, Script::serving([]));
     node.world.create(NEW, Script::serving([]));
-    node.world
-        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    node.world.appear(NEW_REG, registrar(NEW, PLAIN));
     assert_eq!(node.notified(NEW_REG), Ok(()));
     assert_eq!(node.knows.dra_drivers.all(DRIVER).len(), 2);
     assert_eq!(current(&node).as_deref(), Some(NEW));
@@ -101,13 +98,11 @@ fn dra4_a_second_endpoint_of_a_driver_is_accepted_and_current() {
 
 #[test]
 fn dra8_the_same_endpoint_is_refused() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    node.world
-        .appear(NEW_REG, registrar(NIC, &["v1.DRAPlugin"]));
+    let mut node = with_driver(PLAIN, Script::serving([]));
+    node.world.appear(NEW_REG, registrar(NIC, PLAIN));
     assert_eq!(node.notified(NEW_REG), Err(TAKEN));
     node.world.create(NEW, Script::serving([]));
-    node.world
-        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    node.world.appear(NEW_REG, registrar(NEW, PLAIN));
     assert_eq!(current(&node).as_deref(), Some(NEW));
     node.world.vanish(REG);
     assert_eq!(current(&node).as_deref(), Some(NEW));
@@ -128,7 +123,7 @@ fn dra9_a_driver_that_was_removed_is_not_found() {
 #[test]
 fn a_driver_is_registered_before_it_is_connected_to() {
     let mut node = Node::new();
-    node.world.appear(REG, registrar(NIC, &["v1.DRAPlugin"]));
+    node.world.appear(REG, registrar(NIC, PLAIN));
     assert_eq!(node.notified(REG), Ok(()));
     let is_connected = |node: &Node| {
         let driver = node.knows.dra_drivers.get(DRIVER);
@@ -146,9 +141,8 @@ fn a_driver_is_registered_before_it_is_connected_to() {
 
 #[test]
 fn the_newest_that_is_connected_is_used() {
-    let mut node = with_driver(&["v1.DRAPlugin"], Script::serving([]));
-    node.world
-        .appear(NEW_REG, registrar(NEW, &["v1.DRAPlugin"]));
+    let mut node = with_driver(PLAIN, Script::serving([]));
+    node.world.appear(NEW_REG, registrar(NEW, PLAIN));
     assert_eq!(
         current(&node).as_deref(),
         Some(NIC),
@@ -198,7 +192,7 @@ fn health_that_is_not_reported_again_in_time_expires() {
 fn health_is_asked_for_only_when_it_is_listed() {
     let stable = &["v1.DRAPlugin", "v1.DRAResourceHealth"];
     for (services, asked) in [
-        (&["v1.DRAPlugin"][..], None),
+        (PLAIN, None),
         (ALPHA, Some(dra_resource_health::NODE_WATCH_RESOURCES)),
         (stable, Some("/v1.DRAResourceHealth/NodeWatchResources")),
     ] {

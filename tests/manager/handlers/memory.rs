@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF, LEAST_MEMORY_BUDGET, LIST_INTERVAL};
 use plugind::manager::{Limit, Measurement, Usage};
-use plugind::proto::v1alpha1::{DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse};
-use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
+use plugind::proto::v1alpha1::{
+    DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse, dra_resource_health,
+};
 use prost::Message as _;
 
 use crate::handlers::node::{Node, seconds};
-use crate::script::{Answer, Script};
+use crate::script::{Answer, Script, WATCH, device_list};
 
 /// Returns a node with a budget of a mebibyte.
 fn small_node() -> Node {
@@ -21,13 +22,7 @@ fn small_node() -> Node {
 
 /// Returns a list of this many devices, each of which takes about 170 octets.
 fn list(devices: usize) -> Vec<u8> {
-    let devices = (0..devices).map(|n| Device {
-        id: format!("{n:0150}"),
-        health: "Healthy".into(),
-        topology: None,
-    });
-    let devices = devices.collect();
-    ListAndWatchResponse { devices }.encode_to_vec()
+    device_list((0..devices).map(|n| format!("{n:0150}")))
 }
 
 /// Returns the registration socket, the endpoint and the resource of a device plugin.
@@ -42,22 +37,9 @@ fn names(n: usize) -> (String, String, String) {
 /// Adds a device plugin that lists this many devices whenever its stream is opened.
 fn add(node: &mut Node, n: usize, devices: usize) {
     let (socket, endpoint, resource) = names(n);
-    let options = DevicePluginOptions::default().encode_to_vec();
-    let service = Script::serving([
-        (
-            device_plugin::GET_DEVICE_PLUGIN_OPTIONS,
-            Answer::Octets(options),
-        ),
-        (
-            device_plugin::LIST_AND_WATCH,
-            Answer::Stream(vec![list(devices)]),
-        ),
-    ]);
-    node.world.create(&endpoint, service);
-    let mut script = Script::good("DevicePlugin", &resource);
-    script.info.endpoint = endpoint;
-    script.info.supported_versions = vec!["v1beta1".into()];
-    node.world.appear(&socket, script);
+    let script = Script::devices(&resource, Answer::Stream(vec![list(devices)]));
+    node.world.create(&endpoint, script.clone());
+    node.world.appear(&socket, script.at(&endpoint));
 }
 
 /// Has a plugin send another list, now and whenever its stream is opened again.
@@ -65,7 +47,7 @@ fn grow(node: &mut Node, n: usize, devices: usize) {
     let (_, endpoint, _) = names(n);
     let answer = Answer::Stream(vec![list(devices)]);
     let services = &mut node.world.plugin(&endpoint).services;
-    services.insert(device_plugin::LIST_AND_WATCH, answer);
+    services.insert(WATCH, answer);
     node.world.push(&endpoint, &list(devices));
 }
 
@@ -225,10 +207,9 @@ fn the_health_of_a_dra_driver_beyond_the_budget_is_unknown() {
     });
     let devices = devices.collect();
     let health = NodeWatchResourcesResponse { devices }.encode_to_vec();
-    let mut driver = Script::good("DRAPlugin", "nic.example");
-    driver.info.supported_versions =
-        vec!["v1.DRAPlugin".into(), "v1alpha1.DRAResourceHealth".into()];
-    let method = "/v1alpha1.DRAResourceHealth/NodeWatchResources";
+    let services = ["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
+    let mut driver = Script::good("DRAPlugin", "nic.example").with_versions(&services);
+    let method = dra_resource_health::NODE_WATCH_RESOURCES;
     driver.services = [(method, Answer::Stream(vec![health]))].into();
     node.world.appear("/r/nic", driver);
     let known = |node: &Node| {

@@ -40,13 +40,27 @@ impl Node {
         }
     }
 
+    /// Asserts that a plugin is refused after this time and no sooner, with words that begin so, and
+    /// that another plugin registers meanwhile.
+    #[track_caller]
+    pub(crate) fn refuses_after(&mut self, socket: &str, time: Duration, words: &str) {
+        if let Some(before) = time.checked_sub(Duration::from_millis(1)) {
+            self.world.advance(before);
+            assert_eq!(self.notified(socket), Err("not notified"), "{words}");
+            self.has_time_for_others();
+            self.world.advance(Duration::from_millis(1));
+        }
+        let notified = self.notified(socket).unwrap_err();
+        assert!(notified.starts_with(words), "{notified:?} is not {words:?}");
+    }
+
     /// Asserts that another plugin registers at this moment, whatever else is going on.
     #[track_caller]
     pub(crate) fn has_time_for_others(&mut self) {
         let now = self.world.now;
         let other = Script {
             services: [crate::handlers::csi::knows_node("other")].into(),
-            ..Script::good("CSIPlugin", "other")
+            ..Script::csi("other")
         };
         self.world.appear(OTHER, other);
         assert_eq!(

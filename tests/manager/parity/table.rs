@@ -5,13 +5,13 @@ use std::time::Duration;
 use plugind::config::{HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use plugind::handler::Reason;
 
-use super::{A, csi, path, registered, seconds};
+use super::{A, path, registered, seconds};
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World, YES, no};
 
 /// Returns a plugin that closes the connection when it is asked who it is.
 fn dying() -> Script {
-    csi("a").with_get_info(Answer::Close)
+    Script::csi("a").with_get_info(Answer::Close)
 }
 
 /// Asserts that the plugin is asked again 500 ms after its failure, and no sooner.
@@ -28,7 +28,7 @@ fn assert_backoff(world: &mut World) {
 fn gm4_the_same_socket_runs_again_after_a_success() {
     let mut world = registered();
     world.vanish(A);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(
         world.handler_calls(),
         "deregister a, validate a, register a"
@@ -52,7 +52,7 @@ fn gm5_a_success_leaves_no_backoff() {
 fn gm6_an_operation_that_dies_frees_its_socket() {
     let mut world = World::new();
     world.appear(A, dying());
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
 }
 
@@ -69,7 +69,7 @@ fn gm7_after_an_operation_died_the_next_is_refused() {
 fn gm9_an_operation_is_refused_while_another_runs() {
     let mut world = World::new();
     world.handler.will_answer([YES, no("not yet"), WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     assert_eq!(world.handler_calls(), "validate a, register a");
     world.advance(seconds(1));
     world.notice(A);
@@ -82,12 +82,11 @@ fn gm9_an_operation_is_refused_while_another_runs() {
 fn gm10_gm14_the_third_is_accepted_once_the_first_has_ended() {
     let mut world = World::new();
     world.handler.will_answer([WAIT]);
-    world.appear(A, csi("a"));
+    world.appear(A, Script::csi("a"));
     world.notice(A);
     assert_eq!(world.handler_calls(), "validate a");
     assert!(!world.manager.is_idle());
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Ok(()));
+    world.answer_open(Ok(()));
     assert_eq!(world.handler_calls(), "register a");
     assert!(world.manager.is_idle());
     world.vanish(A);
@@ -98,9 +97,8 @@ fn gm10_gm14_the_third_is_accepted_once_the_first_has_ended() {
 fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
     let mut world = World::new();
     world.handler.will_answer([YES, WAIT]);
-    world.appear(A, csi("a"));
-    let ticket = world.handler.open()[0];
-    world.answer(ticket, Err(Reason::new("no")));
+    world.appear(A, Script::csi("a"));
+    world.answer_open(Err(Reason::new("no")));
     world.notice(A);
     assert_eq!(world.handler_calls(), "validate a, register a");
     assert_backoff(&mut world);
@@ -120,7 +118,7 @@ fn gm13_gm16_a_failed_operation_is_not_pending() {
 fn gm15_a_table_is_idle_once_its_operations_are_timed_out() {
     let mut world = World::new();
     world.handler.will_answer([WAIT]);
-    world.appear(A, csi("a").with_notify(Answer::Silence));
+    world.appear(A, Script::csi("a").with_notify(Answer::Silence));
     world.advance(HANDLER_TIMEOUT);
     assert!(!world.manager.is_idle());
     assert_eq!(world.handler_calls(), "validate a, abandon");

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use plugind::handler::Store;
 use plugind::handler::device::{DeviceHandler, DevicePlugin};
 use plugind::manager::Manager;
-use plugind::proto::v1beta1::{Device, ListAndWatchResponse, device_plugin};
+use plugind::proto::v1beta1::ListAndWatchResponse;
 use plugind::watch::Identity;
 use prost::Message as _;
 
 use super::Simulation;
-use crate::script::{Answer, Script};
+use crate::script::{Answer, Script, WATCH, device_list};
 use crate::world::World;
 
 /// The stores of the handlers, and the lists that the plugins have sent.
@@ -47,15 +47,9 @@ impl Devices {
     /// Returns a device plugin of this name with so many devices, in a process of its own.
     pub(super) fn script(&mut self, name: &str, count: usize) -> Script {
         self.process += 1;
-        let mut script = Script::good("Gadget", &format!("example.com/{name}"));
-        script.info.supported_versions = vec!["v1beta1".into()];
-        let options = Answer::Octets(Vec::new());
         let list = Answer::Stream(vec![self.list_of(self.process, count)]);
-        script.services = [
-            (device_plugin::GET_DEVICE_PLUGIN_OPTIONS, options),
-            (device_plugin::LIST_AND_WATCH, list),
-        ]
-        .into();
+        let mut script = Script::devices(&format!("example.com/{name}"), list);
+        script.info.r#type = "Gadget".into();
         script
     }
 
@@ -76,14 +70,7 @@ impl Devices {
     /// Returns a list of so many devices. Each ID has the process, the list and the count.
     fn list_of(&mut self, process: u64, count: usize) -> Vec<u8> {
         self.list += 1;
-        let ids = (0..count).map(|n| format!("{process}.{}.{count}.{n:03}", self.list));
-        let devices = ids.map(|id| Device {
-            id,
-            health: "Healthy".into(),
-            topology: None,
-        });
-        let devices = devices.collect();
-        ListAndWatchResponse { devices }.encode_to_vec()
+        device_list((0..count).map(|n| format!("{process}.{}.{count}.{n:03}", self.list)))
     }
 
     /// Checks that each plugin in a store is registered, or about to be, and has devices of one
@@ -131,7 +118,7 @@ fn all(store: &Store<DevicePlugin>) -> Vec<std::sync::Arc<DevicePlugin>> {
 
 /// Returns the list that a device plugin sends first.
 fn list_in(script: &Script) -> Option<&[u8]> {
-    match script.services.get(device_plugin::LIST_AND_WATCH)? {
+    match script.services.get(WATCH)? {
         Answer::Stream(lists) => lists.last().map(Vec::as_slice),
         _ => None,
     }
@@ -166,7 +153,7 @@ impl Simulation {
         };
         let answer = Answer::Stream(vec![list.clone()]);
         let services = &mut self.node.world.plugin(&path).services;
-        services.insert(device_plugin::LIST_AND_WATCH, answer);
+        services.insert(WATCH, answer);
         self.say(format_args!(
             "  {path} lists {count} devices, the same: {is_same}"
         ));

@@ -12,13 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plugind::handler::{
-    EffectId, HandlerTable, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
-};
+use plugind::handler::{EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
 use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, ConnectionId, Desired, Input, Manager, Measurement, Output,
-    PluginEvent, Registered, SavedState,
+    PluginEvent, Registered, SavedState, State,
 };
 use plugind::time::Time;
 use plugind::watch::Identity;
@@ -238,16 +236,12 @@ impl World {
             }
             Output::Kill { id } => {
                 self.killed.push(id);
-                if self.programs.remove(&id).is_some() {
-                    let end = if self.unstarted.contains(&id) {
-                        ProgramEnd::NotInTime
-                    } else {
-                        ProgramEnd::TimedOut
-                    };
-                    let outcome = ProgramOutcome::silent(end);
-                    let ended = Input::ProgramEnded { id, outcome };
-                    self.manager.handle_input(ended, self.now);
-                }
+                let end = if self.unstarted.contains(&id) {
+                    ProgramEnd::NotInTime
+                } else {
+                    ProgramEnd::TimedOut
+                };
+                self.report_end(id, end);
             }
             Output::Examine { path } => self.examined.push(path),
             Output::AnnouncementAnswered { id, result } => self.answered.push((id, result)),
@@ -309,6 +303,36 @@ impl World {
             self.manager.desired().count(),
             self.manager.registered().count(),
         )
+    }
+
+    /// Returns the state of the plugin at a path, as operators see it.
+    pub(crate) fn state(&self, path: &str) -> Option<State> {
+        Some(self.manager.records().get(Path::new(path))?.state)
+    }
+
+    /// Returns since when the plugin that is registered at a path is down, if it is.
+    pub(crate) fn down_since(&self, path: &str) -> Option<Time> {
+        let registered = self.registered(path);
+        registered.expect("it is registered").health.down_since()
+    }
+
+    /// Returns the failure of the last attempt at a path.
+    pub(crate) fn failure(&self, path: &str) -> String {
+        let failure = self.desired(path).and_then(|it| it.last_failure.as_ref());
+        failure.expect("the attempt failed").to_string()
+    }
+
+    /// Removes the events, and returns their reasons.
+    pub(crate) fn reasons(&mut self) -> String {
+        let events = std::mem::take(&mut self.events);
+        let reasons: Vec<_> = events.iter().map(PluginEvent::reason).collect();
+        reasons.join(" ")
+    }
+
+    /// Answers the first question that a handler left open since the last one was answered so.
+    pub(crate) fn answer_open(&mut self, result: Result<(), Reason>) {
+        let ticket = self.handler.open()[0];
+        self.answer(ticket, result);
     }
 
     /// Answers a question that a handler left open.

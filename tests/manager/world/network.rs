@@ -57,6 +57,15 @@ impl World {
         }
     }
 
+    /// Delivers what is in flight, one after the other, until the operation at a path is in this
+    /// state.
+    pub(crate) fn deliver_until(&mut self, path: &str, state: &str) {
+        while self.operation(Path::new(path)) != Some(state) {
+            self.deliver(self.busy_connections()[0]);
+            self.run();
+        }
+    }
+
     /// Splits what is in flight first on this connection in two at `at`, if that is possible.
     pub(crate) fn split(&mut self, conn: ConnectionId, at: usize) {
         let Some(queue) = self.in_flight.get_mut(&conn) else {

@@ -1,5 +1,6 @@
 //! The processes behind the sockets, and those that are watched.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use plugind::manager::{ConnectionId, Input};
@@ -29,15 +30,10 @@ impl World {
 
     /// Reports the end of the process behind a socket, if it is watched.
     fn end_processes(&mut self, identity: Identity) {
-        let of_it = |it: &&ConnectionId| self.watched_processes[it] == identity;
-        let watched: Vec<_> = self
-            .watched_processes
-            .keys()
-            .filter(of_it)
-            .copied()
-            .collect();
-        for conn in watched {
-            self.watched_processes.remove(&conn);
+        let all = std::mem::take(&mut self.watched_processes).into_iter();
+        let (ended, left): (BTreeMap<_, _>, _) = all.partition(|(_, it)| *it == identity);
+        self.watched_processes = left;
+        for conn in ended.into_keys() {
             let ended = Input::ProcessEnded { conn };
             self.manager.handle_input(ended, self.now);
         }

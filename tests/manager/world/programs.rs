@@ -12,6 +12,12 @@ impl World {
         self.run();
     }
 
+    /// Ends the oldest program that runs in this way.
+    pub(crate) fn end_first(&mut self, end: ProgramEnd) {
+        let first = self.programs.keys().next().copied();
+        self.end_program(first.expect("a program runs"), end);
+    }
+
     /// Ends the oldest program if programs end at once. Returns whether there was one.
     pub(super) fn end_programs(&mut self) -> bool {
         let next = self.programs.keys().next().copied();
@@ -22,7 +28,8 @@ impl World {
         true
     }
 
-    fn report_end(&mut self, id: EffectId, end: ProgramEnd) {
+    /// Reports the end of a program, if it runs.
+    pub(crate) fn report_end(&mut self, id: EffectId, end: ProgramEnd) {
         if self.programs.remove(&id).is_some() {
             let outcome = ProgramOutcome::silent(end);
             let ended = Input::ProgramEnded { id, outcome };

@@ -124,11 +124,11 @@ impl World {
         };
         let before = plugin.as_ref().map(|plugin| plugin.info.clone());
         let good = match plugin.take() {
-            None => Script::good("CSIPlugin", "late"),
+            None => Script::csi("late"),
             Some(before) => {
                 let name = &before.info.name;
                 let name = if name.is_empty() { "named" } else { name };
-                let mut good = Script::good("CSIPlugin", name);
+                let mut good = Script::csi(name);
                 if !["CSIPlugin", "Unknown"].contains(&before.info.r#type.as_str()) {
                     good.info = before.info;
                     good.services = before.services;
