@@ -5,6 +5,8 @@
 //! A scenario that names a row but does not differ fails, too. `make full ONLY=parity` builds
 //! kubelet's plugin manager and runs this.
 
+#[path = "../support/bind.rs"]
+mod bind;
 mod plugin;
 mod scenarios;
 #[path = "../support/skip.rs"]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -22,33 +23,67 @@ pub(crate) struct Scenario {
 
 /// What happens in a scenario.
 pub(crate) enum Play {
+    /// What the function does.
     Steps(fn(&mut Stage<'_>)),
-    /// One plugin appears, with this script.
-    Plugin(fn() -> Script),
+    /// A plugin is registered, and then what the function does.
+    Registered(fn(&mut Stage<'_>)),
+    /// A plugin is in this directory before the watch begins.
+    There(&'static str),
+    /// A plugin with this script appears, and is notified so many times.
+    Notified(usize, fn() -> Script),
 }
 
 impl Play {
     pub(crate) fn on(&self, stage: &mut Stage<'_>) {
         match self {
             Self::Steps(play) => play(stage),
-            Self::Plugin(script) => one(stage, "a.sock", script()),
+            Self::Registered(play) => {
+                one(stage, SOCKET, Script::named("a"));
+                play(stage);
+            }
+            Self::There(dir) => {
+                stage.mkdir(dir);
+                let socket = Path::new(dir).join(SOCKET);
+                stage.plugin(socket.to_str().unwrap(), Script::named("a"));
+                stage.watch();
+            }
+            Self::Notified(count, script) => {
+                one(stage, SOCKET, script());
+                if *count > 0 {
+                    stage.until_notified(SOCKET, *count);
+                }
+            }
         }
     }
 }
 
 /// Returns a scenario that is the same with both.
 const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
-    let (differs, play) = (None, Play::Steps(play));
-    Scenario {
-        name,
-        differs,
-        play,
-    }
+    scenario(name, Play::Steps(play))
+}
+
+/// Returns a scenario that begins with a registered plugin, and is the same with both.
+const fn registered(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
+    scenario(name, Play::Registered(play))
+}
+
+/// Returns a scenario of a plugin that is in a directory at the start, the same with both.
+const fn there(name: &'static str, dir: &'static str) -> Scenario {
+    scenario(name, Play::There(dir))
 }
 
 /// Returns a scenario of one plugin that is the same with both.
 const fn plugin(name: &'static str, script: fn() -> Script) -> Scenario {
-    let (differs, play) = (None, Play::Plugin(script));
+    scenario(name, Play::Notified(0, script))
+}
+
+/// Returns a scenario of one plugin that is notified so many times, the same with both.
+const fn notified(name: &'static str, count: usize, script: fn() -> Script) -> Scenario {
+    scenario(name, Play::Notified(count, script))
+}
+
+const fn scenario(name: &'static str, play: Play) -> Scenario {
+    let differs = None;
     Scenario {
         name,
         differs,
@@ -57,22 +92,20 @@ const fn plugin(name: &'static str, script: fn() -> Script) -> Scenario {
 }
 
 /// Returns a scenario that differs as a row of the guide's page describes.
-const fn differs(row: &'static str, name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
+const fn differs(row: &'static str, scenario: Scenario) -> Scenario {
+    let Scenario { name, play, .. } = scenario;
+    let differs = Some(row);
     Scenario {
         name,
-        differs: Some(row),
-        play: Play::Steps(play),
+        differs,
+        play,
     }
 }
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     // The places of sockets.
     plugin("a plugin appears", || Script::named("a")),
-    same("a plugin is there at the start", |stage| {
-        stage.mkdir("");
-        stage.plugin("a.sock", Script::named("a"));
-        stage.watch();
-    }),
+    there("a plugin is there at the start", ""),
     same("three plugins are there at the start", |stage| {
         stage.mkdir("");
         for name in ["a", "b", "c"] {
@@ -80,16 +113,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         }
         stage.watch();
     }),
-    same("a plugin is in a directory at the start", |stage| {
-        stage.mkdir("one");
-        stage.plugin("one/a.sock", Script::named("a"));
-        stage.watch();
-    }),
-    same("a plugin is two directories down at the start", |stage| {
-        stage.mkdir("one/two");
-        stage.plugin("one/two/a.sock", Script::named("a"));
-        stage.watch();
-    }),
+    there("a plugin is in a directory at the start", "one"),
+    there("a plugin is two directories down at the start", "one/two"),
     same("a plugin appears in a directory that is there", |stage| {
         stage.mkdir("one");
         stage.watch();
@@ -137,12 +162,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ),
     differs(
         "a socket below a directory that begins with a dot",
-        "a socket is in a directory that begins with a dot at the start",
-        |stage| {
-            stage.mkdir(".one");
-            stage.plugin(".one/a.sock", Script::named("a"));
-            stage.watch();
-        },
+        there(
+            "a socket is in a directory that begins with a dot at the start",
+            ".one",
+        ),
     ),
     same("a file is not a plugin", |stage| {
         stage.watch();
@@ -169,18 +192,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.link("../one", "one");
     }),
     // Plugins that appear and disappear.
-    same("a plugin stops", |stage| {
-        one(stage, "a.sock", Script::named("a"));
-        stage.stop("a.sock");
-    }),
-    same("a plugin stops and comes back", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a plugin stops", |stage| stage.stop("a.sock")),
+    registered("a plugin stops and comes back", |stage| {
         stage.stop("a.sock");
         stage.settle();
         stage.plugin("a.sock", Script::named("a"));
     }),
-    same("a plugin stops and comes back three times", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a plugin stops and comes back three times", |stage| {
         for _ in 0..3 {
             stage.stop("a.sock");
             stage.settle();
@@ -194,30 +212,25 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.watch();
         stage.stop("a.sock");
     }),
-    same("a plugin comes back under another name", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a plugin comes back under another name", |stage| {
         stage.stop("a.sock");
         stage.settle();
         stage.plugin("a.sock", Script::named("b"));
     }),
-    same("a plugin comes back with another version", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a plugin comes back with another version", |stage| {
         stage.stop("a.sock");
         stage.settle();
         stage.plugin("a.sock", versions("a", &["2.0.0"]));
     }),
-    same("a socket is removed under a plugin", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a socket is removed under a plugin", |stage| {
         stage.remove("a.sock");
     }),
-    same("a plugin is killed and leaves its socket", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("a plugin is killed and leaves its socket", |stage| {
         stage.kill("a.sock");
     }),
-    same(
+    registered(
         "a plugin is killed and comes back in the place of its socket",
         |stage| {
-            one(stage, "a.sock", Script::named("a"));
             stage.kill("a.sock");
             stage.settle();
             stage.remove("a.sock");
@@ -239,22 +252,17 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     }),
     differs(
         "a socket that is renamed or moved away",
-        "a plugin is moved out",
-        |stage| {
-            one(stage, "a.sock", Script::named("a"));
+        registered("a plugin is moved out", |stage| {
             stage.rename("a.sock", "../a.sock");
-        },
+        }),
     ),
     differs(
         "a socket that is renamed or moved away",
-        "a plugin's socket is renamed",
-        |stage| {
-            one(stage, "a.sock", Script::named("a"));
+        registered("a plugin's socket is renamed", |stage| {
             stage.rename("a.sock", "b.sock");
-        },
+        }),
     ),
-    same("two plugins", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("two plugins", |stage| {
         stage.plugin("b.sock", Script::named("b"));
         stage.settle();
         stage.stop("a.sock");
@@ -264,18 +272,15 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.plugin("a.sock", Script::named("a"));
         stage.plugin("b.sock", Script::named("b"));
     }),
-    same("two plugins of one name", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("two plugins of one name", |stage| {
         stage.plugin("b.sock", Script::named("a"));
     }),
-    same("the first of two plugins of one name stops", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("the first of two plugins of one name stops", |stage| {
         stage.plugin("b.sock", Script::named("a"));
         stage.settle();
         stage.stop("a.sock");
     }),
-    same("the second of two plugins of one name stops", |stage| {
-        one(stage, "a.sock", Script::named("a"));
+    registered("the second of two plugins of one name stops", |stage| {
         stage.plugin("b.sock", Script::named("a"));
         stage.settle();
         stage.stop("b.sock");
@@ -295,56 +300,42 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     plugin("an empty version", || versions("a", &[""])),
     differs(
         "more than 256 versions, or one of more than 128 octets",
-        "more versions than are accepted",
-        |stage| one(stage, "a.sock", versions("a", &["1.0.0"; 257])),
+        plugin("more versions than are accepted", || {
+            versions("a", &["1.0.0"; 257])
+        }),
     ),
     differs(
         "more than 256 versions, or one of more than 128 octets",
-        "a long version",
-        |stage| {
-            one(stage, "a.sock", versions("a", &["1".repeat(300).as_str()]));
-        },
+        plugin("a long version", || {
+            versions("a", &["1".repeat(300).as_str()])
+        }),
     ),
     plugin("a name that is not ASCII", || Script::named("füü")),
     plugin("a name like a path", || Script::named("../x/y")),
-    differs("an empty name", "no name", |stage| {
-        one(stage, "a.sock", Script::named(""));
-    }),
+    differs("an empty name", plugin("no name", || Script::named(""))),
     differs(
         "a name with a control character, or of more than 1 KiB",
-        "a long name",
-        |stage| {
-            one(stage, "a.sock", Script::named(&"n".repeat(2000)));
-        },
+        plugin("a long name", || Script::named(&"n".repeat(2000))),
     ),
     differs(
         "a name with a control character, or of more than 1 KiB",
-        "a name with a line break",
-        |stage| one(stage, "a.sock", Script::named("a\nb")),
+        plugin("a name with a line break", || Script::named("a\nb")),
     ),
     plugin("an unknown type", || Script::info(&info("Toaster", "a"))),
     plugin("no type", || Script::info(&info("", "a"))),
     plugin("an empty reply", || {
         Script::replies(vec![Reply::Message(Vec::new())])
     }),
-    same("a reply with a field that is not known", |stage| {
+    plugin("a reply with a field that is not known", || {
         let mut message = prost::Message::encode_to_vec(&info(TYPE, "a"));
         message.extend([0xfa, 0x01, 2, b'h', b'i']);
-        one(
-            stage,
-            "a.sock",
-            Script::replies(vec![Reply::Message(message)]),
-        );
+        Script::replies(vec![Reply::Message(message)])
     }),
-    same("an unknown type at first", |stage| {
-        let unknown = Script::info(&info("Toaster", "a")).first();
-        one(stage, "a.sock", Script::named("a").after(unknown));
-        stage.until_notified("a.sock", 2);
+    notified("an unknown type at first", 2, || {
+        Script::named("a").after(Script::info(&info("Toaster", "a")).first())
     }),
-    same("another name at first", |stage| {
-        let invalid = Script::named("invalid").first();
-        one(stage, "a.sock", Script::named("a").after(invalid));
-        stage.until_notified("a.sock", 2);
+    notified("another name at first", 2, || {
+        Script::named("a").after(Script::named("invalid").first())
     }),
     // The decisions of a handler.
     plugin("a plugin that is not acceptable", || {
@@ -359,31 +350,19 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         one(stage, "a.sock", Script::named("refused"));
         stage.stop("a.sock");
     }),
-    same("a plugin that can be used at the second try", |stage| {
-        one(stage, "a.sock", Script::named("once"));
-        stage.until_notified("a.sock", 2);
+    notified("a plugin that can be used at the second try", 2, || {
+        Script::named("once")
     }),
     // The answers of a plugin.
-    same("not implemented at first", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::named("a").after(Reply::Status(UNIMPLEMENTED)),
-        );
-        stage.until_notified("a.sock", 1);
+    notified("not implemented at first", 1, || {
+        Script::named("a").after(Reply::Status(UNIMPLEMENTED))
     }),
-    same("not available at first", |stage| {
-        one(
-            stage,
-            "a.sock",
-            Script::named("a").after(Reply::Status(UNAVAILABLE)),
-        );
-        stage.until_notified("a.sock", 1);
+    notified("not available at first", 1, || {
+        Script::named("a").after(Reply::Status(UNAVAILABLE))
     }),
-    same("an internal error twice", |stage| {
+    notified("an internal error twice", 1, || {
         let script = Script::named("a").after(Reply::Status(INTERNAL));
-        one(stage, "a.sock", script.after(Reply::Status(INTERNAL)));
-        stage.until_notified("a.sock", 1);
+        script.after(Reply::Status(INTERNAL))
     }),
     plugin("never implemented", || {
         Script::replies(vec![Reply::Status(UNIMPLEMENTED)])
@@ -425,6 +404,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.until_notified("b.sock", 1);
     }),
 ];
+
+/// The socket of the first plugin.
+const SOCKET: &str = "a.sock";
 
 /// Starts watching, and then has one plugin appear.
 fn one(stage: &mut Stage<'_>, socket: &str, script: Script) {

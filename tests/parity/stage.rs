@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{
-    self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket,
-};
+use nix::sys::socket::{Backlog, listen};
 use tempfile::TempDir;
 
+use crate::bind::bind;
 use crate::plugin::{Script, ScriptedPlugin};
 use crate::subject::{Subject, Which};
 
@@ -94,10 +93,7 @@ impl<'a> Stage<'a> {
 
     /// Binds a socket on which nothing listens.
     pub(crate) fn bind(&mut self, name: &str) {
-        let kind = (AddressFamily::Unix, SockType::Stream);
-        let bound = socket(kind.0, kind.1, SockFlag::SOCK_CLOEXEC, None).unwrap();
-        let address = UnixAddr::new(&self.path(name)).unwrap();
-        socket::bind(bound.as_raw_fd(), &address).unwrap();
+        let bound = bind(&self.path(name));
         self.bound.insert(name.to_owned(), bound);
     }
 
