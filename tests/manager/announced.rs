@@ -74,10 +74,7 @@ fn registered() -> World {
     let mut world = world_with(&[A]);
     announce(&mut world, 1, A, GPU);
     assert_eq!(answers(&mut world), [(1, Ok(()))]);
-    assert_eq!(
-        world.handler_calls(),
-        "validate example.com/gpu, register example.com/gpu"
-    );
+    world.assert_calls("validate example.com/gpu, register example.com/gpu");
     world
 }
 
@@ -144,18 +141,12 @@ fn a_newer_endpoint_is_used_and_the_older_one_after_it() {
     assert_eq!(world.counts(), (1, 1), "the older one stays");
     world.handler_calls();
     announce(&mut world, 3, B, GPU);
-    assert_eq!(
-        world.handler_calls(),
-        "validate example.com/gpu, register example.com/gpu"
-    );
+    world.assert_calls("validate example.com/gpu, register example.com/gpu");
     let states = |world: &World| (world.state(A), world.state(B));
     let both = (Some(State::Standby), Some(State::Registered));
     assert_eq!((states(&world), world.counts()), (both, (2, 2)));
     world.kill(B);
-    assert_eq!(
-        world.handler_calls(),
-        "deregister example.com/gpu, promoted example.com/gpu@/d/a.sock"
-    );
+    world.assert_calls("deregister example.com/gpu, promoted example.com/gpu@/d/a.sock");
     assert_eq!(states(&world), (Some(State::Registered), None));
 }
 
@@ -169,7 +160,7 @@ fn a_plugin_whose_call_is_over_is_not_registered_later() {
     world.listen(A, Script::serving([]));
     world.advance(DIAL_TIMEOUT);
     assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
 }
 
 #[test]
@@ -193,9 +184,9 @@ fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
     world.kill(A);
     assert_eq!(world.state(A), Some(State::Down));
     world.advance(secs(299));
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
     world.advance(secs(1));
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    world.assert_calls("deregister example.com/gpu");
     assert_eq!((world.counts(), world.state(A)), ((0, 0), None));
     world.advance(secs(600));
     assert_eq!(world.handler_calls(), "", "it has to announce itself again");
@@ -209,7 +200,7 @@ fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
     world.advance(secs(130));
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE);
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
 }
 
 #[test]
@@ -218,7 +209,7 @@ fn the_on_down_policy_shortens_the_five_minutes() {
     world.manager.set_on_down(OnDown::Deregister(secs(30)));
     world.kill(A);
     world.advance(secs(30));
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    world.assert_calls("deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
 }
 
@@ -241,12 +232,12 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     restart(&mut world);
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(secs(299));
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
     assert_eq!(world.counts(), (0, 1));
     restart(&mut world);
     world.now = plugind::time::Time::ZERO;
     world.advance(DEVICE_GRACE);
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    world.assert_calls("deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
     assert!(world.reasons().contains("NotAnnounced"));
 }
@@ -257,9 +248,8 @@ fn a_plugin_with_another_endpoint_replaces_the_restored_one() {
     restart(&mut world);
     world.create(B, Script::serving([]));
     announce(&mut world, 1, B, GPU);
-    assert_eq!(
-        world.handler_calls(),
-        "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu"
+    world.assert_calls(
+        "validate example.com/gpu, register example.com/gpu, deregister example.com/gpu",
     );
     assert_eq!(world.counts(), (1, 1));
 }
@@ -352,7 +342,7 @@ fn a_plugin_that_stays_away_after_a_restart_is_deregistered() {
     announce(&mut world, 1, A, GPU);
     world.advance(DIAL_TIMEOUT);
     assert_eq!(answers(&mut world).len(), 1);
-    assert_eq!(world.handler_calls(), "deregister example.com/gpu");
+    world.assert_calls("deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
 }
 

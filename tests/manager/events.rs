@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plugind::config::BACKOFF;
-use plugind::manager::Input;
 
 use crate::script::{Answer, Script};
-use crate::world::{WAIT, World, YES, no};
+use crate::world::{World, YES, no};
 
 const A: &str = "/r/a.sock";
 const B: &str = "/r/b.sock";
@@ -129,18 +128,6 @@ fn what_happens_to_several_plugins_of_a_name_is_reported() {
             "Promoted /r/a.sock: CSIPlugin a is in use again",
         ]
     );
-}
-
-#[test]
-fn an_operation_that_the_end_of_the_daemon_drops_is_reported() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
-    world.appear(A, Script::csi("a"));
-    take(&mut world);
-    world.input(Input::Stop);
-    world.advance(Duration::from_secs(60));
-    let seen = world.reasons();
-    assert!(seen.contains("OperationDropped"), "{seen}");
 }
 
 #[test]

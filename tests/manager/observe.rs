@@ -45,7 +45,7 @@ fn assert_untold(world: &World) {
 fn a_plugin_is_validated_and_neither_registered_nor_told() {
     let mut world = world();
     world.appear(SOCKET, csi());
-    assert_eq!(world.handler_calls(), "validate disk");
+    world.assert_calls("validate disk");
     assert_eq!(observed(&world), Some(Ok("disk".into())));
     assert_untold(&world);
 }
@@ -102,7 +102,7 @@ fn a_handler_that_does_not_answer_is_given_up() {
         observed(&world),
         Some(Err(Refusal::Validation(_)))
     ));
-    assert_eq!(world.handler_calls(), "validate disk, abandon");
+    world.assert_calls("validate disk, abandon");
 }
 
 #[test]

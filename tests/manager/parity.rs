@@ -43,7 +43,7 @@ fn identities(world: &World) -> (Option<Identity>, Option<Identity>) {
 fn registered() -> World {
     let mut world = World::new();
     world.appear(A, Script::csi("a"));
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.assert_calls("validate a, register a");
     world
 }
 
@@ -58,11 +58,11 @@ fn pm1_a_plugin_at_any_depth_is_validated_and_registered() {
     for socket in ["/r/a.sock", "/r/one/a.sock", "/r/one/two/a.sock"] {
         let mut world = World::new();
         world.appear(socket, Script::csi("a"));
-        assert_eq!(world.handler_calls(), "validate a, register a");
+        world.assert_calls("validate a, register a");
         assert_eq!(world.plugin(socket).last_notified(), Some((true, "")));
         assert_eq!(world.dials[&path(socket)], 1, "for both calls");
         world.vanish(socket);
-        assert_eq!(world.handler_calls(), "deregister a");
+        world.assert_calls("deregister a");
     }
 }
 
@@ -102,7 +102,7 @@ fn pm5_a_plugin_with_another_identity_does_not_match() {
     let (before, _) = identities(&world);
     world.handler.will_answer([WAIT]);
     world.appear(A, Script::csi("a"));
-    assert_eq!(world.handler_calls(), "deregister a");
+    world.assert_calls("deregister a");
     let (desired, registered) = identities(&world);
     assert_eq!(registered, None);
     assert_ne!(desired, before);
@@ -114,10 +114,7 @@ fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
     let identity = world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     assert_eq!(identities(&world), (Some(identity), Some(identity)));
-    assert_eq!(
-        world.handler_calls(),
-        "deregister a, validate a, register a"
-    );
+    world.assert_calls("deregister a, validate a, register a");
 }
 
 // --- Operations ----------------------------------------------------------------------------------
@@ -128,11 +125,11 @@ fn pm11_gm1_gm2_two_sockets_register_concurrently() {
     world.handler.will_answer([WAIT, WAIT]);
     world.appear(A, Script::csi("a"));
     world.appear(B, Script::csi("b"));
-    assert_eq!(world.handler_calls(), "validate a, validate b");
+    world.assert_calls("validate a, validate b");
     for ticket in world.handler.open() {
         world.answer(ticket, Ok(()));
     }
-    assert_eq!(world.handler_calls(), "register a, register b");
+    world.assert_calls("register a, register b");
 }
 
 #[test]
@@ -144,7 +141,7 @@ fn pm12_gm8_a_second_register_on_the_same_socket_is_refused() {
         world.notice(A);
         world.advance(seconds(1));
     }
-    assert_eq!(world.handler_calls(), "validate a");
+    world.assert_calls("validate a");
     assert_eq!(world.dials[&path(A)], 1);
 }
 
@@ -158,7 +155,7 @@ fn pm13_pm14_two_sockets_deregister_concurrently_and_once_each() {
     world.vanish(B);
     world.notice(A);
     world.advance(seconds(1));
-    assert_eq!(world.handler_calls(), "deregister a, deregister b");
+    world.assert_calls("deregister a, deregister b");
 }
 
 #[test]
@@ -228,10 +225,7 @@ fn a_plugin_is_in_the_actual_world() {
     world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     world.vanish(A);
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a, abandon, deregister a"
-    );
+    world.assert_calls("validate a, register a, abandon, deregister a");
     assert_eq!(world.counts(), (0, 0));
 }
 

@@ -143,7 +143,7 @@ fn a_thousand_plugins_do_not_notice_other_types_change() {
         now,
     );
     world.run();
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
     assert_eq!(toasters.take(), "deregister t");
     // Events and changes of records: those of the one plugin.
     let count = world.manager.generation() - generation;

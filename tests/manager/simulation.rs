@@ -34,7 +34,7 @@ use plugind::watch::Identity;
 use self::announcer::{Announcer, is_announced};
 use self::devices::Devices;
 use self::disk::Disk;
-use self::events::{HAPPENINGS, PATHS};
+use self::events::{HAPPENINGS, Happening, PATHS};
 use self::faults::Faults;
 use self::operator::Operator;
 use self::oracle::{Oracle, Phase};
@@ -57,35 +57,26 @@ const STEPS_WITH_FAULTS: u64 = 120;
 
 #[test]
 fn whatever_happens_the_contract_is_kept() {
-    if let Some(seed) = variable("SEED") {
-        return Simulation::new(seed, true).run();
-    }
-    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) {
-        let failed = std::panic::catch_unwind(|| Simulation::new(seed, false).run()).is_err();
-        assert!(!failed, "SEED={seed} replays the failure");
-    }
+    play(1, Simulation::new);
 }
 
 #[test]
 fn plugins_that_announce_themselves_keep_the_contract() {
-    if let Some(seed) = variable("SEED") {
-        return Simulation::with_announced(seed, true).run();
-    }
-    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) / 4 {
-        let run = || Simulation::with_announced(seed, false).run();
-        let failed = std::panic::catch_unwind(run).is_err();
-        assert!(!failed, "SEED={seed} replays the failure");
-    }
+    play(4, Simulation::with_announced);
 }
 
 #[test]
 fn faults_of_the_node_break_no_promise() {
+    play(1, Simulation::with_faults);
+}
+
+/// Plays one of `part` seeds, or the one that the environment names, which is printed.
+fn play(part: u64, new: fn(u64, bool) -> Simulation) {
     if let Some(seed) = variable("SEED") {
-        return Simulation::with_faults(seed, true).run();
+        return new(seed, true).run();
     }
-    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) {
-        let run = || Simulation::with_faults(seed, false).run();
-        let failed = std::panic::catch_unwind(run).is_err();
+    for seed in 0..variable("SEEDS").unwrap_or(SEEDS) / part {
+        let failed = std::panic::catch_unwind(|| new(seed, false).run()).is_err();
         assert!(!failed, "SEED={seed} replays the failure");
     }
 }
@@ -210,16 +201,16 @@ impl Simulation {
     /// Causes one random event.
     fn happen(&mut self) {
         let total: u64 = self.weights.iter().sum();
-        let mut at = self.rng.below(0..total.max(1));
-        for (index, (_, (what, happen))) in HAPPENINGS.iter().enumerate() {
-            let weight = self.weights[index];
-            if at < weight {
-                self.say(format_args!("{what}"));
-                happen(self);
-                return self.node.world.run();
-            }
-            at -= weight;
+        let at = self.rng.below(0..total.max(1));
+        if let Some((_, happening)) = choose(at, &self.weights, &HAPPENINGS) {
+            self.cause(*happening);
         }
+    }
+
+    fn cause(&mut self, (what, happen): Happening) {
+        self.say(format_args!("{what}"));
+        happen(self);
+        self.node.world.run();
     }
 
     /// Checks what must hold at every moment.
@@ -441,6 +432,17 @@ impl Simulation {
         let handlers = self.oracle.handlers();
         assert_eq!(handlers, 1, "handlers that were replaced are dropped");
     }
+}
+
+/// Returns the element that is `at` this sum of weights, if any is.
+fn choose<'a, T>(mut at: u64, weights: &[u64], from: &'a [T]) -> Option<&'a T> {
+    let mut weighed = weights.iter().zip(from);
+    let chosen = weighed.find(|(weight, _)| {
+        let is_here = at < **weight;
+        at = at.saturating_sub(**weight);
+        is_here
+    });
+    chosen.map(|(_, it)| it)
 }
 
 /// Returns whether a plugin has a built-in handler, not one of the oracle.

@@ -109,32 +109,31 @@ impl Tree {
 
     /// Moves what is at `from` to `to`, which does not exist, or out of the tree.
     pub(crate) fn rename(&mut self, from: &Path, to: Option<&Path>) {
-        let moved = self.nodes.get(from).cloned();
-        let taken = self.take(from);
-        self.tell_of_loss(from);
-        if let Some(to) = to {
-            self.put(to, &taken);
-            self.tell_of(to, matches!(moved, Some(Node::Directory(_))));
-        }
-        if let Some(Node::Directory(id)) = moved {
-            for watch in self.watches_of(id) {
-                self.push(Event::Moved { watch });
-            }
-        }
+        self.relocate(&[(from, to)]);
     }
 
     /// Exchanges what is at the two paths, neither of which is above the other.
     pub(crate) fn exchange(&mut self, a: &Path, b: &Path) {
-        let (from_a, from_b) = (self.take(a), self.take(b));
-        self.put(b, &from_a);
-        self.put(a, &from_b);
-        for (from, to, moved) in [(a, b, from_a), (b, a, from_b)] {
-            let id = moved.iter().find_map(|(rest, node)| match node {
+        self.relocate(&[(a, Some(b)), (b, Some(a))]);
+    }
+
+    /// Moves what is at each first path to the second one, or out of the tree, at once.
+    fn relocate(&mut self, moves: &[(&Path, Option<&Path>)]) {
+        let taken: Vec<_> = moves.iter().map(|(from, _)| self.take(from)).collect();
+        for ((_, to), taken) in moves.iter().zip(&taken) {
+            if let Some(to) = to {
+                self.put(to, taken);
+            }
+        }
+        for ((from, to), taken) in moves.iter().zip(taken) {
+            let id = taken.iter().find_map(|(rest, node)| match node {
                 Node::Directory(id) if rest.as_os_str().is_empty() => Some(*id),
                 _ => None,
             });
             self.tell_of_loss(from);
-            self.tell_of(to, id.is_some());
+            if let Some(to) = to {
+                self.tell_of(to, id.is_some());
+            }
             for watch in id.map(|id| self.watches_of(id)).unwrap_or_default() {
                 self.push(Event::Moved { watch });
             }
@@ -153,12 +152,7 @@ impl Tree {
 
     fn put(&mut self, top: &Path, taken: &[(PathBuf, Node)]) {
         for (rest, node) in taken {
-            let is_top = rest.as_os_str().is_empty();
-            let path = if is_top {
-                top.to_owned()
-            } else {
-                top.join(rest)
-            };
+            let path = top.iter().chain(rest).collect();
             self.nodes.insert(path, node.clone());
         }
     }

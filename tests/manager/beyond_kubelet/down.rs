@@ -18,7 +18,7 @@ fn a_plugin_whose_process_dies_is_down_at_once() {
         world.advance(minutes(10));
         world.kill(A);
         assert_eq!(world.down_since(A), Some(world.now), "{watches_processes}");
-        assert_eq!(world.handler_calls(), "validate a, register a");
+        world.assert_calls("validate a, register a");
     }
 }
 
@@ -31,13 +31,13 @@ fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     world.appear(A, Script::csi("a"));
     world.kill(A);
     world.advance(Duration::from_secs(29));
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.assert_calls("validate a, register a");
     world.advance(Duration::from_secs(1));
-    assert_eq!(world.handler_calls(), "deregister a");
+    world.assert_calls("deregister a");
     assert_eq!(world.counts(), (1, 0));
     world.listen(A, Script::csi("a"));
     world.advance(BACKOFF.cap);
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.assert_calls("validate a, register a");
     assert_eq!(world.counts(), (1, 1));
 }
 
@@ -74,7 +74,7 @@ fn a_plugin_that_closes_idle_connections_is_asked_regularly() {
         close_idle_connections(&mut world, idle, minutes(10));
         assert_eq!(asked(&mut world, A), 24, "closed after {idle:?}");
         assert_eq!(world.down_since(A), None);
-        assert_eq!(world.handler_calls(), "validate a, register a");
+        world.assert_calls("validate a, register a");
     }
 }
 

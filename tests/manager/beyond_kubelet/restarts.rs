@@ -31,7 +31,7 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     let lost = Input::Lost { path: path.clone() };
     world.manager.handle_input(lost, world.now);
     assert!(world.manager.restored().is_empty());
-    assert_eq!(world.handler_calls(), "deregister a");
+    world.assert_calls("deregister a");
     assert_eq!(world.counts(), (0, 0));
 }
 
@@ -42,8 +42,5 @@ fn a_plugin_that_stops_is_not_reported_as_down() {
     world.kill_and_remove(A);
     assert_eq!(world.down_since(A), None);
     world.vanish(A);
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a, deregister a"
-    );
+    world.assert_calls("validate a, register a, deregister a");
 }

@@ -378,6 +378,10 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
         Some(State::Down),
         "it is watched again"
     );
+    let grace = seconds(30);
+    node.world.manager.set_on_down(OnDown::Deregister(grace));
+    node.world.advance(grace);
+    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }
 
 #[test]
@@ -393,14 +397,4 @@ fn a_driver_that_could_not_be_watched_is_checked_slowly() {
     node.world.kill(CSI);
     node.world.advance(2 * SLOW_CHECK);
     assert_eq!(node.world.state(REG), Some(State::Down));
-}
-
-#[test]
-fn on_down_applies_to_a_driver_beside_its_registrar() {
-    let mut node = with_driver(driver("node-1"));
-    let grace = seconds(30);
-    node.world.manager.set_on_down(OnDown::Deregister(grace));
-    node.world.kill(CSI);
-    node.world.advance(grace);
-    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
 }

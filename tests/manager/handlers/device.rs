@@ -195,7 +195,7 @@ fn a_plugin_may_take_its_time_to_list_its_devices() {
     assert_eq!(node.notified(REG), Ok(()));
     node.world.advance(2 * DEVICE_GRACE);
     assert_devices(&node, "");
-    node.world.push(GPU, &device_list(&["a"]));
+    node.world.push(GPU, &device_list(["a"]));
     assert_devices(&node, "a");
 }
 
@@ -216,12 +216,12 @@ fn a_stream_that_ends_is_opened_again() {
 #[test]
 fn a_plugin_that_lists_nonsense_has_no_healthy_devices() {
     for nonsense in [
-        Answer::Stream(vec![device_list(&["a"]), vec![0xff]]),
+        Answer::Stream(vec![device_list(["a"]), vec![0xff]]),
         Answer::Status(13, "internal"),
         Answer::Announce(u32::MAX),
         Answer::Close,
     ] {
-        let mut node = with_plugin(listing(device_list(&["a"])));
+        let mut node = with_plugin(listing(device_list(["a"])));
         node.world
             .plugin(GPU)
             .services
@@ -288,10 +288,10 @@ fn a_list_that_fits_follows_one_that_is_too_long() {
     };
     assert_eq!(push(&too_long), (Some(String::new()), Vec::new()));
     let a = Some("a".to_owned());
-    assert_eq!(push(&device_list(&["a"])), (a.clone(), Vec::new()));
+    assert_eq!(push(&device_list(["a"])), (a.clone(), Vec::new()));
     assert_eq!(push(&too_long), (a.clone(), vec![warning(why)]));
     assert_eq!(
-        push(&device_list(&["b"])),
+        push(&device_list(["b"])),
         (Some("b".to_owned()), Vec::new())
     );
     let called = &node.world.plugin(GPU).called;
@@ -316,7 +316,7 @@ fn a_device_list_that_is_too_large_is_warned_about_once() {
     );
     assert!(log::take().is_empty());
 
-    node.world.listen(GPU, listing(device_list(&["a"])));
+    node.world.listen(GPU, listing(device_list(["a"])));
     node.world.advance(BACKOFF.cap);
     assert_devices(&node, "a");
     assert!(log::take().is_empty());

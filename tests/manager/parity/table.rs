@@ -5,7 +5,7 @@ use std::time::Duration;
 use plugind::config::{HANDLER_TIMEOUT, NOTIFY_TIMEOUT};
 use plugind::handler::Reason;
 
-use super::{A, path, registered, seconds};
+use super::{A, path, seconds};
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World, YES, no};
 
@@ -19,20 +19,9 @@ fn assert_backoff(world: &mut World) {
     world.advance(Duration::from_millis(499));
     world.notice(A);
     world.run();
-    assert_eq!(world.handler_calls(), "");
+    world.assert_calls("");
     world.advance(Duration::from_millis(1));
-    assert_eq!(world.handler_calls(), "validate a, register a");
-}
-
-#[test]
-fn gm4_the_same_socket_runs_again_after_a_success() {
-    let mut world = registered();
-    world.vanish(A);
-    world.appear(A, Script::csi("a"));
-    assert_eq!(
-        world.handler_calls(),
-        "deregister a, validate a, register a"
-    );
+    world.assert_calls("validate a, register a");
 }
 
 #[test]
@@ -49,17 +38,13 @@ fn gm5_a_success_leaves_no_backoff() {
 }
 
 #[test]
-fn gm6_an_operation_that_dies_frees_its_socket() {
+fn gm6_gm7_gm13_gm16_a_failed_operation_frees_its_socket() {
     let mut world = World::new();
     world.appear(A, dying());
-    world.appear(A, Script::csi("a"));
-    assert_eq!(world.handler_calls(), "validate a, register a");
-}
-
-#[test]
-fn gm7_after_an_operation_died_the_next_is_refused() {
-    let mut world = World::new();
-    world.appear(A, dying());
+    assert!(world.manager.is_idle());
+    assert_eq!(world.operation(&path(A)), None);
+    let delay = world.desired(A).and_then(|it| it.backoff.delay());
+    assert_eq!(delay, Some(Duration::from_millis(500)));
     world.plugin(A).get_info = Answer::Good;
     assert_backoff(&mut world);
     assert_eq!(world.dials[&path(A)], 2);
@@ -70,27 +55,29 @@ fn gm9_an_operation_is_refused_while_another_runs() {
     let mut world = World::new();
     world.handler.will_answer([YES, no("not yet"), WAIT]);
     world.appear(A, Script::csi("a"));
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.assert_calls("validate a, register a");
     world.advance(seconds(1));
     world.notice(A);
     world.advance(seconds(60));
-    assert_eq!(world.handler_calls(), "validate a");
+    world.assert_calls("validate a");
     assert_eq!(world.dials[&path(A)], 2);
 }
 
 #[test]
-fn gm10_gm14_the_third_is_accepted_once_the_first_has_ended() {
+fn gm4_gm10_gm14_the_next_is_accepted_once_the_first_has_ended() {
     let mut world = World::new();
     world.handler.will_answer([WAIT]);
     world.appear(A, Script::csi("a"));
     world.notice(A);
-    assert_eq!(world.handler_calls(), "validate a");
+    world.assert_calls("validate a");
     assert!(!world.manager.is_idle());
     world.answer_open(Ok(()));
-    assert_eq!(world.handler_calls(), "register a");
+    world.assert_calls("register a");
     assert!(world.manager.is_idle());
     world.vanish(A);
-    assert_eq!(world.handler_calls(), "deregister a");
+    world.appear(A, Script::csi("a"));
+    let again = "deregister a, validate a, register a";
+    assert_eq!(world.handler_calls(), again);
 }
 
 #[test]
@@ -100,18 +87,8 @@ fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
     world.appear(A, Script::csi("a"));
     world.answer_open(Err(Reason::new("no")));
     world.notice(A);
-    assert_eq!(world.handler_calls(), "validate a, register a");
+    world.assert_calls("validate a, register a");
     assert_backoff(&mut world);
-}
-
-#[test]
-fn gm13_gm16_a_failed_operation_is_not_pending() {
-    let mut world = World::new();
-    world.appear(A, dying());
-    assert!(world.manager.is_idle());
-    assert_eq!(world.operation(&path(A)), None);
-    let delay = world.desired(A).and_then(|it| it.backoff.delay());
-    assert_eq!(delay, Some(Duration::from_millis(500)));
 }
 
 #[test]
@@ -121,7 +98,7 @@ fn gm15_a_table_is_idle_once_its_operations_are_timed_out() {
     world.appear(A, Script::csi("a").with_notify(Answer::Silence));
     world.advance(HANDLER_TIMEOUT);
     assert!(!world.manager.is_idle());
-    assert_eq!(world.handler_calls(), "validate a, abandon");
+    world.assert_calls("validate a, abandon");
     world.advance(NOTIFY_TIMEOUT);
     assert!(world.manager.is_idle());
 }

@@ -6,9 +6,9 @@ use plugind::config::DESCRIPTOR_RESERVE;
 use plugind::handler::{ExecHandler, HandlerTable, ProgramEnd};
 use plugind::manager::{Input, Manager};
 
-use super::Simulation;
 use super::announcer::Announcer;
 use super::events::Happening;
+use super::{Simulation, choose};
 use crate::node::{OTHER_ROOT, ROOT};
 use crate::rng::Rng;
 use crate::script::Script;
@@ -87,16 +87,11 @@ impl Simulation {
             return self.happen();
         };
         let total: u64 = faults.weights.iter().sum();
-        let mut at = faults.rng.below(0..total.max(1) * 3);
-        for (weight, (_, (what, fail))) in faults.weights.iter().zip(&FAULTS) {
-            if at < *weight {
-                self.say(format_args!("{what}"));
-                fail(self);
-                return self.node.world.run();
-            }
-            at -= weight;
+        let at = faults.rng.below(0..total.max(1) * 3);
+        match choose(at, &faults.weights, &FAULTS) {
+            Some((_, fault)) => self.cause(*fault),
+            None => self.happen(),
         }
-        self.happen();
     }
 
     /// Ends all faults of the node.

@@ -270,6 +270,12 @@ impl World {
         self.handler.take()
     }
 
+    /// Asserts what the handler was asked since the last call.
+    #[track_caller]
+    pub(crate) fn assert_calls(&self, expected: &str) {
+        assert_eq!(self.handler_calls(), expected);
+    }
+
     /// Returns the name of the state of the operation on the socket at `path`, if one runs.
     pub(crate) fn operation(&self, path: &Path) -> Option<&'static str> {
         self.manager.socket(path)?.operation_state()

@@ -1,7 +1,7 @@
 //! The sockets of the world, and what is reported of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use plugind::manager::Input;
@@ -92,11 +92,7 @@ impl World {
         let Some(to) = to else { return };
         for (path, listener) in moved {
             let rest = path.strip_prefix(from).expect("the path is below `from`");
-            let path = if rest.as_os_str().is_empty() {
-                to.to_owned()
-            } else {
-                to.join(rest)
-            };
+            let path: PathBuf = to.iter().chain(rest).collect();
             self.sockets.insert(path.into(), listener);
         }
     }
