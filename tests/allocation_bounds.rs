@@ -12,7 +12,7 @@ mod frames;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use frames::{ANSWER, DATA, END_HEADERS, GOAWAY, HEADERS, PREFACE};
+use frames::{ANSWER, DATA, END_HEADERS, GOAWAY, HEADERS};
 use plugind::config::MAX_DEVICES;
 use plugind::grpc::{Client, Event, Incoming, Server};
 use plugind::handler::device::Devices;
@@ -84,8 +84,7 @@ fn a_server_allocates_nothing_for_what_a_client_announces() {
     for (what, octets) in frames.into_iter().chain(requests) {
         let mut server = Server::new(&["/a.B/C"], LIMIT, Time::ZERO);
         let octets = [
-            PREFACE.to_vec(),
-            frames::settings(&[]),
+            frames::greeting(),
             // The timeout never expires.
             frames::call(1, "/a.B/C", b"application/grpc", b"99999999H"),
             octets,
@@ -169,8 +168,7 @@ fn the_memory_that_a_connection_says_it_holds_is_what_it_holds() {
 
 #[test]
 fn the_memory_that_a_server_says_it_holds_is_what_it_holds() {
-    let mut octets = PREFACE.to_vec();
-    octets.extend(frames::settings(&[]));
+    let mut octets = frames::greeting();
     for stream in 0..64 {
         let stream = 2 * stream + 1;
         octets.extend(frames::call(stream, "/a.B/C", b"application/grpc", b""));

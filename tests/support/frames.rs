@@ -31,6 +31,11 @@ pub(crate) const ANSWER: [(&[u8], &[u8]); 2] =
 /// The largest frame that every peer accepts (octets).
 pub(crate) const LARGEST_FRAME: usize = 16_384;
 
+/// Returns the first octets of a client.
+pub(crate) fn greeting() -> Vec<u8> {
+    [PREFACE, &settings(&[])].concat()
+}
+
 /// The length of a frame's head (octets).
 const HEAD: usize = 9;
 

@@ -21,13 +21,13 @@ use super::limits::Limits;
 use super::listener::Listener;
 use super::script::{SIZES, Script, Stage, WAITS, message};
 use super::server_script;
-use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM, WINDOW_UPDATE};
+use super::wire::{self, DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE};
 
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
     let server = Server::new(&METHODS, LARGEST_REQUEST, Time::ZERO);
     let mut stage = Stage::new(server, Listener::server(), Limits::of_server());
-    stage.unread = [PREFACE, &wire::settings(&[])].concat();
+    stage.unread = wire::greeting();
     let play = Play {
         stage,
         shown: Vec::new(),

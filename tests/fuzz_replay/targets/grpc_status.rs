@@ -75,19 +75,11 @@ fn expected(fields: &[(&[u8], &[u8])], has_content: bool) -> Result<Vec<u8>, Cal
 
 /// Returns the code of a value.
 fn code(value: &[u8]) -> Code {
-    let digits: Option<String> = value
-        .iter()
-        .map(|&octet| {
-            char::from(octet)
-                .is_ascii_digit()
-                .then_some(char::from(octet))
-        })
-        .collect();
+    let digits = std::str::from_utf8(value).ok();
+    let digits = digits.filter(|it| it.bytes().all(|octet| octet.is_ascii_digit()));
     let number = digits.and_then(|digits| digits.parse::<usize>().ok());
-    number
-        .and_then(|number| CODES.get(number))
-        .copied()
-        .unwrap_or(Code::Unknown)
+    let code = number.and_then(|number| CODES.get(number));
+    code.copied().unwrap_or(Code::Unknown)
 }
 
 /// Returns the text of a percent-encoded message, up to the limit.

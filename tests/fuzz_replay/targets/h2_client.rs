@@ -61,7 +61,7 @@ pub(super) fn start(
             });
         }
         // A connection ends with its sender.
-        future::pending().await
+        future::pending::<()>().await;
     });
     answers
 }

@@ -33,16 +33,23 @@ pub fn decode(blocks: &[&[u8]]) -> Vec<Result<Fields, Error>> {
     let mut decoder = Decoder::new(TABLE);
     let mut decoded = Vec::new();
     for block in blocks {
-        let mut fields = Fields::new();
-        let result = decoder.decode(block, &mut |name, value| {
-            fields.push((name.to_vec(), value.to_vec()));
-        });
+        let fields = fields(&mut decoder, block);
         assert!(decoder.mem_used() <= 2 * TABLE, "a table within its bound");
-        assert!(fields.len() <= block.len(), "a field takes an octet");
-        decoded.push(result.map(|()| fields));
-        if result.is_err() {
+        let is_over = fields.is_err();
+        decoded.push(fields);
+        if is_over {
             break;
         }
     }
     decoded
+}
+
+/// Returns the fields of one block.
+pub(super) fn fields(decoder: &mut Decoder, block: &[u8]) -> Result<Fields, Error> {
+    let mut fields = Fields::new();
+    let result = decoder.decode(block, &mut |name, value| {
+        fields.push((name.to_vec(), value.to_vec()));
+    });
+    assert!(fields.len() <= block.len(), "a field takes an octet");
+    result.map(|()| fields)
 }

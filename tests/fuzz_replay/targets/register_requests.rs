@@ -23,7 +23,7 @@ use prost::Message as _;
 use super::CONNECTION_BOUND;
 use super::input::Input;
 use super::listener::Listener;
-use super::wire::{self, DATA, END_STREAM, PREFACE, RST_STREAM};
+use super::wire::{self, DATA, END_STREAM, RST_STREAM};
 
 /// Plays the operations.
 pub fn check(bytes: &[u8]) {
@@ -112,8 +112,7 @@ impl Play {
             listener: Listener::server(),
             next: 1,
         });
-        let greeting = [PREFACE, &wire::settings(&[])].concat();
-        self.receive(id, &greeting);
+        self.receive(id, &wire::greeting());
     }
 
     fn pick(&mut self, input: &mut Input<'_>) -> Option<&mut Client> {

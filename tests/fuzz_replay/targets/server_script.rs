@@ -19,8 +19,8 @@ use super::limits::Limits;
 use super::listener::Listener;
 use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, pieces};
 use super::wire::{
-    self, ACK, DATA, END_STREAM, GOAWAY, LARGEST_FRAME, PADDED, PING, PREFACE, PRIORITY,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    self, ACK, DATA, END_STREAM, GOAWAY, LARGEST_FRAME, PADDED, PING, PRIORITY, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE,
 };
 
 /// Plays a script.
@@ -30,7 +30,7 @@ pub fn check(bytes: &[u8]) {
         Listener::server(),
         Limits::of_server(),
     );
-    stage.unread = [PREFACE, &wire::settings(&[])].concat();
+    stage.unread = wire::greeting();
     let play = Play {
         stage,
         requests: BTreeMap::new(),
