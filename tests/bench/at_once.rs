@@ -16,9 +16,6 @@ use super::report::{Table, millis};
 use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
-/// The outcomes.
-pub(crate) struct AtOnce(Vec<Outcome>);
-
 /// The outcome of one subject with this many plugins at once.
 struct Outcome {
     subject: Subject,
@@ -31,8 +28,8 @@ struct Outcome {
     peak: u64,
 }
 
-/// Has plugins appear at once for every subject in turn, several times. Keeps the medians.
-pub(crate) fn measure(subjects: &[Subject]) -> Result<AtOnce, Box<dyn Error>> {
+/// Has plugins appear at once for every subject in turn, several times. Returns the medians.
+pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     let mut outcomes = Vec::new();
     for plugins in PLUGINS {
         let mut runs: Vec<Vec<Outcome>> = subjects.iter().map(|_| Vec::new()).collect();
@@ -43,7 +40,33 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<AtOnce, Box<dyn Error>> {
         }
         outcomes.extend(runs.iter().filter_map(|runs| median(runs)));
     }
-    Ok(AtOnce(outcomes))
+    let row = |outcome: &Outcome| {
+        let is_floor = |it: &&Outcome| it.subject == Subject::H2 && it.plugins == outcome.plugins;
+        let floor = outcomes.iter().find(is_floor);
+        vec![
+            json!(outcome.subject.name()),
+            json!(outcome.plugins),
+            millis(outcome.wall),
+            json!(floor.map(|floor| ratio(outcome.wall, floor.wall))),
+            millis(outcome.cpu),
+            json!(floor.map(|floor| ratio(outcome.cpu, floor.cpu))),
+            json!(outcome.peak),
+        ]
+    };
+    Ok(Table {
+        title: "Many at once, from the first listen to the last NotifyRegistrationStatus"
+            .to_owned(),
+        columns: vec![
+            "subject",
+            "plugins",
+            "wall ms",
+            "wall to h2",
+            "CPU ms",
+            "CPU to h2",
+            "peak RSS KiB",
+        ],
+        rows: outcomes.iter().map(row).collect(),
+    })
 }
 
 fn run(subject: Subject, plugins: usize) -> Result<Outcome, Box<dyn Error>> {
@@ -73,42 +96,6 @@ fn median(runs: &[Outcome]) -> Option<Outcome> {
         cpu: of(|run| run.cpu).median(),
         peak: peaks[peaks.len() / 2],
     })
-}
-
-impl AtOnce {
-    fn of(&self, subject: Subject, plugins: usize) -> Option<&Outcome> {
-        let mut all = self.0.iter();
-        all.find(|outcome| outcome.subject == subject && outcome.plugins == plugins)
-    }
-
-    pub(crate) fn table(&self) -> Table {
-        let row = |outcome: &Outcome| {
-            let floor = self.of(Subject::H2, outcome.plugins);
-            vec![
-                json!(outcome.subject.name()),
-                json!(outcome.plugins),
-                millis(outcome.wall),
-                json!(floor.map(|floor| ratio(outcome.wall, floor.wall))),
-                millis(outcome.cpu),
-                json!(floor.map(|floor| ratio(outcome.cpu, floor.cpu))),
-                json!(outcome.peak),
-            ]
-        };
-        Table {
-            title: "Many at once, from the first listen to the last NotifyRegistrationStatus"
-                .to_owned(),
-            columns: vec![
-                "subject",
-                "plugins",
-                "wall ms",
-                "wall to h2",
-                "CPU ms",
-                "CPU to h2",
-                "peak RSS KiB",
-            ],
-            rows: self.0.iter().map(row).collect(),
-        }
-    }
 }
 
 /// The numbers of plugins that appear at once.

@@ -56,9 +56,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn benchmark() -> Result<(), Box<dyn Error>> {
     let subjects = Subject::all();
     machine::table().print();
-    one_by_one::measure(&subjects)?.table().print();
-    at_once::measure(&subjects)?.table().print();
-    held::measure(&subjects)?.table().print();
-    rest::measure(&subjects)?.table().print();
+    one_by_one::measure(&subjects)?.print();
+    at_once::measure(&subjects)?.print();
+    held::measure(&subjects)?.print();
+    rest::measure(&subjects)?.print();
     Ok(())
 }

@@ -4,10 +4,14 @@
 //! the same windows. Rounds of both alternate; what is compared is their CPU time, and the median
 //! of the ratios is printed.
 
+#[path = "../support/grpc.rs"]
+#[allow(dead_code, reason = "a part of it is enough")]
+mod grpc;
+
 use std::error::Error;
 use std::time::Duration;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
 use h2::{RecvStream, client, server};
@@ -117,17 +121,17 @@ async fn theirs(load: &Load) -> Result<(), Box<dyn Error>> {
         let mut calls = Vec::new();
         for _ in 0..load.streams {
             let requests = requests.clone().ready().await?;
-            calls.push(spawn_local(call(requests, prefixed(&request))));
+            calls.push(spawn_local(call(requests, grpc::frame(&request, 0))));
         }
         for call in calls {
-            assert_eq!(call.await??.len(), load.octets);
+            assert_eq!(call.await??.len(), PREFIX + load.octets);
         }
     }
     Ok(())
 }
 
-/// Makes one call; returns the message of the reply.
-async fn call(mut requests: SendRequest<Bytes>, message: Bytes) -> Result<BytesMut, h2::Error> {
+/// Makes one call; returns the content of the reply.
+async fn call(mut requests: SendRequest<Bytes>, message: Bytes) -> Result<Vec<u8>, h2::Error> {
     let request = Request::post("http://localhost/a.B/C")
         .header("grpc-timeout", "10000000u")
         .header("te", "trailers")
@@ -137,7 +141,7 @@ async fn call(mut requests: SendRequest<Bytes>, message: Bytes) -> Result<BytesM
     let (reply, mut body) = requests.send_request(request.expect("valid"), false)?;
     body.send_data(message, true)?;
     let mut reply = reply.await?.into_body();
-    let message = read(&mut reply).await?;
+    let message = grpc::read_to_end(&mut reply, LARGEST + PREFIX).await?;
     let trailers = reply.trailers().await?.expect("a status");
     assert_eq!(trailers["grpc-status"], "0");
     Ok(message)
@@ -145,33 +149,14 @@ async fn call(mut requests: SendRequest<Bytes>, message: Bytes) -> Result<BytesM
 
 /// Returns the message of a request as the answer.
 async fn answer(mut body: RecvStream, mut to: SendResponse<Bytes>) -> Result<(), h2::Error> {
-    let message = read(&mut body).await?;
+    let message = grpc::read_to_end(&mut body, LARGEST + PREFIX).await?;
     let head = Response::builder().header("content-type", "application/grpc");
     let mut stream = to.send_response(head.body(()).expect("valid"), false)?;
-    stream.send_data(prefixed(&message), false)?;
+    let message = grpc::unframe(&message).expect("a message");
+    stream.send_data(grpc::frame(message, 0), false)?;
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     stream.send_trailers(trailers)
-}
-
-/// Receives a whole message.
-async fn read(body: &mut RecvStream) -> Result<BytesMut, h2::Error> {
-    let mut message = BytesMut::new();
-    while let Some(part) = body.data().await {
-        let part = part?;
-        body.flow_control().release_capacity(part.len())?;
-        message.extend_from_slice(&part);
-    }
-    Ok(message.split_off(PREFIX))
-}
-
-/// Returns a message behind its length, as gRPC sends it.
-fn prefixed(message: &[u8]) -> Bytes {
-    let mut octets = BytesMut::with_capacity(PREFIX + message.len());
-    octets.put_u8(0);
-    octets.put_u32(u32::try_from(message.len()).expect("a short message"));
-    octets.put_slice(message);
-    octets.freeze()
 }
 
 /// The size of the prefix of a message: whether it is compressed, and its length.

@@ -12,12 +12,9 @@ use super::report::{Table, millis};
 use super::spread::{Spread, ratio};
 use super::subject::Subject;
 
-/// The times that plugins waited.
-pub(crate) struct OneByOne(Vec<(Subject, Spread)>);
-
 /// Has plugins appear for every subject in turn, so that whatever else runs on the machine affects
 /// all of them.
-pub(crate) fn measure(subjects: &[Subject]) -> Result<OneByOne, Box<dyn Error>> {
+pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     let mut fields = Vec::new();
     for &subject in subjects {
         fields.push((Field::with_subject(subject)?, Vec::new()));
@@ -30,7 +27,21 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<OneByOne, Box<dyn Error>> 
         }
     }
     let spread = |((field, _), waits): ((Field, _), _)| (field.subject, Spread::new(waits));
-    Ok(OneByOne(fields.into_iter().map(spread).collect()))
+    let spreads: Vec<_> = fields.into_iter().map(spread).collect();
+    let floor = spreads.iter().find(|(subject, _)| *subject == Subject::H2);
+    let row = |(subject, spread): &(Subject, Spread)| {
+        vec![
+            json!(subject.name()),
+            millis(spread.median()),
+            millis(spread.percentile(99)),
+            json!(floor.map(|(_, floor)| ratio(spread.median(), floor.median()))),
+        ]
+    };
+    Ok(Table {
+        title: "One plugin at a time, from listen to NotifyRegistrationStatus".to_owned(),
+        columns: vec!["subject", "p50 ms", "p99 ms", "p50 to h2"],
+        rows: spreads.iter().map(row).collect(),
+    })
 }
 
 /// Returns the pauses of a round before each plugin appears.
@@ -43,25 +54,6 @@ fn pauses(subject: Subject, round: u32) -> Vec<Duration> {
             (0..KUBELETS_BATCH).map(each).collect()
         }
         _ => vec![PAUSE; BATCH],
-    }
-}
-
-impl OneByOne {
-    pub(crate) fn table(&self) -> Table {
-        let floor = self.0.iter().find(|(subject, _)| *subject == Subject::H2);
-        let row = |(subject, spread): &(Subject, Spread)| {
-            vec![
-                json!(subject.name()),
-                millis(spread.median()),
-                millis(spread.percentile(99)),
-                json!(floor.map(|(_, floor)| ratio(spread.median(), floor.median()))),
-            ]
-        };
-        Table {
-            title: "One plugin at a time, from listen to NotifyRegistrationStatus".to_owned(),
-            columns: vec!["subject", "p50 ms", "p99 ms", "p50 to h2"],
-            rows: self.0.iter().map(row).collect(),
-        }
     }
 }
 

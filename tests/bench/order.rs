@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::Moment;
-
 /// An order to the plugins, which is answered with a [`Life`] of each plugin that appeared, when
 /// all have been notified that they are registered.
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,19 +15,19 @@ pub(crate) enum Order {
     AtOnce(usize),
 }
 
-/// The times of one plugin.
+/// The times of one plugin, as [`now`](super::clock::now) returns them.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Life {
     /// The time at which it began to listen.
-    pub(crate) listened: Moment,
+    pub(crate) listened: Duration,
     /// The time at which NotifyRegistrationStatus arrived.
-    pub(crate) told: Moment,
+    pub(crate) told: Duration,
 }
 
 impl Life {
     /// Returns how long the plugin waited.
     pub(crate) fn wait(&self) -> Duration {
-        self.told.since(self.listened)
+        self.told.saturating_sub(self.listened)
     }
 }
 
@@ -38,5 +36,5 @@ pub(crate) fn wall(lives: &[Life]) -> Duration {
     let first = lives.iter().map(|life| life.listened).min();
     let last = lives.iter().map(|life| life.told).max();
     let both = last.zip(first);
-    both.map_or(Duration::ZERO, |(last, first)| last.since(first))
+    both.map_or(Duration::ZERO, |(last, first)| last.saturating_sub(first))
 }

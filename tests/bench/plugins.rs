@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::clock::Moment;
+use super::clock::now;
 use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
 use super::order::{Life, Order};
 use super::subject::TYPE;
@@ -100,7 +100,7 @@ impl Plugins {
     }
 
     /// Starts plugins as fast as possible, which stay.
-    fn come(&mut self, plugins: usize) -> io::Result<Vec<(usize, Moment)>> {
+    fn come(&mut self, plugins: usize) -> io::Result<Vec<(usize, Duration)>> {
         let mut listened = Vec::with_capacity(plugins);
         let dir = self.dir.clone();
         for _ in 0..plugins {
@@ -121,7 +121,7 @@ impl Plugins {
         self.last += 1;
         let socket = self.dir.join(format!("{}-reg.sock", name(self.last)));
         let listener = UnixListener::bind(&socket)?;
-        let listened = Moment::now();
+        let listened = now();
         announce(&socket)?;
         listener.set_nonblocking(true)?;
         let listener = tokio::net::UnixListener::from_std(listener)?;
@@ -138,7 +138,7 @@ impl Plugins {
     }
 
     /// Waits until each of these plugins has been notified.
-    async fn until_told(&mut self, listened: &[(usize, Moment)]) -> Vec<Life> {
+    async fn until_told(&mut self, listened: &[(usize, Duration)]) -> Vec<Life> {
         let first = listened.first().map_or(0, |(number, _)| *number);
         let mut told = vec![None; listened.len()];
         let mut left = listened.len();
@@ -161,7 +161,7 @@ impl Plugins {
 struct Plugin {
     number: usize,
     socket: PathBuf,
-    listened: Moment,
+    listened: Duration,
     serving: JoinHandle<()>,
 }
 
@@ -177,7 +177,7 @@ impl Plugin {
 /// The report that a plugin was notified that it is registered.
 struct Told {
     number: usize,
-    at: Moment,
+    at: Duration,
 }
 
 /// The answers of a plugin to calls.
@@ -191,7 +191,7 @@ impl Service for Answers {
         match path {
             registration::GET_INFO => Ok(info(self.number).encode_to_vec()),
             registration::NOTIFY_REGISTRATION_STATUS => {
-                let at = Moment::now();
+                let at = now();
                 let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
                 assert!(status.plugin_registered, "refused: {}", status.error);
                 let _ = self.told.send(Told {

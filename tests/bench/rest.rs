@@ -12,21 +12,8 @@ use super::field::Field;
 use super::report::{Table, millis};
 use super::subject::Subject;
 
-/// What happened at rest.
-pub(crate) struct Rest {
-    time: Duration,
-    all: Vec<Unrest>,
-}
-
-/// The wakeups of one subject.
-struct Unrest {
-    subject: Subject,
-    wakeups: u64,
-    cpu: Duration,
-}
-
 /// Measures every subject that keeps plugins at rest, all at the same time.
-pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
+pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     let time = Duration::from_secs(seconds());
     let mut resting = Vec::new();
     for &subject in subjects.iter().filter(|subject| subject.watches()) {
@@ -42,15 +29,19 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Rest, Box<dyn Error>> {
         before.push((process.switches()?, process.cpu()?));
     }
     pause(time);
-    let mut all = Vec::new();
+    let mut rows = Vec::new();
     for ((field, process), (wakeups, cpu)) in resting.iter().zip(before) {
-        all.push(Unrest {
-            subject: field.subject,
-            wakeups: process.switches()? - wakeups,
-            cpu: process.cpu()?.saturating_sub(cpu),
-        });
+        rows.push(vec![
+            json!(field.subject.name()),
+            json!(process.switches()? - wakeups),
+            millis(process.cpu()?.saturating_sub(cpu)),
+        ]);
     }
-    Ok(Rest { time, all })
+    Ok(Table {
+        title: format!("{PLUGINS} registered, {} s at rest", time.as_secs()),
+        columns: vec!["subject", "wakeups", "CPU ms"],
+        rows,
+    })
 }
 
 /// Lets time pass.
@@ -65,17 +56,6 @@ fn pause(time: Duration) {
 fn seconds() -> u64 {
     let named = env::var("TEST_BENCH_REST").ok();
     named.and_then(|seconds| seconds.parse().ok()).unwrap_or(60)
-}
-
-impl Rest {
-    pub(crate) fn table(&self) -> Table {
-        let row = |it: &Unrest| vec![json!(it.subject.name()), json!(it.wakeups), millis(it.cpu)];
-        Table {
-            title: format!("{PLUGINS} registered, {} s at rest", self.time.as_secs()),
-            columns: vec!["subject", "wakeups", "CPU ms"],
-            rows: self.all.iter().map(row).collect(),
-        }
-    }
 }
 
 /// The number of registered plugins: more than a node has.

@@ -1,7 +1,7 @@
 //! The client on `h2`, written on `tonic` instead: a program made of existing crates.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::PathBuf;
 
 use http::uri::PathAndQuery;
 use plugind::proto::pluginregistration::{
@@ -17,14 +17,11 @@ use super::h2_client::until_no_more_come;
 
 /// Registers every plugin whose path is read from standard input, concurrently, until its end.
 pub(crate) fn run() -> Result<(), Box<dyn Error>> {
-    until_no_more_come(|socket| async move {
-        let registered = register(&socket).await;
-        registered.expect("the plugin answers");
-    })
+    until_no_more_come(register)
 }
 
 /// Calls `GetInfo`, and notifies the plugin that it is registered.
-async fn register(socket: &Path) -> Result<PluginInfo, Box<dyn Error>> {
+async fn register(socket: PathBuf) -> Result<PluginInfo, Box<dyn Error>> {
     let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display()))?;
     let mut client = Grpc::new(endpoint.connect().await?);
     let info = call(&mut client, registration::GET_INFO, InfoRequest {}).await?;

@@ -74,7 +74,7 @@ async fn answer<S: Service>(
     mut respond: SendResponse<Bytes>,
 ) -> Result<(), h2::Error> {
     let path = request.uri().path().to_owned();
-    let body = read_to_end(request.into_body()).await?;
+    let body = read_to_end(&mut request.into_body(), MAX_REQUEST).await?;
     let reply = match unframe(&body) {
         Some(message) => service.call(&path, message),
         None => Err(INVALID_ARGUMENT),
@@ -115,14 +115,15 @@ async fn repeat(mut stream: SendStream<Bytes>, content: Bytes) -> Result<(), h2:
     }
 }
 
-/// Receives a whole request and releases flow-control capacity as the data arrives.
-async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
+/// Receives a whole body of at most this many octets, and releases flow-control capacity as the
+/// data arrives.
+pub(crate) async fn read_to_end(body: &mut RecvStream, most: usize) -> Result<Vec<u8>, h2::Error> {
     let mut whole = Vec::new();
     while let Some(part) = body.data().await {
         let part = part?;
         body.flow_control().release_capacity(part.len())?;
         whole.extend_from_slice(&part);
-        if whole.len() > MAX_REQUEST {
+        if whole.len() > most {
             return Err(Reason::ENHANCE_YOUR_CALM.into());
         }
     }
@@ -131,7 +132,7 @@ async fn read_to_end(mut body: RecvStream) -> Result<Vec<u8>, h2::Error> {
 
 /// Returns the message in a body that is one gRPC message: a zero octet, four octets of length, the
 /// message.
-fn unframe(body: &[u8]) -> Option<&[u8]> {
+pub(crate) fn unframe(body: &[u8]) -> Option<&[u8]> {
     let (prefix, message) = body.split_at_checked(5)?;
     let length = u32::from_be_bytes(prefix[1..].try_into().ok()?);
     (prefix[0] == 0 && u32::try_from(message.len()) == Ok(length)).then_some(message)
