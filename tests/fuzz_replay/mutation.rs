@@ -25,20 +25,14 @@ fn mutate(bytes: &mut Vec<u8>, kept: &[Vec<u8>], rng: &mut Rng) {
             let from = place(other.len(), rng);
             bytes.splice(at..end, other[from..].iter().copied());
         }
-        5 => flip(bytes.get_mut(at), rng),
-        _ => replace(bytes.get_mut(at), rng),
-    }
-}
-
-fn flip(octet: Option<&mut u8>, rng: &mut Rng) {
-    if let Some(octet) = octet {
-        *octet ^= 1 << rng.below(0..8);
-    }
-}
-
-fn replace(old: Option<&mut u8>, rng: &mut Rng) {
-    if let Some(old) = old {
-        *old = octet(rng);
+        choice => {
+            if let Some(old) = bytes.get_mut(at) {
+                *old = match choice {
+                    5 => *old ^ (1 << rng.below(0..8)),
+                    _ => octet(rng),
+                };
+            }
+        }
     }
 }
 

@@ -16,8 +16,6 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
-use super::limits::Limits;
-use super::listener::Listener;
 use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, message, pieces};
 use super::wire::{
     self, ACK, ANSWER, DATA, END_STREAM, GOAWAY, PADDED, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE,
@@ -26,11 +24,7 @@ use super::wire::{
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
     let play = Play {
-        stage: Stage::new(
-            Client::new(Time::ZERO),
-            Listener::client(),
-            Limits::default(),
-        ),
+        stage: Stage::client(Client::new(Time::ZERO)),
         calls: BTreeMap::new(),
         last: None,
     };

@@ -17,8 +17,6 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
-use super::limits::Limits;
-use super::listener::Listener;
 use super::script::{SIZES, Script, Stage, WAITS, message};
 use super::server_script;
 use super::wire::{self, DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE};
@@ -26,10 +24,8 @@ use super::wire::{self, DATA, END_STREAM, RST_STREAM, WINDOW_UPDATE};
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
     let server = Server::new(&METHODS, LARGEST_REQUEST, Time::ZERO);
-    let mut stage = Stage::new(server, Listener::server(), Limits::of_server());
-    stage.unread = wire::greeting();
     let play = Play {
-        stage,
+        stage: Stage::server(server),
         shown: Vec::new(),
         running: BTreeMap::new(),
         answers: BTreeMap::new(),

@@ -51,13 +51,25 @@ pub(super) struct Stage<M> {
 }
 
 impl<M: Machine> Stage<M> {
-    pub(super) fn new(machine: M, listener: Listener, limits: Limits) -> Self {
+    /// Returns a stage for a client.
+    pub(super) fn client(machine: M) -> Self {
         Self {
             machine,
             now: Time::ZERO,
             unread: Vec::new(),
-            listener,
-            limits,
+            listener: Listener::client(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Returns a stage for a server, whose client has greeted it.
+    pub(super) fn server(machine: M) -> Self {
+        Self {
+            machine,
+            now: Time::ZERO,
+            unread: wire::greeting(),
+            listener: Listener::server(),
+            limits: Limits::of_server(),
         }
     }
 

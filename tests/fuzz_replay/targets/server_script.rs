@@ -15,8 +15,6 @@ use plugind::time::Time;
 
 use super::CONNECTION_BOUND;
 use super::input::Input;
-use super::limits::Limits;
-use super::listener::Listener;
 use super::script::{SETTING_IDS, SIZES, Script, Stage, VALUES, WAITS, bomb, pieces};
 use super::wire::{
     self, ACK, DATA, END_STREAM, GOAWAY, LARGEST_FRAME, PADDED, PING, PRIORITY, RST_STREAM,
@@ -25,14 +23,8 @@ use super::wire::{
 
 /// Plays a script.
 pub fn check(bytes: &[u8]) {
-    let mut stage = Stage::new(
-        Connection::server(Time::ZERO),
-        Listener::server(),
-        Limits::of_server(),
-    );
-    stage.unread = wire::greeting();
     let play = Play {
-        stage,
+        stage: Stage::server(Connection::server(Time::ZERO)),
         requests: BTreeMap::new(),
         answered: BTreeSet::new(),
         unconsumed: Vec::new(),
