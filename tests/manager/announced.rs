@@ -3,12 +3,12 @@
 mod limits;
 
 use std::path::Path;
-use std::time::Duration;
 
 use plugind::config::{DEVICE_GRACE, DIAL_TIMEOUT, MAX_ANNOUNCED, MAX_REGISTRATIONS, OnDown};
 use plugind::handler::{HandlerTable, Plugin, device};
 use plugind::manager::{AnnouncementError, AnnouncementId, Input, Manager, Process, State};
 
+use crate::handlers::node::seconds;
 use crate::script::{Answer as Reply, Script, device_list};
 use crate::world::{Recorder, World, YES, no};
 
@@ -16,10 +16,6 @@ const A: &str = "/d/a.sock";
 const B: &str = "/d/b.sock";
 const GPU: &str = "example.com/gpu";
 const NIC: &str = "example.com/nic";
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 fn plugin(endpoint: &str, name: &str) -> Plugin {
     let endpoint = Path::new(endpoint);
@@ -98,7 +94,7 @@ fn a_plugin_that_is_refused_is_answered_in_its_handlers_words() {
         world.handler.will_answer(answers_of_handler);
         announce(&mut world, id, A, GPU);
         assert_eq!(answers(&mut world), [(id, Err(expected.to_owned()))]);
-        world.advance(secs(600));
+        world.advance(seconds(600));
         assert_eq!((world.counts(), answers(&mut world)), ((0, 0), vec![]));
         assert_eq!(world.state(A), None);
     }
@@ -109,12 +105,12 @@ fn a_plugin_that_is_refused_is_answered_in_its_handlers_words() {
 fn an_endpoint_that_listens_within_ten_seconds_is_soon_enough() {
     let mut world = world_with(&[]);
     announce(&mut world, 1, A, GPU);
-    world.advance(secs(3));
+    world.advance(seconds(3));
     world.create(A, None);
-    world.advance(secs(3));
+    world.advance(seconds(3));
     assert_eq!(answers(&mut world), []);
     world.listen(A, Script::serving([]));
-    world.advance(secs(2));
+    world.advance(seconds(2));
     assert_eq!(answers(&mut world), [(1, Ok(()))]);
 }
 
@@ -183,12 +179,12 @@ fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
     let mut world = registered();
     world.kill(A);
     assert_eq!(world.state(A), Some(State::Down));
-    world.advance(secs(299));
+    world.advance(seconds(299));
     world.assert_calls("");
-    world.advance(secs(1));
+    world.advance(seconds(1));
     world.assert_calls("deregister example.com/gpu");
     assert_eq!((world.counts(), world.state(A)), ((0, 0), None));
-    world.advance(secs(600));
+    world.advance(seconds(600));
     assert_eq!(world.handler_calls(), "", "it has to announce itself again");
 }
 
@@ -197,7 +193,7 @@ fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
     let mut world = registered();
     world.kill(A);
     world.listen(A, Script::serving([]));
-    world.advance(secs(130));
+    world.advance(seconds(130));
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE);
     world.assert_calls("");
@@ -206,9 +202,9 @@ fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
 #[test]
 fn the_on_down_policy_shortens_the_five_minutes() {
     let mut world = registered();
-    world.manager.set_on_down(OnDown::Deregister(secs(30)));
+    world.manager.set_on_down(OnDown::Deregister(seconds(30)));
     world.kill(A);
-    world.advance(secs(30));
+    world.advance(seconds(30));
     world.assert_calls("deregister example.com/gpu");
     assert_eq!(world.counts(), (0, 0));
 }
@@ -231,7 +227,7 @@ fn after_a_restart_a_plugin_has_five_minutes_to_come_again() {
     world.now = plugind::time::Time::ZERO;
     restart(&mut world);
     assert_eq!(world.state(A), Some(State::Registered));
-    world.advance(secs(299));
+    world.advance(seconds(299));
     world.assert_calls("");
     assert_eq!(world.counts(), (0, 1));
     restart(&mut world);
@@ -303,7 +299,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     assert_eq!(world.state(A), Some(State::Down));
     world.manager.retry(&|_| true, world.now);
     world.run();
-    world.advance(secs(299));
+    world.advance(seconds(299));
     assert_eq!(healthy(), Some((1, 0)));
     assert_eq!(world.state(A), Some(State::Down), "it only answers");
     assert_eq!(
@@ -311,7 +307,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
         calls,
         "the stream is not opened again"
     );
-    world.advance(secs(1));
+    world.advance(seconds(1));
     assert_eq!((healthy(), world.counts()), (None, (0, 0)));
 }
 

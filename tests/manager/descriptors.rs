@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use plugind::config::{
-    BACKOFF, DEFAULT_TYPES, DESCRIPTOR_RESERVE, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes,
-};
+use plugind::config::{BACKOFF, DEFAULT_TYPES, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes};
 use plugind::handler::built_in;
 use plugind::manager::Manager;
 
@@ -15,9 +13,7 @@ use crate::world::World;
 /// Returns a world in which plugins may use this many descriptors, with registered plugins.
 fn crowded(descriptors: usize, plugins: usize) -> World {
     let mut world = World::new();
-    world
-        .manager
-        .set_descriptor_limit(DESCRIPTOR_RESERVE + descriptors);
+    world.limit_descriptors(descriptors);
     add_plugins(&mut world, plugins);
     world
 }
@@ -96,9 +92,7 @@ fn a_registered_plugin_is_not_down_for_want_of_a_descriptor() {
 fn with_built_in_handlers(descriptors: usize) -> World {
     let (handlers, _) = built_in(DEFAULT_TYPES, UnknownTypes::Reject);
     let mut world = World::with(Manager::new(handlers));
-    world
-        .manager
-        .set_descriptor_limit(DESCRIPTOR_RESERVE + descriptors);
+    world.limit_descriptors(descriptors);
     world
 }
 

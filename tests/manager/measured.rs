@@ -42,20 +42,23 @@ fn registrations(world: &mut World) -> Vec<Duration> {
     took.collect()
 }
 
+/// Returns what was measured since the last call, as far as `pick` returns it.
+fn measured<T>(world: &mut World, pick: impl Fn(Measurement) -> Option<T>) -> Vec<T> {
+    let measured = std::mem::take(&mut world.measured);
+    measured.into_iter().filter_map(pick).collect()
+}
+
 /// Returns the calls that were measured since the last call.
 fn calls(world: &mut World) -> Vec<(&'static str, Code, Duration)> {
-    let measured = std::mem::take(&mut world.measured);
-    let calls = measured.into_iter().filter_map(|it| match it {
+    measured(world, |it| match it {
         Measurement::Called { method, code, took } => Some((method, code, took)),
         _ => None,
-    });
-    calls.collect()
+    })
 }
 
 /// Returns the programs that were measured since the last call, as action and result.
 fn runs(world: &mut World) -> Vec<(&'static str, &'static str, Duration)> {
-    let measured = std::mem::take(&mut world.measured);
-    let runs = measured.into_iter().filter_map(|it| match it {
+    measured(world, |it| match it {
         Measurement::Ran {
             plugin,
             action,
@@ -66,8 +69,7 @@ fn runs(world: &mut World) -> Vec<(&'static str, &'static str, Duration)> {
             Some((action, result, took))
         }
         _ => None,
-    });
-    runs.collect()
+    })
 }
 
 /// Returns how often a limit was hit.

@@ -15,6 +15,7 @@ use plugind::manager::{Input, Manager, SavedState, World as Which};
 use plugind::time::Time;
 use plugind::watch::Identity;
 
+use crate::handlers::node::seconds;
 use crate::script::{Answer, Script};
 use crate::world::{WAIT, World, YES, no, plan, world_plan};
 
@@ -45,10 +46,6 @@ fn registered() -> World {
     world.appear(A, Script::csi("a"));
     world.assert_calls("validate a, register a");
     world
-}
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
 }
 
 // --- The two worlds ------------------------------------------------------------------------------

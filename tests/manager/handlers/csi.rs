@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{
-    BACKOFF, DESCRIPTOR_RESERVE, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK, STALLED_AFTER,
-};
+use plugind::config::{BACKOFF, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK, STALLED_AFTER};
 use plugind::handler::HandlerTable;
 use plugind::handler::csi::CsiHandler;
 use plugind::manager::{Manager, OnDown, State};
@@ -387,9 +385,7 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
 #[test]
 fn a_driver_that_could_not_be_watched_is_checked_slowly() {
     let mut node = Node::new();
-    node.world
-        .manager
-        .set_descriptor_limit(DESCRIPTOR_RESERVE + 2);
+    node.world.limit_descriptors(2);
     node.world.create(CSI, driver("node-1"));
     node.world.appear(REG, registrar(&["1.0.0"]));
     assert_eq!(node.world.state(REG), Some(State::Registered));

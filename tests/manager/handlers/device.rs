@@ -222,10 +222,7 @@ fn a_plugin_that_lists_nonsense_has_no_healthy_devices() {
         Answer::Close,
     ] {
         let mut node = with_plugin(listing(device_list(["a"])));
-        node.world
-            .plugin(GPU)
-            .services
-            .insert(WATCH, nonsense.clone());
+        node.world.serve(GPU, WATCH, nonsense.clone());
         node.world.end_streams(GPU, 0);
         node.world.advance(DEVICE_GRACE.saturating_sub(seconds(2)));
         assert_eq!(node.world.open_to(GPU), 0, "{nonsense:?}");

@@ -46,8 +46,7 @@ fn add(node: &mut Node, n: usize, devices: usize) {
 fn grow(node: &mut Node, n: usize, devices: usize) {
     let (_, endpoint, _) = names(n);
     let answer = Answer::Stream(vec![list(devices)]);
-    let services = &mut node.world.plugin(&endpoint).services;
-    services.insert(WATCH, answer);
+    node.world.serve(&endpoint, WATCH, answer);
     node.world.push(&endpoint, &list(devices));
 }
 

@@ -8,6 +8,6 @@ mod device_lists;
 mod dra;
 mod log;
 mod memory;
-mod node;
+pub(crate) mod node;
 mod takeover;
 mod unknown;

@@ -29,9 +29,7 @@ impl Announcer {
             open: BTreeSet::new(),
         }
     }
-}
 
-impl Announcer {
     /// Forgets the calls of the process before, whose numbers begin again.
     pub(super) fn restarted(&mut self) {
         self.open.clear();

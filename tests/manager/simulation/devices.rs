@@ -152,8 +152,7 @@ impl Simulation {
             self.devices.list_of(process_of(&before), count)
         };
         let answer = Answer::Stream(vec![list.clone()]);
-        let services = &mut self.node.world.plugin(&path).services;
-        services.insert(WATCH, answer);
+        self.node.world.serve(&path, WATCH, answer);
         self.say(format_args!(
             "  {path} lists {count} devices, the same: {is_same}"
         ));

@@ -2,7 +2,6 @@
 //! short, file systems do not answer, programs and device plugins fail, and handlers and
 //! directories change. As with the events, weights decide which of these a run has.
 
-use plugind::config::DESCRIPTOR_RESERVE;
 use plugind::handler::{ExecHandler, HandlerTable, ProgramEnd};
 use plugind::manager::{Input, Manager};
 
@@ -127,16 +126,12 @@ impl Simulation {
         if self.rng.one_in(2) {
             self.programs.handler_replaced();
             let handler = ExecHandler::new("/lib/hook");
-            self.node
-                .world
-                .manager
-                .add_handler(["Program"], handler, now);
+            let manager = &mut self.node.world.manager;
+            manager.add_handler(["Program"], handler, now);
         } else {
             let handler = self.devices.handler();
-            self.node
-                .world
-                .manager
-                .add_handler(["Gadget"], handler, now);
+            let manager = &mut self.node.world.manager;
+            manager.add_handler(["Gadget"], handler, now);
         }
     }
 
@@ -188,9 +183,8 @@ impl Simulation {
     }
 
     pub(super) fn set_descriptors(&mut self, limit: Option<usize>) {
-        let most = limit.map_or(usize::MAX, |limit| DESCRIPTOR_RESERVE + limit);
         let world = &mut self.node.world;
-        world.manager.set_descriptor_limit(most);
+        world.limit_descriptors(limit.unwrap_or(usize::MAX));
         // A limit that is raised lets sockets go ahead with the next event.
         world.manager.handle_input(Input::Reconsider, world.now);
         self.waiting.limit = limit;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plugind::config::DESCRIPTOR_RESERVE;
 use plugind::handler::{EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
 use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
@@ -309,6 +310,12 @@ impl World {
             self.manager.desired().count(),
             self.manager.registered().count(),
         )
+    }
+
+    /// Lets plugins use this many descriptors.
+    pub(crate) fn limit_descriptors(&mut self, limit: usize) {
+        let limit = DESCRIPTOR_RESERVE.saturating_add(limit);
+        self.manager.set_descriptor_limit(limit);
     }
 
     /// Returns the state of the plugin at a path, as operators see it.

@@ -8,7 +8,7 @@ use plugind::manager::Input;
 use plugind::watch::Identity;
 
 use super::World;
-use crate::script::Script;
+use crate::script::{Answer, Script};
 
 impl World {
     /// Creates a socket, with or without a plugin behind it, and reports it.
@@ -142,6 +142,11 @@ impl World {
         let identity = self.identity(Path::new(path)).expect("it is a socket");
         let plugin = self.plugins.get_mut(&identity).and_then(Option::as_mut);
         plugin.expect("a process listens on the socket")
+    }
+
+    /// Has the plugin behind the socket at `path` answer another call so from now on.
+    pub(crate) fn serve(&mut self, path: &str, method: &'static str, answer: Answer) {
+        self.plugin(path).services.insert(method, answer);
     }
 
     /// Makes a plugin listen on the socket at `path`.
