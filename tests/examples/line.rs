@@ -45,9 +45,10 @@ impl Line {
     }
 
     /// Ends the line so that the peer can read all that was written: a stream that is closed with
-    /// unread octets may be reset, and the peer then loses what it has not read. The peer has until
-    /// `until` to close its end.
-    pub(crate) fn hang_up(mut self, until: Time) {
+    /// unread octets may be reset, and the peer then loses what it has not read. The peer has
+    /// [`GOAWAY_GRACE`] to close its end.
+    pub(crate) fn hang_up(mut self) {
+        let until = self.now() + GOAWAY_GRACE;
         let mut goes_on = self.stream.shutdown(Shutdown::Write).is_ok();
         let mut unheard = [0; 4096];
         while goes_on && self.now() < until {
@@ -100,6 +101,9 @@ fn is_no_end(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
+
+/// The time that a peer has to react to GOAWAY.
+pub(crate) const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 
 /// The shortest timeout: a timeout of zero is not allowed.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);

@@ -19,7 +19,7 @@ use std::{env, process};
 use plugind::http2::{Connection, Endpoint as _, ErrorCode, Event};
 use plugind::time::Time;
 
-use self::line::Line;
+use self::line::{GOAWAY_GRACE, Line};
 
 fn main() {
     match ask() {
@@ -87,10 +87,6 @@ fn ask() -> Result<bool, Box<dyn Error>> {
         }
         line.turn(&mut connection, until)?;
     }
-    let until = line.now() + GOAWAY_GRACE;
-    line.hang_up(until);
+    line.hang_up();
     Ok(is_answered)
 }
-
-/// The time that a server has to react to GOAWAY.
-const GOAWAY_GRACE: Duration = Duration::from_secs(1);

@@ -37,7 +37,6 @@ fn main() -> io::Result<()> {
 
 /// Serves one connection.
 fn serve(stream: TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
     let mut line = Line::new(stream, Instant::now())?;
     let mut connection = Connection::server(line.now());
     let mut answers = Vec::new();
@@ -48,8 +47,7 @@ fn serve(stream: TcpStream) -> io::Result<()> {
         answers.retain_mut(|answer: &mut Answer| !answer.send(&mut connection, now));
         line.turn(&mut connection, now + LONGEST_WAIT)?;
     }
-    let until = line.now() + GOAWAY_GRACE;
-    line.hang_up(until);
+    line.hang_up();
     Ok(())
 }
 
@@ -117,6 +115,3 @@ const CONTENT: &[u8] = b"It works.\n";
 /// The longest wait of a thread for a client: it may be long, because the connection's deadlines
 /// end it.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-
-/// The time that a client has to react to GOAWAY.
-const GOAWAY_GRACE: Duration = Duration::from_secs(1);
