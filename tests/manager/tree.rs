@@ -2,6 +2,7 @@
 //! watches that may be used up.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use plugind::watch::{Cause, Entry, EntryKind, Event, Identity, Listing, Place, Problem, WatchId};
@@ -239,20 +240,21 @@ impl Tree {
     }
 
     fn tell_of(&mut self, path: &Path, is_directory: bool) {
-        for watch in self.watches_of_parent(path) {
-            let name = path.file_name().expect("a child has a name").to_owned();
-            self.push(Event::Appeared {
-                watch,
-                name,
-                is_directory,
-            });
-        }
+        self.tell(path, |watch, name| Event::Appeared {
+            watch,
+            name,
+            is_directory,
+        });
     }
 
     fn tell_of_loss(&mut self, path: &Path) {
+        self.tell(path, |watch, name| Event::Vanished { watch, name });
+    }
+
+    fn tell(&mut self, path: &Path, event: impl Fn(WatchId, OsString) -> Event) {
         for watch in self.watches_of_parent(path) {
             let name = path.file_name().expect("a child has a name").to_owned();
-            self.push(Event::Vanished { watch, name });
+            self.push(event(watch, name));
         }
     }
 

@@ -8,7 +8,6 @@ use plugind::config::{
     READY_GRACE,
 };
 
-use crate::handlers::log;
 use crate::handlers::node::{Node, seconds};
 use crate::script::{Answer, OPTIONS, Script, WATCH, device_list};
 
@@ -236,7 +235,6 @@ fn a_plugin_that_lists_nonsense_has_no_healthy_devices() {
 
 #[test]
 fn a_plugin_without_a_list_is_not_asked_for_it_again() {
-    log::collect();
     let unimplemented = Answer::Status(12, "unknown method");
     let mut node = with_plugin(lists(unimplemented.clone()));
     assert_eq!(node.notified(REG), Ok(()));
@@ -247,7 +245,7 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
     let words = "does not implement ListAndWatch, so none of its devices can be used; \
                  it is not called again until the plugin registers again";
     let warning = format!("{REG}: DevicePlugin {RESOURCE}: {words}: {why}");
-    assert_eq!(log::take(), [warning]);
+    assert_eq!(node.world.warnings(), [warning]);
     assert_eq!((devices(&node), node.notified(REG)), (None, Ok(())));
 
     let mut node = with_devices(&["a"]);
@@ -272,14 +270,13 @@ fn warning(why: &str) -> String {
 fn a_list_that_fits_follows_one_that_is_too_long() {
     let too_long = [0x0a, 0].repeat(MAX_DEVICES + 1);
     let why = "too many devices devices=16385 limit=16384";
-    log::collect();
     let mut node = with_plugin(listing(too_long.clone()));
     node.world.advance(LIST_INTERVAL);
-    assert_eq!(log::take(), [warning(why)]);
+    assert_eq!(node.world.warnings(), [warning(why)]);
     let mut push = |message: &[u8]| {
         node.world.push(GPU, message);
         node.world.advance(LIST_INTERVAL);
-        let logged = log::take();
+        let logged = node.world.warnings();
         let warnings = logged.into_iter().filter(|it| it.contains("rejected"));
         (devices(&node), warnings.collect::<Vec<_>>())
     };
@@ -300,10 +297,9 @@ fn a_list_that_fits_follows_one_that_is_too_long() {
 fn a_device_list_that_is_too_large_is_warned_about_once() {
     let too_large = vec![0; MAX_REPLY + 1];
     let why = "the list is too large octets=4194305 limit=4194304";
-    log::collect();
     let mut node = with_plugin(listing(too_large.clone()));
     node.world.advance(Duration::from_micros(1));
-    assert_eq!(log::take(), [warning(why)]);
+    assert_eq!(node.world.warnings(), [warning(why)]);
     for _ in 0..10 {
         node.world.advance(BACKOFF.cap);
     }
@@ -311,15 +307,15 @@ fn a_device_list_that_is_too_large_is_warned_about_once() {
         node.world.dials[Path::new(GPU)] > 5,
         "the plugin is called again"
     );
-    assert!(log::take().is_empty());
+    assert!(node.world.warnings().is_empty());
 
     node.world.listen(GPU, listing(device_list(["a"])));
     node.world.advance(BACKOFF.cap);
     assert_devices(&node, "a");
-    assert!(log::take().is_empty());
+    assert!(node.world.warnings().is_empty());
     node.world.advance(LIST_INTERVAL);
     node.world.push(GPU, &too_large);
     node.world.advance(Duration::from_micros(1));
     assert_devices(&node, "a");
-    assert_eq!(log::take(), [warning(why)]);
+    assert_eq!(node.world.warnings(), [warning(why)]);
 }

@@ -6,7 +6,6 @@ pub(crate) mod csi;
 mod device;
 mod device_lists;
 mod dra;
-mod log;
 mod memory;
 pub(crate) mod node;
 mod takeover;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use plugind::config::{Distrust, Trust, TrustMode};
 
-use crate::handlers::log;
 use crate::handlers::node::Node;
 use crate::script::Script;
 
@@ -34,7 +33,6 @@ fn node(mode: TrustMode) -> Node {
 fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
     for socket in [NEW, OLD] {
         for (name, uid) in [("nic", 1000), ("nic", 0), ("disk", 1000)] {
-            log::collect();
             let mut node = node(TrustMode::Warn);
             node.world.appear(socket, driver(name, uid));
             assert_eq!(node.notified(socket), Ok(()));
@@ -44,7 +42,11 @@ fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
             );
             let is_other = (name, uid) == ("nic", 1000);
             let expected = Some(line).filter(|_| is_other);
-            assert_eq!(log::take(), Vec::from_iter(expected), "{name} {uid}");
+            assert_eq!(
+                node.world.warnings(),
+                Vec::from_iter(expected),
+                "{name} {uid}"
+            );
         }
     }
 }
@@ -87,13 +89,16 @@ fn a_directory_of_others_is_refused_in_strict_mode_only() {
         let mut node = node(mode);
         let dirs = vec![("/r".into(), Distrust::Directory("open".into()))];
         let now = node.world.now;
-        log::collect();
         for _ in 0..2 {
             node.world
                 .manager
                 .set_distrusted_directories(dirs.clone(), now);
         }
-        assert_eq!(log::take(), ["other users can change a directory: open"]);
+        node.world.run();
+        assert_eq!(
+            node.world.warnings(),
+            ["other users can change a directory: open"]
+        );
         node.world.appear(NEW, driver("disk", 0));
         assert_eq!(node.notified(NEW).is_err(), is_refused);
         let now = node.world.now;

@@ -342,6 +342,13 @@ impl World {
         reasons.join(" ")
     }
 
+    /// Removes the events, and returns the lines of the log that are warnings.
+    pub(crate) fn warnings(&mut self) -> Vec<String> {
+        let events = std::mem::take(&mut self.events);
+        let warnings = events.iter().filter(|it| it.level() <= log::Level::Warn);
+        warnings.map(ToString::to_string).collect()
+    }
+
     /// Answers the first question that a handler left open since the last one was answered so.
     pub(crate) fn answer_open(&mut self, result: Result<(), Reason>) {
         let ticket = self.handler.open()[0];
