@@ -65,7 +65,7 @@ impl Script for Play {
             3 => self.write(input.octet().into()),
             4 => self.write(usize::MAX),
             5 => self.read(input.octet().into()),
-            6 => self.wait(input.pick(&WAITS)),
+            6 => self.wait(input.time(&WAITS)),
             7 => self.wait_for_deadline(),
             8 => self.poll(input.below(4)),
             9 => self.stage.machine.handle_timeout(self.stage.now),
@@ -128,7 +128,7 @@ impl Play {
         let path = "/".repeat(input.pick(&PATHS));
         let message = vec![b'm'; input.pick(&SIZES)];
         let largest = input.pick(&SIZES);
-        let deadline = now + input.pick(&WAITS);
+        let deadline = now + input.time(&WAITS);
         let (id, deadline) = if is_streaming {
             let deadline = Some(deadline).filter(|_| input.coin());
             let id = client.server_streaming(&path, &message, largest, deadline, now);

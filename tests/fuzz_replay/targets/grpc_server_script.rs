@@ -63,7 +63,7 @@ impl Script for Play {
             0 => self.write(input.octet().into()),
             1 => self.write(usize::MAX),
             2 => self.read(input.octet().into()),
-            3 => self.wait(input.pick(&WAITS)),
+            3 => self.wait(input.time(&WAITS)),
             4 => self.wait_for_deadline(),
             5 => self.poll(input.below(4)),
             6 if input.below(16) == 0 => self.stage.machine.shutdown(self.stage.now),

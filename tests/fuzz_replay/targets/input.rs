@@ -3,6 +3,8 @@
 //! Behind the end, the octets are zeros: every input is complete, and truncating it makes it
 //! simpler.
 
+use std::time::Duration;
+
 /// The remaining octets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input<'a>(&'a [u8]);
@@ -34,6 +36,11 @@ impl<'a> Input<'a> {
     /// Returns one of these.
     pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
+    }
+
+    /// Returns one of these times, which are in milliseconds.
+    pub(super) fn time(&mut self, from: &[u64]) -> Duration {
+        Duration::from_millis(self.pick(from))
     }
 
     /// Returns `true` for every other octet.

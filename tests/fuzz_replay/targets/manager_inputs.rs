@@ -101,14 +101,14 @@ impl PluginHandler for Asker {
 impl Play {
     fn step(&mut self, input: &mut Input<'_>) {
         match input.below(24) {
-            0 => self.wait(input.pick(&WAITS)),
+            0 => self.wait(input.time(&WAITS)),
             1 => {
                 let at = self.manager.poll_timeout();
                 self.now = at.map_or(self.now, |(at, _)| at.max(self.now));
                 self.wait(Duration::ZERO);
             }
             2 => {
-                let grace = OnDown::Deregister(input.pick(&WAITS));
+                let grace = OnDown::Deregister(input.time(&WAITS));
                 self.manager.set_on_down(input.pick(&[OnDown::Keep, grace]));
                 self.pass(Event::Reconsider);
             }
@@ -359,14 +359,8 @@ const ERRORS: [DialError; 5] = [
     DialError::NoDescriptors,
 ];
 
-const WAITS: [Duration; 6] = [
-    Duration::ZERO,
-    Duration::from_millis(10),
-    Duration::from_secs(1),
-    Duration::from_secs(11),
-    Duration::from_secs(61),
-    Duration::from_secs(301),
-];
+/// The times that pass (milliseconds).
+const WAITS: [u64; 6] = [0, 10, 1000, 11_000, 61_000, 301_000];
 
 /// The most inputs that are played.
 const MOST_INPUTS: usize = 200;

@@ -69,7 +69,7 @@ impl Play {
         match input.below(16) {
             0 => self.connect(),
             1 => self.write(input),
-            2 => self.wait(input.pick(&WAITS)),
+            2 => self.wait(input.time(&WAITS)),
             3 => {
                 self.registrar.make_room(self.now);
             }
@@ -282,12 +282,8 @@ const ENDPOINTS: [&str; 4] = ["a.sock", "b.sock", "kubelet.sock", "../c.sock"];
 
 const NAMES: [&str; 4] = ["example.com/a", "example.com/b", "example.com/c", "gpu"];
 
-const WAITS: [Duration; 4] = [
-    Duration::from_millis(1),
-    Duration::from_secs(1),
-    Duration::from_secs(11),
-    Duration::from_secs(301),
-];
+/// The times that pass (milliseconds).
+const WAITS: [u64; 4] = [1, 1000, 11_000, 301_000];
 
 /// The most operations that are played of an input.
 const MOST_OPERATIONS: usize = 100;

@@ -266,15 +266,8 @@ pub(super) const VALUES: [u32; 12] = [
 /// The lengths of content: around the limits of frames, windows and buffers (octets).
 pub(super) const SIZES: [usize; 8] = [0, 1, 100, 1000, 16_379, 16_384, 40_000, 70_000];
 
-/// The times that pass, and the timeouts of calls.
-pub(super) const WAITS: [Duration; 6] = [
-    Duration::ZERO,
-    Duration::from_millis(1),
-    Duration::from_millis(900),
-    Duration::from_secs(4),
-    Duration::from_secs(11),
-    Duration::from_secs(100),
-];
+/// The times that pass, and the timeouts of calls (milliseconds).
+pub(super) const WAITS: [u64; 6] = [0, 1, 900, 4000, 11_000, 100_000];
 
 /// The lengths of blocks: around the limits on decoded and on encoded size (octets).
 const BOMBS: [usize; 6] = [1, 6_241, 6_242, 40_000, 65_536, 65_537];

@@ -64,7 +64,7 @@ impl Play {
         let path: Arc<Path> = Path::new(dir).join(name(input)).into();
         let event = match input.below(16) {
             0..5 => return self.answer(input),
-            5 => return self.wait(input.pick(&WAITS)),
+            5 => return self.wait(input.time(&WAITS)),
             6 => {
                 let at = self.watch.poll_timeout();
                 self.now = at.map_or(now, |at| at.max(now));
@@ -252,13 +252,8 @@ const DIRS: [&str; 5] = ["/p", "/p/a", "/p/a/b", "/q/r", "/q"];
 
 const NAMES: [&str; 4] = ["a", "b", "c", ".d"];
 
-const WAITS: [Duration; 5] = [
-    Duration::ZERO,
-    Duration::from_millis(10),
-    Duration::from_secs(1),
-    Duration::from_secs(11),
-    Duration::from_secs(301),
-];
+/// The times that pass (milliseconds).
+const WAITS: [u64; 5] = [0, 10, 1000, 11_000, 301_000];
 
 /// The most inputs that are played.
 const MOST_INPUTS: usize = 200;
