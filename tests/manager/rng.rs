@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Sebastiano Vigna's `SplitMix64`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rng(u64);
 
 impl Rng {

@@ -19,9 +19,10 @@ use self::frames::{
 };
 
 /// The reaction of a plugin when one of its methods is called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Replies with a good message.
+    #[default]
     Good,
     /// Replies trailers-only with this gRPC status and message.
     Status(u16, &'static str),
@@ -38,7 +39,7 @@ pub(crate) enum Answer {
 }
 
 /// A plugin's script, and what the plugin has received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub(crate) info: PluginInfo,
     pub(crate) get_info: Answer,
@@ -98,14 +99,7 @@ impl Script {
                 endpoint: String::new(),
                 supported_versions: vec!["1.0.0".into()],
             },
-            get_info: Answer::Good,
-            notify: Answer::Good,
-            uid: 0,
-            notified: Vec::new(),
-            asked: 0,
-            services: BTreeMap::new(),
-            called: Vec::new(),
-            babble: None,
+            ..Self::default()
         }
     }
 

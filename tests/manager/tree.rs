@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use plugind::watch::{Cause, Entry, EntryKind, Event, Identity, Listing, Place, Problem, WatchId};
 
 /// The tree, the watches and the queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: BTreeMap<PathBuf, Node>,
     /// The directory of each watch.
@@ -41,14 +41,7 @@ const QUEUE: usize = 12;
 impl Tree {
     /// Creates a tree of one empty directory.
     pub(crate) fn new(root: &str) -> Self {
-        let mut tree = Self {
-            nodes: BTreeMap::new(),
-            watches: BTreeMap::new(),
-            queue: VecDeque::new(),
-            last_directory: 0,
-            last_watch: 0,
-            is_used_up: false,
-        };
+        let mut tree = Self::default();
         tree.make_directory(Path::new(root));
         tree
     }

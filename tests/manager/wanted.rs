@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::script::WATCH;
 
 /// The effects that are open, and their random numbers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Wanted {
     rng: Rng,
     /// Whether handlers ask for effects in this run.

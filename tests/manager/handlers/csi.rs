@@ -18,13 +18,14 @@ pub(crate) const REG: &str = "/r/disk-reg.sock";
 pub(crate) const CSI: &str = "/p/disk.sock";
 const FAILED: &str = "plugin registration failed with err: ";
 
-/// Returns a service whose `NodeGetInfo` replies with this node ID.
-pub(crate) fn knows_node(node_id: &str) -> (&'static str, Answer) {
+/// Returns a description of the node with this ID and volume limit.
+fn info(node_id: &str, max_volumes_per_node: i64) -> Vec<u8> {
     let info = NodeGetInfoResponse {
         node_id: node_id.into(),
+        max_volumes_per_node,
         ..NodeGetInfoResponse::default()
     };
-    (node::NODE_GET_INFO, Answer::Octets(info.encode_to_vec()))
+    info.encode_to_vec()
 }
 
 /// Returns a registrar that reports these versions of a driver whose service is at [`CSI`].
@@ -33,8 +34,8 @@ pub(crate) fn registrar(versions: &[&str]) -> Script {
 }
 
 /// Returns a driver that replies with this node ID.
-fn driver(node_id: &str) -> Script {
-    Script::serving([knows_node(node_id)])
+pub(crate) fn driver(node_id: &str) -> Script {
+    answering(Answer::Octets(info(node_id, 0)))
 }
 
 /// Returns a node on which the registrar of this driver has just appeared.
@@ -230,10 +231,7 @@ fn sockets_that_never_answer_hold_up_their_driver_for_5_s() {
     assert_eq!(node.notified(REG), Ok(()));
 
     // A driver that replies after all is too late.
-    let Answer::Octets(reply) = knows_node("node-2").1 else {
-        panic!("a reply");
-    };
-    node.world.push("/p/stalled-0", &reply);
+    node.world.push("/p/stalled-0", &info("node-2", 0));
     node.world.end_streams("/p/stalled-0", 0);
     let notified = node.notified(STALLED[0]).expect_err("the name is taken");
     assert!(
@@ -293,18 +291,8 @@ fn a_driver_whose_name_was_taken_is_registered() {
 }
 
 /// Returns a driver that replies with this volume limit.
-pub(crate) fn limited(max_volumes_per_node: i64) -> Script {
-    answering(limit(max_volumes_per_node))
-}
-
-/// Returns a reply with this volume limit.
-fn limit(max_volumes_per_node: i64) -> Answer {
-    let info = NodeGetInfoResponse {
-        node_id: "node-1".into(),
-        max_volumes_per_node,
-        ..NodeGetInfoResponse::default()
-    };
-    Answer::Octets(info.encode_to_vec())
+pub(crate) fn limited(max_volumes: i64) -> Script {
+    answering(Answer::Octets(info("node-1", max_volumes)))
 }
 
 #[test]
@@ -334,12 +322,12 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
         "{events:?}"
     );
     // A failure changes nothing, and is followed by the next call.
-    for (answer, expected) in [
-        (Answer::Status(14, "no"), Some(8)),
-        (Answer::Octets(Vec::new()), Some(8)),
-        (limit(4), Some(4)),
+    for (driver, expected) in [
+        (answering(Answer::Status(14, "no")), Some(8)),
+        (answering(Answer::Octets(Vec::new())), Some(8)),
+        (limited(4), Some(4)),
     ] {
-        world.listen(CSI, answering(answer));
+        world.listen(CSI, driver);
         world.advance(seconds(60));
         assert_eq!(known(), expected);
     }

@@ -11,14 +11,14 @@ use crate::handlers::node::{Node, seconds};
 use crate::script::{Answer, Script};
 
 const REG: &str = "/r/nic-reg.sock";
-const NIC: &str = "/p/nic.sock";
+pub(crate) const NIC: &str = "/p/nic.sock";
 const NEW_REG: &str = "/r/nic-2-reg.sock";
 const NEW: &str = "/p/nic-2.sock";
-const DRIVER: &str = "nic.example";
+pub(crate) const DRIVER: &str = "nic.example";
 const PLAIN: &[&str] = &["v1.DRAPlugin"];
-const ALPHA: &[&str] = &["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
+pub(crate) const ALPHA: &[&str] = &["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
 
-fn registrar(endpoint: &str, services: &[&str]) -> Script {
+pub(crate) fn registrar(endpoint: &str, services: &[&str]) -> Script {
     let script = Script::good("DRAPlugin", DRIVER).at(endpoint);
     script.with_versions(services)
 }
@@ -33,19 +33,24 @@ fn with_driver(services: &[&str], service: Script) -> Node {
 
 /// Returns a report of the health of the device `nic-0`.
 fn health(health: Health) -> Vec<u8> {
-    let device = DeviceHealth {
+    report(["nic-0".to_owned()], health)
+}
+
+/// Returns a report by which these devices have the same health.
+pub(crate) fn report(devices: impl IntoIterator<Item = String>, health: Health) -> Vec<u8> {
+    let devices = devices.into_iter().map(|device_name| DeviceHealth {
         device: Some(DeviceIdentifier {
             pool_name: "node".into(),
-            device_name: "nic-0".into(),
+            device_name,
         }),
         health: health.into(),
         ..DeviceHealth::default()
-    };
-    let devices = vec![device];
+    });
+    let devices = devices.collect();
     NodeWatchResourcesResponse { devices }.encode_to_vec()
 }
 
-fn watch(answer: Answer) -> Script {
+pub(crate) fn watch(answer: Answer) -> Script {
     Script::serving([(dra_resource_health::NODE_WATCH_RESOURCES, answer)])
 }
 

@@ -4,12 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF, LEAST_MEMORY_BUDGET, LIST_INTERVAL};
+use plugind::handler::dra::Health;
 use plugind::manager::{Limit, Measurement, Usage};
-use plugind::proto::v1alpha1::{
-    DeviceHealth, DeviceIdentifier, NodeWatchResourcesResponse, dra_resource_health,
-};
-use prost::Message as _;
 
+use crate::handlers::dra;
 use crate::handlers::node::{Node, seconds};
 use crate::script::{Answer, Script, WATCH, device_list};
 
@@ -196,26 +194,14 @@ fn nothing_is_counted_of_plugins_that_have_gone() {
 fn the_health_of_a_dra_driver_beyond_the_budget_is_unknown() {
     let mut node = small_node();
     node.world.manager.set_memory_budget(0);
-    let devices = (0..1000).map(|n| DeviceHealth {
-        device: Some(DeviceIdentifier {
-            pool_name: "pool".into(),
-            device_name: n.to_string(),
-        }),
-        health: 1,
-        ..DeviceHealth::default()
-    });
-    let devices = devices.collect();
-    let health = NodeWatchResourcesResponse { devices }.encode_to_vec();
-    let services = ["v1.DRAPlugin", "v1alpha1.DRAResourceHealth"];
-    let mut driver = Script::good("DRAPlugin", "nic.example").with_versions(&services);
-    let method = dra_resource_health::NODE_WATCH_RESOURCES;
-    driver.services = [(method, Answer::Stream(vec![health]))].into();
-    node.world.appear("/r/nic", driver);
+    let health = dra::report((0..1000).map(|n| n.to_string()), Health::Healthy);
+    let driver = dra::watch(Answer::Stream(vec![health]));
+    node.world.create(dra::NIC, driver);
+    let registrar = dra::registrar(dra::NIC, dra::ALPHA);
+    node.world.appear("/r/nic", registrar);
     let known = |node: &Node| {
-        node.knows
-            .dra_drivers
-            .get("nic.example")
-            .map(|it| it.devices.len())
+        let driver = node.knows.dra_drivers.get(dra::DRIVER);
+        driver.map(|it| it.devices.len())
     };
     assert_eq!((known(&node), refusals(&node)), (Some(0), 1));
     assert!(is_registered(&node, "/r/nic"));

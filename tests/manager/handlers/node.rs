@@ -7,6 +7,7 @@ use plugind::config::{DEFAULT_TYPES, UnknownTypes};
 use plugind::handler::{Inventory, built_in};
 use plugind::manager::Manager;
 
+use crate::handlers::csi::driver;
 use crate::script::Script;
 use crate::world::World;
 
@@ -59,7 +60,7 @@ impl Node {
     pub(crate) fn has_time_for_others(&mut self) {
         let now = self.world.now;
         let other = Script {
-            services: [crate::handlers::csi::knows_node("other")].into(),
+            services: driver("other").services,
             ..Script::csi("other")
         };
         self.world.appear(OTHER, other);

@@ -25,7 +25,7 @@ pub(super) struct Oracle {
     number: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct OracleState {
     pub(super) rng: Rng,
     /// Whether the faults have ceased: every answer is an immediate yes.
@@ -67,16 +67,9 @@ impl OracleState {
     fn new(seed: u64, restored: Restored) -> Self {
         Self {
             rng: Rng::new(seed),
-            is_honest: false,
-            newest: 0,
             restored,
-            undone: Vec::new(),
-            open: BTreeMap::new(),
-            stalled: BTreeSet::new(),
-            stale: Vec::new(),
-            phases: BTreeMap::new(),
-            asked: BTreeMap::new(),
             wanted: Wanted::new(!seed),
+            ..Self::default()
         }
     }
 
