@@ -78,14 +78,8 @@ fn run(programs: &[PathBuf], folder: &Path, tools: &Tools) -> PathBuf {
         output(test.env("LLVM_PROFILE_FILE", counts.join("%m-%p.profraw")));
     }
     let mut merge = Command::new(&tools.profdata);
-    output(
-        merge
-            .arg("merge")
-            .arg("-sparse")
-            .arg(&counts)
-            .arg("-o")
-            .arg(&sum),
-    );
+    merge.args(["merge", "-sparse"]).arg(&counts);
+    output(merge.arg("-o").arg(&sum));
     sum
 }
 
@@ -129,11 +123,8 @@ impl Tools {
         let mut export = Command::new(&self.cov);
         export.args(["export", "--format=lcov", "--instr-profile"]);
         export.arg(profile);
-        export.args(
-            programs
-                .iter()
-                .flat_map(|program| [Path::new("--object"), program]),
-        );
+        let objects = programs.iter();
+        export.args(objects.flat_map(|program| [Path::new("--object"), program]));
         let mut counts = Counts::new();
         let mut file = String::new();
         for line in output(&mut export).lines() {

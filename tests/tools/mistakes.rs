@@ -5,12 +5,15 @@
 
 #[path = "mistakes/list.rs"]
 mod list;
+#[path = "../tidy/source.rs"]
+#[allow(dead_code)] // The tidy tests use more of it.
+mod source;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use list::{Finder, MISTAKES, Mistake};
+use source::Source;
 
 /// The folder in which the copy is made and built.
 const COPY: &str = "target/mistakes/tree";
@@ -48,28 +51,13 @@ fn main() -> ExitCode {
 
 /// Returns the file of the copy that has the mark of a mistake: its path, its content, and that
 /// with the mistake.
-fn planted(mistake: &Mistake) -> (PathBuf, String, String) {
-    let files = sources(&Path::new(COPY).join("src")).expect("the copy can be read");
-    let mut planted = files.into_iter().filter_map(|path| {
-        let source = fs::read_to_string(&path).expect("the file can be read");
-        let wrong = mistake.planted_in(&source)?;
-        Some((path, source, wrong))
+fn planted(mistake: &Mistake) -> (String, String, String) {
+    let files = Source::all_in(&format!("{COPY}/src"));
+    let mut planted = files.into_iter().filter_map(|file| {
+        let wrong = mistake.planted_in(&file.text)?;
+        Some((file.path, file.text, wrong))
     });
     planted.next().expect("a place for the mistake")
-}
-
-/// Returns the source files in a folder.
-fn sources(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            files.extend(sources(&path)?);
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 /// Copies what the simulation is built from.
