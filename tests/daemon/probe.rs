@@ -2,13 +2,14 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::mem;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::grpc::{self, Service, Status, UNIMPLEMENTED};
+use crate::support::grpc::{Server, Service, Status, UNIMPLEMENTED};
 use crate::support::timed::assert_faster;
 
 #[test]
@@ -334,21 +335,8 @@ impl Place {
         answer: impl Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
     ) -> Receiver<String> {
         let (calls, called) = mpsc::channel();
-        let service = Arc::new(Calls {
-            calls: Mutex::new(calls),
-            answer,
-        });
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        self.peer(move |stream| {
-            stream.set_nonblocking(true).unwrap();
-            runtime.block_on(async {
-                let stream = tokio::net::UnixStream::from_std(stream).unwrap();
-                grpc::serve(Arc::clone(&service), stream).await;
-            });
-        });
+        // It serves to the end of the test.
+        mem::forget(Server::start(self.listen(), Calls { calls, answer }));
         called
     }
 
@@ -367,7 +355,7 @@ impl Place {
 
 /// A service that records the paths of its calls.
 struct Calls<F> {
-    calls: Mutex<Sender<String>>,
+    calls: Sender<String>,
     answer: F,
 }
 
@@ -376,7 +364,7 @@ where
     F: Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
 {
     fn call(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
-        let _ = self.calls.lock().unwrap().send(path.to_owned());
+        let _ = self.calls.send(path.to_owned());
         (self.answer)(path)
     }
 }

@@ -211,7 +211,7 @@ fn a_legacy_plugin_registers_itself_and_again() {
         let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
         assert!(caller.unary(method, &Empty {}).is_ok());
         assert_eq!(code(caller.get_info()), Err(Code::Unimplemented));
-        registration.answer(Ok(()));
+        registration.accept();
         plugin.until_said("example.com/gpu: registered");
     }
     let status = plugin.end_saying("received SIGTERM, stopped; socket removed");
@@ -232,7 +232,7 @@ fn a_legacy_plugin_waits_for_kubelet() {
     plugin.until_said("kubelet.sock does not exist, waiting for it");
     let kubelet = Kubelet::start(dir.path());
     plugin.until_said("kubelet.sock was created, registering");
-    kubelet.called().answer(Ok(()));
+    kubelet.called().accept();
     plugin.until_said("gpu: registered");
 }
 

@@ -4,7 +4,6 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use plugind::daemon::PluginManager;
@@ -12,7 +11,7 @@ use plugind::handler::{
     Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler, Stream,
 };
 
-use crate::support::grpc::{self, Service, Status};
+use crate::support::grpc::{self, Server, Service, Status};
 use crate::support::node::{Node, Record, watching};
 use crate::support::plugin::Plugin;
 
@@ -30,7 +29,7 @@ const MOST_IN_A_TURN: usize = ENOUGH / 4;
 fn a_plugin_that_never_stops_talking_has_a_part_of_a_turn() {
     let scratch = tempfile::tempdir().expect("a directory");
     let flood = scratch.path().join("flood.sock");
-    serve(UnixListener::bind(&flood).expect("a socket"));
+    let _talk = Server::start(UnixListener::bind(&flood).expect("a socket"), Talk);
     let (mut node, counter) = listening_to(&flood);
     let heard = || counter.load(Ordering::Relaxed);
     let talker = Plugin::serve_type(&node.path("talker.sock"), "DevicePlugin", "talker");
@@ -72,19 +71,6 @@ fn listening_to(endpoint: &Path) -> (Node, Arc<AtomicUsize>) {
         record,
     };
     (node, heard)
-}
-
-/// Serves streams without an end on a thread of its own.
-fn serve(listener: UnixListener) {
-    listener.set_nonblocking(true).expect("a socket");
-    thread::spawn(move || {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let listener = tokio::net::UnixListener::from_std(listener).expect("a socket");
-            grpc::accept(Arc::new(Talk), listener).await;
-        });
-    });
 }
 
 /// A service that sends messages for as long as the client accepts them.

@@ -78,11 +78,7 @@ impl Service for Flipping {
 
 /// Serves such plugins until the attack is over.
 fn serve_lists(dir: &Path, over: &AtomicBool, plugins: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    grpc::block_on(async {
         for n in 0..plugins {
             let listener = tokio::net::UnixListener::bind(dir.join(format!("{n}.sock"))).unwrap();
             tokio::spawn(grpc::accept(Arc::new(Flipping(n)), listener));

@@ -15,7 +15,6 @@ mod stage;
 mod subject;
 
 #[path = "../support/grpc.rs"]
-#[allow(dead_code, reason = "a part of it is enough")]
 mod grpc;
 
 use std::path::PathBuf;

@@ -1,23 +1,61 @@
-//! A minimal gRPC server on the `h2` crate: unary calls, and streams of one message, one connection
-//! at a time.
+//! A minimal gRPC server on the `h2` crate: unary calls, and streams.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::future;
+use std::os::unix::net::UnixListener as StdListener;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{oneshot, watch};
+
+/// A server on a thread of its own, which serves every connection until it is dropped.
+pub(crate) struct Server {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) fn start(listener: StdListener, service: impl Service) -> Self {
+        listener.set_nonblocking(true).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let serve = async {
+            let listener = UnixListener::from_std(listener).unwrap();
+            tokio::select! {
+                () = accept(Arc::new(service), listener) => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = thread::spawn(|| block_on(serve));
+        Self { stop, thread }
+    }
+
+    /// Ends the server, whose connections are closed when this returns.
+    pub(crate) fn stop(self) {
+        drop(self.stop);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Runs a future to its end, on a runtime of its own.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(future)
+}
 
 /// A service that answers calls.
 pub(crate) trait Service: Send + Sync + 'static {
     /// Answers one call with the reply message, or with an error status.
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status>;
 
-    /// Returns whether a method replies with a stream, which the caller ends.
-    fn is_stream(&self, _path: &str) -> bool {
-        false
+    /// Returns the stream with which a method replies, if it is not called in vain.
+    fn stream(&self, _path: &str) -> Option<Stream> {
+        None
     }
 
     /// Returns whether a method replies with content that is sent again and again, as fast as it is
@@ -25,12 +63,10 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn is_endless(&self, _path: &str) -> bool {
         false
     }
-
-    /// Returns the octets by which the message of a reply is shorter than announced.
-    fn missing(&self, _path: &str) -> usize {
-        0
-    }
 }
+
+/// The latest message of a stream, as the body of a reply, or the status that ends the stream.
+pub(crate) type Stream = watch::Receiver<Result<Bytes, Status>>;
 
 /// A gRPC status, as in the trailers `grpc-status` and `grpc-message`.
 #[derive(Clone, Copy, Debug)]
@@ -85,16 +121,33 @@ async fn answer<S: Service>(
     let status = match reply {
         Ok(content) if service.is_endless(&path) => return repeat(stream, content.into()).await,
         Ok(message) => {
-            stream.send_data(frame(&message, service.missing(&path)), false)?;
-            if service.is_stream(&path) {
-                let _ = future::poll_fn(|context| stream.poll_reset(context)).await;
-                return Ok(());
+            if let Some(messages) = service.stream(&path) {
+                send_each(&mut stream, messages).await?
+            } else {
+                stream.send_data(frame(&message, 0), false)?;
+                OK
             }
-            OK
         }
         Err(status) => status,
     };
     stream.send_trailers(trailers(status))
+}
+
+/// Sends each message of a stream. Returns the status that ends it.
+async fn send_each(
+    stream: &mut SendStream<Bytes>,
+    mut messages: Stream,
+) -> Result<Status, h2::Error> {
+    loop {
+        let message = messages.borrow_and_update().clone();
+        match message {
+            Ok(message) => stream.send_data(message, false)?,
+            Err(status) => return Ok(status),
+        }
+        if messages.changed().await.is_err() {
+            return Ok(OK);
+        }
+    }
 }
 
 /// Sends the same content again and again.

@@ -4,12 +4,12 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use nix::fcntl::AT_FDCWD;
 use nix::sys::socket::{Backlog, listen};
 use nix::sys::stat::{UtimensatFlags, utimensat};
@@ -20,19 +20,18 @@ use plugind::proto::pluginregistration::{
 };
 use plugind::proto::v1beta1::device_plugin;
 use prost::Message as _;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
-use super::grpc::{self, INVALID_ARGUMENT, Service, Status, UNIMPLEMENTED};
+use super::grpc::{self, INVALID_ARGUMENT, Server, Service, Status, Stream, UNIMPLEMENTED};
 
 /// A plugin that serves its registration socket until it is stopped.
 pub(crate) struct Plugin {
     socket: PathBuf,
     asked: Receiver<String>,
     notified: Receiver<RegistrationStatus>,
-    stop: oneshot::Sender<()>,
+    server: Server,
     /// When this is dropped, every unanswered call ends.
     patience: Sender<()>,
-    thread: JoinHandle<()>,
 }
 
 /// A flaw of a plugin.
@@ -119,19 +118,17 @@ impl Plugin {
         socket: &Path,
         info: PluginInfo,
         flaw: Option<Flaw>,
-        devices: (Vec<u8>, usize),
+        (list, missing): (Vec<u8>, usize),
     ) -> Self {
-        listener.set_nonblocking(true).unwrap();
         let (asked_by, asked) = mpsc::channel();
         let (notifier, notified) = mpsc::channel();
         let (patience, patient) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel();
         let answers = Answers {
             info,
             asked: asked_by,
             notified: notifier,
             flaw,
-            devices,
+            devices: watch::Sender::new(Ok(grpc::frame(&list, missing))),
             is_refused: AtomicBool::new(false),
             patient: Mutex::new(patient),
         };
@@ -139,9 +136,8 @@ impl Plugin {
             socket: socket.to_owned(),
             asked,
             notified,
-            stop,
+            server: Server::start(listener, answers),
             patience,
-            thread: thread::spawn(move || serve(listener, answers, stopped)),
         }
     }
 
@@ -174,9 +170,8 @@ impl Plugin {
 
     /// Ends the plugin, which leaves its socket behind.
     pub(crate) fn leave(self) {
-        drop(self.stop);
         drop(self.patience);
-        self.thread.join().unwrap();
+        self.server.stop();
     }
 }
 
@@ -204,8 +199,8 @@ struct Answers {
     asked: Sender<String>,
     notified: Sender<RegistrationStatus>,
     flaw: Option<Flaw>,
-    /// The list of devices, and the number of octets that are missing at its end.
-    devices: (Vec<u8>, usize),
+    /// The list of devices, which stays the same.
+    devices: watch::Sender<Result<Bytes, Status>>,
     is_refused: AtomicBool,
     patient: Mutex<Receiver<()>>,
 }
@@ -236,22 +231,15 @@ impl Service for Answers {
                 ..NodeGetInfoResponse::default()
             }
             .encode_to_vec()),
-            SERVICE | device_plugin::GET_DEVICE_PLUGIN_OPTIONS => Ok(Vec::new()),
-            device_plugin::LIST_AND_WATCH => Ok(self.devices.0.clone()),
+            SERVICE | device_plugin::GET_DEVICE_PLUGIN_OPTIONS | device_plugin::LIST_AND_WATCH => {
+                Ok(Vec::new())
+            }
             _ => Err(UNIMPLEMENTED),
         }
     }
 
-    fn is_stream(&self, path: &str) -> bool {
-        path == device_plugin::LIST_AND_WATCH
-    }
-
-    fn missing(&self, path: &str) -> usize {
-        if self.is_stream(path) {
-            self.devices.1
-        } else {
-            0
-        }
+    fn stream(&self, path: &str) -> Option<Stream> {
+        (path == device_plugin::LIST_AND_WATCH).then(|| self.devices.subscribe())
     }
 }
 
@@ -260,27 +248,6 @@ pub(crate) const SERVICE: &str = "/csi.v1.Identity/GetPluginInfo";
 
 /// The plugin cannot answer now.
 const UNAVAILABLE: Status = Status(14, "not now");
-
-/// Serves every connection until `stopped` resolves, which happens when its sender is dropped.
-fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let answers = Arc::new(answers);
-    runtime.block_on(async {
-        let listener = tokio::net::UnixListener::from_std(listener).unwrap();
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => {
-                    let (stream, _) = accepted.unwrap();
-                    tokio::spawn(grpc::serve(Arc::clone(&answers), stream));
-                }
-                _ = &mut stopped => break,
-            }
-        }
-    });
-}
 
 /// The time limit for what a plugin waits for, a hundred times what it takes.
 const PATIENCE: Duration = Duration::from_secs(60);

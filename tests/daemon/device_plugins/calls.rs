@@ -12,7 +12,7 @@ use plugind::proto::v1beta1::{RegisterRequest, device_plugin, registration};
 use super::{StartManager, managers};
 use crate::device_plugins::manager::{Manager, Plugind};
 use crate::device_plugins::peer::RESOURCE;
-use crate::device_plugins::scripted::{MESSAGE, Script, Scripted};
+use crate::device_plugins::scripted::{OUT_OF_ORDER, Scripted};
 use crate::support::caller::Caller;
 use crate::support::trusted::trusted_dir;
 
@@ -124,14 +124,10 @@ fn rs7_an_endpoint_on_which_nothing_listens_is_refused() {
 fn rs8_a_plugin_that_does_not_report_its_options_is_refused() {
     with_each(|manager| {
         let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
-        let script = Script {
-            fails: Some(method),
-            ..Script::default()
-        };
-        let plugin = Scripted::serve(&manager.dir().join("x"), script);
-        let expected = format!(
-            "failed to get device plugin options: rpc error: code = Internal desc = {MESSAGE}"
-        );
+        let plugin = Scripted::failing(&manager.dir().join("x"), method);
+        let why = OUT_OF_ORDER.1;
+        let expected =
+            format!("failed to get device plugin options: rpc error: code = Internal desc = {why}");
         assert_eq!(register(&manager.dir(), "x"), refused(&expected));
         assert_eq!(plugin.calls(), [method]);
         manager.until_devices(&[]);
@@ -141,11 +137,7 @@ fn rs8_a_plugin_that_does_not_report_its_options_is_refused() {
 #[test]
 fn rs9_a_plugin_whose_list_fails_at_once_is_registered() {
     with_each(|manager| {
-        let script = Script {
-            fails: Some(device_plugin::LIST_AND_WATCH),
-            ..Script::default()
-        };
-        let plugin = Scripted::serve(&manager.dir().join("x"), script);
+        let plugin = Scripted::failing(&manager.dir().join("x"), device_plugin::LIST_AND_WATCH);
         for _ in 0..2 {
             assert_eq!(register(&manager.dir(), "x"), Ok(()));
             for method in [
@@ -167,7 +159,7 @@ fn rs10_a_plugin_whose_list_fails_later_has_unhealthy_devices() {
         let plugin = Scripted::listing(&manager.dir().join("x"), &["one", "two"]);
         assert_eq!(register(&manager.dir(), "x"), Ok(()));
         manager.until_devices(&[("one", true), ("two", true)]);
-        plugin.fail(device_plugin::LIST_AND_WATCH);
+        plugin.fail();
         manager.until_devices(&[("one", false), ("two", false)]);
         assert_eq!(plugin.calls().len(), 2);
         manager.until_down();
@@ -246,11 +238,8 @@ fn the_end_of_a_plugin_is_noticed_after_a_failure() {
     let older = Scripted::listing(&daemon.dir().join("older"), &["one"]);
     assert_eq!(register(&daemon.dir(), "older"), Ok(()));
     daemon.until_devices(&[("one", true)]);
-    let script = Script {
-        fails: Some(device_plugin::GET_DEVICE_PLUGIN_OPTIONS),
-        ..Script::default()
-    };
-    let newer = Scripted::serve(&daemon.dir().join("newer"), script);
+    let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
+    let newer = Scripted::failing(&daemon.dir().join("newer"), method);
     assert!(register(&daemon.dir(), "newer").is_err());
     assert_eq!(newer.calls().len(), 1);
     daemon.until_devices(&[("one", true)]);

@@ -3,80 +3,71 @@
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use h2::server::SendResponse;
-use http::{HeaderMap, HeaderName, HeaderValue, Response};
-use plugind::proto::v1beta1::{Device, DevicePluginOptions, ListAndWatchResponse, device_plugin};
-use prost::Message;
-use tokio::net::UnixStream;
+use bytes::Bytes;
+use plugind::proto::v1beta1::{Device, ListAndWatchResponse, device_plugin};
+use prost::Message as _;
 use tokio::sync::watch;
 
 use crate::support::caller::PATIENCE;
+use crate::support::grpc::{self, Server, Service, Status, Stream, UNIMPLEMENTED};
 
 /// A device plugin that serves until it is dropped, and leaves its socket behind.
 pub(crate) struct Scripted {
-    script: watch::Sender<Script>,
+    lists: watch::Sender<Result<Bytes, Status>>,
     calls: Receiver<String>,
-    thread: JoinHandle<()>,
+    server: Server,
 }
 
 /// The answers of a plugin to calls.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Script {
-    /// The devices, and whether they are healthy.
-    pub(crate) devices: Vec<(&'static str, bool)>,
-    /// The method that fails, with the status INTERNAL and [`MESSAGE`].
-    pub(crate) fails: Option<&'static str>,
+struct Script {
+    lists: watch::Receiver<Result<Bytes, Status>>,
+    /// The method that fails from the beginning, with the status [`OUT_OF_ORDER`].
+    fails: Option<&'static str>,
+    calls: Sender<String>,
 }
 
 impl Scripted {
-    /// Serves a plugin on a socket, which listens when this returns.
-    pub(crate) fn serve(socket: &Path, script: Script) -> Self {
+    /// Serves a plugin with these healthy devices, which listens when this returns.
+    pub(crate) fn listing(socket: &Path, devices: &[&'static str]) -> Self {
+        let devices: Vec<_> = devices.iter().map(|id| (*id, true)).collect();
+        Self::serve(socket, &devices, None)
+    }
+
+    /// Serves a plugin one of whose methods fails.
+    pub(crate) fn failing(socket: &Path, method: &'static str) -> Self {
+        Self::serve(socket, &[], Some(method))
+    }
+
+    fn serve(socket: &Path, devices: &[(&str, bool)], fails: Option<&'static str>) -> Self {
         let listener = UnixListener::bind(socket).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let (script, current) = watch::channel(script);
+        let (lists, current) = watch::channel(Ok(list(devices)));
         let (caller, calls) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(accept(listener, current, caller));
-        });
+        let script = Script {
+            lists: current,
+            fails,
+            calls: caller,
+        };
         Self {
-            script,
+            lists,
             calls,
-            thread,
+            server: Server::start(listener, script),
         }
     }
 
-    /// Lists healthy devices.
-    pub(crate) fn listing(socket: &Path, devices: &[&'static str]) -> Self {
-        let script = Script {
-            devices: devices.iter().map(|id| (*id, true)).collect(),
-            ..Script::default()
-        };
-        Self::serve(socket, script)
-    }
-
     /// Sends a list.
-    pub(crate) fn list(&self, devices: &[(&'static str, bool)]) {
-        let devices = devices.to_vec();
-        self.script.send_modify(|script| script.devices = devices);
+    pub(crate) fn list(&self, devices: &[(&str, bool)]) {
+        self.lists.send(Ok(list(devices))).unwrap();
     }
 
-    /// Lets calls of a method fail, also those in progress.
-    pub(crate) fn fail(&self, method: &'static str) {
-        self.script
-            .send_modify(|script| script.fails = Some(method));
+    /// Ends the streams of lists with an error.
+    pub(crate) fn fail(&self) {
+        self.lists.send(Err(OUT_OF_ORDER)).unwrap();
     }
 
     /// Ends the plugin, whose connections are closed when this returns.
     pub(crate) fn stop(self) {
-        drop(self.script);
-        self.thread.join().unwrap();
+        self.server.stop();
     }
 
     /// Waits for the next call, and returns its method.
@@ -91,98 +82,33 @@ impl Scripted {
     }
 }
 
-/// Serves connections until the plugin is dropped.
-async fn accept(listener: UnixListener, script: watch::Receiver<Script>, caller: Sender<String>) {
-    let listener = tokio::net::UnixListener::from_std(listener).unwrap();
-    let mut changes = script.clone();
-    let serve = async {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(stream, script.clone(), caller.clone()));
-        }
-    };
-    tokio::select! {
-        () = serve => {}
-        () = async { while changes.changed().await.is_ok() {} } => {}
-    }
-}
-
-/// Serves a connection. A caller that breaks the rules harms only itself.
-async fn serve(stream: UnixStream, script: watch::Receiver<Script>, caller: Sender<String>) {
-    let Ok(mut connection) = h2::server::handshake(stream).await else {
-        return;
-    };
-    while let Some(Ok((request, respond))) = connection.accept().await {
-        let method = request.uri().path().to_owned();
-        let _ = caller.send(method.clone());
-        let script = script.clone();
-        tokio::spawn(async move {
-            // The caller has ended the call if this fails.
-            let _ = answer(&method, respond, script).await;
-        });
-    }
-}
-
-async fn answer(
-    method: &str,
-    mut respond: SendResponse<Bytes>,
-    mut script: watch::Receiver<Script>,
-) -> Result<(), h2::Error> {
-    let head = Response::builder().header("content-type", "application/grpc");
-    let mut stream = respond.send_response(head.body(()).unwrap(), false)?;
-    loop {
-        let now = script.borrow_and_update().clone();
-        if now.fails == Some(method) {
-            return stream.send_trailers(trailers(INTERNAL));
-        }
-        match method {
-            device_plugin::LIST_AND_WATCH => stream.send_data(list(&now.devices), false)?,
-            device_plugin::GET_DEVICE_PLUGIN_OPTIONS => {
-                stream.send_data(framed(&DevicePluginOptions::default()), false)?;
-                return stream.send_trailers(trailers(OK));
+impl Service for Script {
+    fn call(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
+        let _ = self.calls.send(path.to_owned());
+        match path {
+            _ if self.fails == Some(path) => Err(OUT_OF_ORDER),
+            device_plugin::LIST_AND_WATCH | device_plugin::GET_DEVICE_PLUGIN_OPTIONS => {
+                Ok(Vec::new())
             }
-            _ => return stream.send_trailers(trailers(UNIMPLEMENTED)),
+            _ => Err(UNIMPLEMENTED),
         }
-        if script.changed().await.is_err() {
-            return stream.send_trailers(trailers(OK));
-        }
+    }
+
+    fn stream(&self, path: &str) -> Option<Stream> {
+        (path == device_plugin::LIST_AND_WATCH).then(|| self.lists.clone())
     }
 }
 
-/// Returns a list of devices as the body of a reply.
-fn list(devices: &[(&'static str, bool)]) -> Bytes {
+/// Returns a list of devices, and whether they are healthy, as the body of a reply.
+fn list(devices: &[(&str, bool)]) -> Bytes {
     let devices = devices.iter().map(|(id, is_healthy)| Device {
         id: (*id).to_owned(),
         health: if *is_healthy { "Healthy" } else { "Unhealthy" }.to_owned(),
         ..Device::default()
     });
-    framed(&ListAndWatchResponse {
-        devices: devices.collect(),
-    })
+    let devices = devices.collect();
+    grpc::frame(&ListAndWatchResponse { devices }.encode_to_vec(), 0)
 }
 
-/// Returns a message as the body of a reply.
-fn framed(message: &impl Message) -> Bytes {
-    let message = message.encode_to_vec();
-    let mut framed = BytesMut::with_capacity(5 + message.len());
-    framed.put_u8(0);
-    framed.put_u32(u32::try_from(message.len()).unwrap());
-    framed.put_slice(&message);
-    framed.freeze()
-}
-
-fn trailers(status: u16) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    trailers.insert(HeaderName::from_static("grpc-status"), status.into());
-    if status != OK {
-        let message = HeaderValue::from_static(MESSAGE);
-        trailers.insert(HeaderName::from_static("grpc-message"), message);
-    }
-    trailers
-}
-
-/// The message of every status but OK.
-pub(crate) const MESSAGE: &str = "out of order";
-
-const OK: u16 = 0;
-const UNIMPLEMENTED: u16 = 12;
-const INTERNAL: u16 = 13;
+/// The status of what fails: INTERNAL.
+pub(crate) const OUT_OF_ORDER: Status = Status(13, "out of order");
