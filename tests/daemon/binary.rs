@@ -17,7 +17,8 @@ use crate::support::plugin::{Flaw, Plugin};
 use crate::support::simulated::Simulated;
 use crate::support::skip::programs_can_be_trusted_or_skip;
 use crate::support::timed::assert_faster;
-use crate::support::without::{Without, lacks, until_exists};
+use crate::support::until::until;
+use crate::support::without::{Without, lacks};
 
 older_kernels! {
     without_so_peerpidfd: PeerPidfd [];
@@ -277,7 +278,8 @@ fn a_directory_that_goes_later_is_reported_and_tried_again() {
     let mut daemon = Daemon::start(&registry);
     fs::remove_dir(&registry).unwrap();
     if lacks(Without::Inotify) {
-        return until_exists(&registry); // It was not watched before.
+        // It was not watched before.
+        return until("the directory", || registry.is_dir().then_some(()));
     }
     let line = daemon.until_logged("it does not exist");
     assert!(line.contains(registry.to_str().unwrap()), "{line}");

@@ -7,7 +7,7 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -19,7 +19,9 @@ use crate::rng::Rng;
 use crate::support::inside::inside;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
+use crate::support::program::install;
 use crate::support::skip::programs_can_be_trusted_or_skip;
+use crate::support::until::until;
 
 /// A node with a program for the type `Hooked`, which logs what it is run for.
 struct Node {
@@ -56,12 +58,7 @@ impl Node {
              echo end $1 $3 $PPID >> {log}\n",
             log = node.log_file().display(),
         );
-        // Through another process: while this process has it open, it cannot be run.
-        let written = Command::new("sh")
-            .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
-            .args([script.as_ref(), node.program().as_os_str()])
-            .status();
-        assert!(written.unwrap().success());
+        install(&node.program(), &script);
         node
     }
 
@@ -116,12 +113,10 @@ impl Node {
     /// Waits until the program has ended with this action for that name.
     #[track_caller]
     fn until_ended(&self, verb: &str, name: &str) {
-        let clock = ticks();
-        let end = Instant::now() + PATIENCE;
-        while self.log().last(name) != Some((verb, true)) {
-            assert!(Instant::now() < end, "no {verb} {name}: {:#?}", self.log());
-            clock.wait().unwrap();
-        }
+        let what = format!("{verb} {name}");
+        until(&what, || {
+            (self.log().last(name) == Some((verb, true))).then_some(())
+        });
     }
 }
 
@@ -185,11 +180,6 @@ fn kill(daemon: Process) -> Option<i32> {
     status.signal()
 }
 
-/// Returns a clock that ticks while a test waits for what a program writes.
-fn ticks() -> TimerFd {
-    timer(Expiration::Interval(TimeSpec::from_duration(TICK)))
-}
-
 fn timer(expiration: Expiration) -> TimerFd {
     let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
     clock.set(expiration, TimerSetTimeFlags::empty()).unwrap();
@@ -210,15 +200,10 @@ fn a_plugin_that_goes_after_a_kill_is_deregistered() {
     let daemon = node.start();
     node.until_ended("del", "disk");
     // Once a version of the state file is written, nothing is left to undo.
-    let end = Instant::now() + PATIENCE;
-    let clock = ticks();
-    while fs::read_to_string(&node.state_file)
-        .unwrap()
-        .contains("disk")
-    {
-        assert!(Instant::now() < end, "the plugin stays in the file");
-        clock.wait().unwrap();
-    }
+    until("the plugin is not in the file", || {
+        let saved = fs::read_to_string(&node.state_file).unwrap();
+        (!saved.contains("disk")).then_some(())
+    });
     kill(daemon);
     let daemon = node.start();
     daemon.until_line("watching ");
@@ -343,7 +328,7 @@ impl Churn {
         let daemon = self.node.start();
         daemon.until_line("watching ");
         let took = start.elapsed();
-        let clock = ticks();
+        let clock = timer(Expiration::Interval(TimeSpec::from_duration(TICK)));
         let end = Instant::now() + PATIENCE;
         loop {
             let log = self.node.log();

@@ -1,7 +1,6 @@
 //! The built binary with a low limit on descriptors.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,6 +9,7 @@ use nix::sys::signal::Signal;
 use crate::support::binary::binary;
 use crate::support::plugin::Plugin;
 use crate::support::process::Process;
+use crate::support::program::install;
 use crate::support::skip::programs_can_be_trusted_or_skip;
 
 /// Starts a daemon on `dir` from a shell that has run `before`.
@@ -64,8 +64,7 @@ fn the_daemon_raises_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     let (hook, seen) = (dir.path().join("hook"), dir.path().join("seen"));
     let script = format!("#!/bin/sh\n(ulimit -Sn; ulimit -Hn) > {}\n", seen.display());
-    fs::write(&hook, script).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&hook, &script);
     let registry = dir.path().join("registry");
     let exec = format!("--exec=Hooked={}", hook.display());
     let daemon = start("ulimit -Sn 256 && ulimit -Hn 512", &registry, &[&exec]);

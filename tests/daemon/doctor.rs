@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::inside::inside;
+use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
 use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
 
@@ -151,10 +152,7 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
             return skip("this user namespace has no other user");
         }
         let copy = place.home.path().join("plugind");
-        // Another program copies it: this one may start a process meanwhile, which would keep the
-        // copy open for writing.
-        let copied = Command::new("cp").arg(binary()).arg(&copy).status();
-        assert!(copied.unwrap().success());
+        copy_binary(&copy);
         fs::set_permissions(place.home.path(), Permissions::from_mode(0o755)).unwrap();
         fs::set_permissions(&socket, Permissions::from_mode(0o700)).unwrap();
         let missing = place.home.path().join("missing");

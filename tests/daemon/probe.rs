@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::grpc::{Server, Service, Status, UNIMPLEMENTED};
+use crate::support::program::install;
 use crate::support::timed::assert_faster;
 
 #[test]
@@ -174,8 +175,7 @@ fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
     place.plugin(info("Toaster", "toast.example"));
     let trace = place.home.path().join("trace");
     let program = place.home.path().join("hook");
-    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    install(&program, &format!("#!/bin/sh\ntouch {}\n", trace.display()));
     let exec = format!("--exec=Toaster={}", program.display());
     place
         .probe(&[&exec])

@@ -21,6 +21,7 @@ use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
+use crate::support::program::{copy_binary, install};
 use crate::support::simulated::Simulated;
 use crate::support::skip::{NO_NAMESPACES, programs_can_be_trusted_or_skip, skip};
 use crate::support::trusted::trusted_dir;
@@ -71,10 +72,7 @@ impl Place {
         fs::create_dir(&dir).unwrap();
         chown(&dir, Some(uid), Some(uid)).unwrap();
         let copy = self.home.path().join(format!("plugind-{uid}"));
-        // Another program copies it: this one may start a process meanwhile, which would keep the
-        // copy open for writing.
-        let copied = Command::new("cp").arg(binary()).arg(&copy).status();
-        assert!(copied.unwrap().success());
+        copy_binary(&copy);
         let mut command = Command::new(&copy);
         command.uid(uid).gid(uid);
         Simulated::start_command(command, &dir, (kind, name), options)
@@ -369,8 +367,7 @@ fn a_program_that_others_can_change_is_not_run() {
     ] {
         let place = Place::new();
         let hook = place.home.path().join("hook");
-        fs::write(&hook, "#!/bin/sh\n").unwrap();
-        fs::set_permissions(&hook, Permissions::from_mode(0o755)).unwrap();
+        install(&hook, "#!/bin/sh\n");
         let exec = format!("--exec=Y={}", hook.display());
         let mut daemon = place.start(&[mode, &exec]);
         fs::set_permissions(&hook, Permissions::from_mode(0o777)).unwrap();

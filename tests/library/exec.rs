@@ -3,29 +3,26 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use plugind::config::Config;
-use plugind::daemon::PluginManager;
 use plugind::handler::{AcceptHandler, ExecHandler, HandlerTable};
 use plugind::proto::pluginregistration::RegistrationStatus;
 use tempfile::TempDir;
 
+use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
+use crate::support::program::{install, is_gone};
+use crate::support::until::until;
 
 /// A plugin manager with a program for the type `Hooked`, and a directory for the program's files.
-struct Node {
-    registry: TempDir,
+struct Hooked {
+    node: Node,
     scratch: TempDir,
-    plugins: PluginManager,
 }
 
-impl Node {
+impl Hooked {
     /// Starts a node whose program is this script, in which `$OUT` is a directory of its own.
     fn start(script: &str) -> Self {
         Self::start_with(script, Duration::from_secs(60))
@@ -41,75 +38,45 @@ impl Node {
     }
 
     fn start_program(scratch: TempDir, handler: ExecHandler) -> Self {
+        Self::start_on(tempfile::tempdir().unwrap(), scratch, handler)
+    }
+
+    fn start_on(registry: TempDir, scratch: TempDir, handler: ExecHandler) -> Self {
         let mut handlers = HandlerTable::new();
         handlers.add(["Hooked"], handler);
         handlers.add(["CSIPlugin"], AcceptHandler);
-        let registry = tempfile::tempdir().unwrap();
-        let plugins = manage(&registry, &scratch, handlers);
-        Self {
-            registry,
-            scratch,
-            plugins,
-        }
+        let config = Config {
+            state_file: Some(scratch.path().join("state")),
+            ..watching(registry.path())
+        };
+        let node = Node::start_handling(registry, &config, handlers);
+        Self { node, scratch }
     }
 
     /// Ends the plugin manager in order, and starts another one with the same program.
-    fn restart(self) -> Self {
-        self.restart_after(PluginManager::save)
-    }
-
-    /// Ends the plugin manager after this, and starts another one with the same program.
-    fn restart_after(self, last: impl FnOnce(&mut PluginManager)) -> Self {
-        let Self {
-            registry,
-            scratch,
-            mut plugins,
-        } = self;
-        last(&mut plugins);
+    fn restart(mut self) -> Self {
+        self.node.plugins.save();
+        let Node { dir, plugins, .. } = self.node;
         drop(plugins);
-        let mut handlers = HandlerTable::new();
-        handlers.add(["Hooked"], ExecHandler::new(scratch.path().join("hook")));
-        let plugins = manage(&registry, &scratch, handlers);
-        Self {
-            registry,
-            scratch,
-            plugins,
-        }
+        let handler = ExecHandler::new(self.scratch.path().join("hook"));
+        Self::start_on(dir, self.scratch, handler)
     }
 
     /// Serves a plugin of the type that the program handles.
     fn serve(&self) -> Plugin {
-        Plugin::serve_type(
-            &self.registry.path().join("hook-reg.sock"),
-            "Hooked",
-            "disk",
-        )
-    }
-
-    /// Takes turns until `answer` returns a value.
-    #[track_caller]
-    fn until<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(answer) = answer(self) {
-                return answer;
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "timed out: {what}");
-            self.plugins.turn(Some(left.min(LOOK_AGAIN))).unwrap();
-        }
+        Plugin::serve_type(&self.node.path("hook-reg.sock"), "Hooked", "disk")
     }
 
     #[track_caller]
     fn until_notified(&mut self, plugin: &Plugin) -> RegistrationStatus {
-        self.until("the plugin is notified", |_| plugin.try_notified())
+        self.node.until_notified(plugin)
     }
 
     /// Takes turns until the program has written a line to the file with this name, and returns it.
     #[track_caller]
     fn until_written(&mut self, name: &str) -> String {
         let path = self.scratch.path().join(name);
-        self.until(name, |_| {
+        self.node.until(name, |_| {
             fs::read_to_string(&path)
                 .ok()
                 .filter(|text| text.ends_with('\n'))
@@ -119,54 +86,27 @@ impl Node {
     /// Asserts that a plugin of another type registers, which nothing may delay.
     #[track_caller]
     fn register_another(&mut self) {
-        let socket = self.registry.path().join("other-reg.sock");
-        let other = Plugin::serve(&socket, "other");
-        let notified = self.until("another plugin is notified", |_| other.try_notified());
-        assert!(notified.plugin_registered);
+        let other = Plugin::serve(&self.node.path("other-reg.sock"), "other");
+        self.node.until_registered(&other);
     }
 
     /// Takes turns until the process with this ID has ended.
     #[track_caller]
     fn until_gone(&mut self, id: &str) {
         let pid = Pid::from_raw(id.trim().parse().unwrap());
-        let is_gone = |_: &mut Self| is_gone(pid).then_some(());
-        self.until("the process has gone", is_gone);
+        self.node
+            .until("the process has gone", |_| is_gone(pid).then_some(()));
     }
-}
-
-/// Returns a plugin manager whose state file is in the scratch directory.
-fn manage(registry: &TempDir, scratch: &TempDir, handlers: HandlerTable) -> PluginManager {
-    let config = Config {
-        plugins_dirs: vec![registry.path().to_owned()],
-        state_file: Some(scratch.path().join("state")),
-        ..Config::default()
-    };
-    PluginManager::new(&config, handlers).unwrap()
-}
-
-/// Returns whether the process does not exist, or is a zombie.
-fn is_gone(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    kill(pid, None) == Err(Errno::ESRCH) || status.contains(") Z ")
-}
-
-/// Writes a script through another process: while this process has it open, it cannot be run.
-fn install(path: &Path, script: &str) {
-    let written = Command::new("sh")
-        .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
-        .args([script.as_ref(), path.as_os_str()])
-        .status();
-    assert!(written.unwrap().success());
 }
 
 #[test]
 fn a_program_registers_a_plugin_and_hears_when_it_goes() {
-    let mut node = Node::start(
+    let mut node = Hooked::start(
         r#"cat > $OUT/$1.json
            echo "$@ $PLUGIND_ACTION $PLUGIND_NAME $PLUGIND_VERSIONS $HOME $(pwd)" > $OUT/$1"#,
     );
     let plugin = node.serve();
-    let socket = node.registry.path().join("hook-reg.sock");
+    let socket = node.node.path("hook-reg.sock");
     let socket = socket.display();
     assert!(node.until_notified(&plugin).plugin_registered);
     assert_eq!(
@@ -188,7 +128,7 @@ fn a_program_registers_a_plugin_and_hears_when_it_goes() {
 
 #[test]
 fn a_program_is_told_after_a_restart_of_a_known_plugin() {
-    let mut node = Node::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
+    let mut node = Hooked::start(r#"echo "$PLUGIND_NAME" > $OUT/$1"#);
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
     node.until_written("add");
@@ -211,7 +151,7 @@ fn a_program_that_fails_refuses_the_plugin_with_its_reason() {
         ("exit 3", "HOOK: exited with status 3"),
         ("kill -SEGV $$", "HOOK: killed by signal 11"),
     ] {
-        let mut node = Node::start(script);
+        let mut node = Hooked::start(script);
         let plugin = node.serve();
         node.register_another();
         let program = node.scratch.path().join("hook");
@@ -226,7 +166,7 @@ fn a_program_that_fails_refuses_the_plugin_with_its_reason() {
 
 #[test]
 fn a_program_that_hangs_is_killed_with_all_it_started() {
-    let mut node = Node::start_with(
+    let mut node = Hooked::start_with(
         r#"[ "$1" = add ] || exit 0
            sleep 1000 & echo $! > $OUT/background
            echo $$ > $OUT/program
@@ -251,14 +191,14 @@ fn a_program_that_hangs_is_killed_with_all_it_started() {
 
 #[test]
 fn a_program_that_closes_everything_is_no_trouble() {
-    let mut node = Node::start("exec <&- >&- 2>&-; exit 0");
+    let mut node = Hooked::start("exec <&- >&- 2>&-; exit 0");
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
 }
 
 #[test]
 fn what_a_program_leaves_behind_keeps_nobody_waiting() {
-    let mut node = Node::start("sleep 1000 & echo $! > $OUT/background; exit 0");
+    let mut node = Hooked::start("sleep 1000 & echo $! > $OUT/background; exit 0");
     let plugin = node.serve();
     assert!(node.until_notified(&plugin).plugin_registered);
     let background = node.until_written("background");
@@ -280,7 +220,7 @@ fn a_program_that_cannot_be_run_refuses_the_plugin() {
         if why == "Permission denied" {
             fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let mut node = Node::start_program(scratch, ExecHandler::new(program));
+        let mut node = Hooked::start_program(scratch, ExecHandler::new(program));
         let plugin = node.serve();
         let notified = node.until_notified(&plugin);
         assert!(!notified.plugin_registered);
@@ -297,7 +237,7 @@ fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
     let mut mask = nix::sys::signal::SigSet::empty();
     mask.add(nix::sys::signal::Signal::SIGTERM);
     mask.thread_block().unwrap();
-    let mut node = Node::start("kill -TERM $$; exit 0");
+    let mut node = Hooked::start("kill -TERM $$; exit 0");
     let plugin = node.serve();
     let notified = node.until_notified(&plugin);
     assert!(
@@ -308,7 +248,7 @@ fn a_program_hears_the_signals_that_the_daemon_keeps_for_itself() {
 
 #[test]
 fn a_plugin_that_goes_takes_its_program_along() {
-    let mut node = Node::start(
+    let mut node = Hooked::start(
         r#"if [ "$1" = add ]; then echo $$ > $OUT/add; sleep 1000; fi; echo done > $OUT/$1"#,
     );
     let plugin = node.serve();
@@ -320,24 +260,10 @@ fn a_plugin_that_goes_takes_its_program_along() {
 
 #[test]
 fn a_manager_that_ends_leaves_no_program_behind() {
-    let mut node = Node::start("echo $$ > $OUT/program; sleep 1000");
+    let mut node = Hooked::start("echo $$ > $OUT/program; sleep 1000");
     let _plugin = node.serve();
     let program = node.until_written("program");
-    let Node {
-        plugins, scratch, ..
-    } = node;
-    drop(plugins);
+    drop(node.node.plugins);
     let pid = Pid::from_raw(program.trim().parse().unwrap());
-    let end = Instant::now() + PATIENCE;
-    while !is_gone(pid) {
-        assert!(Instant::now() < end, "the program still runs");
-        std::thread::yield_now();
-    }
-    drop(scratch);
+    until("the program has gone", || is_gone(pid).then_some(()));
 }
-
-/// The time limit for every wait here, a hundred times what it takes, for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The longest wait for this loop before `answer` is called again.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);

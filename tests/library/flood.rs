@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use plugind::daemon::PluginManager;
 use plugind::handler::{
-    Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler, Stream,
+    AcceptHandler, Answer, Context, Event, HandlerTable, Plugin as Registered, PluginHandler,
+    Stream,
 };
 
 use crate::support::grpc::{self, Server, Service, Status};
-use crate::support::node::{Node, Record, watching};
+use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
 /// The size of each message, with HTTP/2's overhead (octets).
@@ -59,18 +59,11 @@ fn listening_to(endpoint: &Path) -> (Node, Arc<AtomicUsize>) {
         heard: heard.clone(),
     };
     let dir = tempfile::tempdir().expect("a directory");
-    let record = Record::default();
     let mut handlers = HandlerTable::new();
-    handlers.add(["CSIPlugin"], record.clone());
+    handlers.add(["CSIPlugin"], AcceptHandler);
     handlers.add(["DevicePlugin"], listener);
     let config = watching(dir.path());
-    let plugins = PluginManager::new(&config, handlers).expect("a directory that can be watched");
-    let node = Node {
-        dir,
-        plugins,
-        record,
-    };
-    (node, heard)
+    (Node::start_handling(dir, &config, handlers), heard)
 }
 
 /// A service that sends messages for as long as the client accepts them.

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
-use plugind::daemon::{Event, PluginManager, handlers};
+use plugind::daemon::{Event, handlers};
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
 use crate::support::caller::Caller;
@@ -300,24 +300,13 @@ fn an_embedder_has_the_handlers_that_the_daemon_has() {
     };
     let (handlers, _) = handlers(&config).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut plugins = PluginManager::new(&watching(dir.path()), handlers).unwrap();
-    let at = |name: &str| dir.path().join(name);
-    let ignored = Plugin::serve_type(&at("a.sock"), "Juicer", "a");
-    let [built_in, program] = ["Toaster", "Kettle"].map(|kind| {
-        let name = kind.to_lowercase();
-        Plugin::serve_type(&at(&format!("{name}.sock")), kind, &name)
-    });
-    let end = Instant::now() + Duration::from_secs(20);
+    let config = watching(dir.path());
+    let mut node = Node::start_handling(dir, &config, handlers);
+    let serve = |kind: &str| Plugin::serve_type(&node.path(kind), kind, "a");
+    let [ignored, built_in, program] = ["Juicer", "Toaster", "Kettle"].map(serve);
     for plugin in [&built_in, &program] {
-        let notified = loop {
-            assert!(Instant::now() < end, "the plugin is not notified");
-            plugins.turn(Some(Duration::from_millis(5))).unwrap();
-            if let Some(notified) = plugin.try_notified() {
-                break notified;
-            }
-        };
-        assert!(notified.plugin_registered, "{notified:?}");
+        node.until_registered(plugin);
     }
-    assert_eq!(plugins.manager().registered().count(), 2);
+    assert_eq!(node.registered(), 2);
     assert_eq!(ignored.try_notified(), None);
 }

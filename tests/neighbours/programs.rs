@@ -3,19 +3,18 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::daemon::Daemon;
 use crate::row::alone;
 use crate::support::plugin::Plugin;
+use crate::support::program::{install, is_gone};
 use crate::support::skip::programs_can_be_trusted_or_skip;
+use crate::support::until::until;
 
 /// A program for a type, in a directory of its own.
 pub(crate) struct Hook(TempDir);
@@ -25,12 +24,7 @@ impl Hook {
     pub(crate) fn new(script: &str) -> Self {
         let hook = Self(tempfile::tempdir().unwrap());
         let script = format!("#!/bin/sh\nOUT={}\n{script}\n", hook.0.path().display());
-        // Through another process: while this process has it open, it cannot be run.
-        let written = Command::new("sh")
-            .args(["-c", "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"])
-            .args([script.as_ref(), hook.program().as_os_str()])
-            .status();
-        assert!(written.unwrap().success());
+        install(&hook.program(), &script);
         hook
     }
 
@@ -63,25 +57,11 @@ fn a_program_does_not_outlive_a_daemon_that_is_killed() {
     let hook = Hook::new(r"echo $$ > $OUT/started; mv $OUT/started $OUT/pid; exec sleep 1000");
     let daemon = Daemon::start(&hook.options());
     let _plugin = Plugin::serve_type(&daemon.root().join("hook.sock"), "Hooked", "disk");
-    let end = Instant::now() + PATIENCE;
-    while hook.written("pid").is_empty() {
-        assert!(Instant::now() < end, "the program was not started");
-        std::thread::yield_now();
-    }
-    let program = Pid::from_raw(hook.written("pid").trim().parse().unwrap());
+    let program = until("the program is started", || {
+        hook.written("pid").trim().parse().ok()
+    });
     daemon.signal(Signal::SIGKILL);
-    while !is_gone(program) {
-        assert!(Instant::now() < end, "the program still runs");
-        std::thread::yield_now();
-    }
+    until("the program has gone", || {
+        is_gone(Pid::from_raw(program)).then_some(())
+    });
 }
-
-/// Returns whether the process does not exist, or has ended and was not waited for yet.
-fn is_gone(pid: Pid) -> bool {
-    let stat = Path::new("/proc").join(pid.to_string()).join("stat");
-    let stat = fs::read_to_string(stat).unwrap_or_default();
-    kill(pid, None) == Err(Errno::ESRCH) || stat.contains(") Z ")
-}
-
-/// The time limit for a program's start and end.
-const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 
 use super::skip::{NO_NAMESPACES, skip};
@@ -33,6 +34,26 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
         assert!(said.contains("1 passed"), "no such test: {said}");
         print!("{said}"); // The test may print a measurement.
     }
+}
+
+/// Runs a command on a directory, such as `mount -t tmpfs none`.
+#[track_caller]
+pub(crate) fn run_on(dir: &Path, command: &str) {
+    let mut words = command.split(' ');
+    let mut command = Command::new(words.next().unwrap());
+    assert!(command.args(words).arg(dir).status().unwrap().success());
+}
+
+/// Mounts an empty file system on a directory.
+#[track_caller]
+pub(crate) fn cover(dir: &Path) {
+    run_on(dir, "mount -t tmpfs none");
+}
+
+/// Unmounts it, although files of it may be open.
+#[track_caller]
+pub(crate) fn uncover(dir: &Path) {
+    run_on(dir, "umount --lazy");
 }
 
 /// Returns whether this is the run of the test in its namespaces.

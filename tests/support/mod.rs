@@ -22,6 +22,7 @@ pub(crate) mod node;
 pub(crate) mod pipe;
 pub(crate) mod plugin;
 pub(crate) mod process;
+pub(crate) mod program;
 pub(crate) mod seccomp;
 pub(crate) mod simulated;
 pub(crate) mod skip;

@@ -1,13 +1,16 @@
 //! A plugin manager in the loop of a test, on a real directory. Nothing sleeps: each wait is for an
 //! event, with a bound.
 
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
 use plugind::daemon::PluginManager;
 use plugind::handler::{self, Answer, Context, HandlerTable, PluginHandler};
+use plugind::proto::pluginregistration::RegistrationStatus;
 use tempfile::TempDir;
 
 use super::plugin::Plugin;
@@ -41,11 +44,18 @@ impl Node {
         let record = Record::default();
         let mut handlers = HandlerTable::new();
         handlers.add(["CSIPlugin"], record.clone());
-        let plugins = PluginManager::new(config, handlers).unwrap();
+        Self {
+            record,
+            ..Self::start_handling(dir, config, handlers)
+        }
+    }
+
+    /// Starts a plugin manager with handlers of the test, whose calls are not recorded.
+    pub(crate) fn start_handling(dir: TempDir, config: &Config, handlers: HandlerTable) -> Self {
         Self {
             dir,
-            plugins,
-            record,
+            plugins: PluginManager::new(config, handlers).unwrap(),
+            record: Record::default(),
         }
     }
 
@@ -72,10 +82,16 @@ impl Node {
         }
     }
 
+    /// Takes turns until the plugin was notified, and returns what of.
+    #[track_caller]
+    pub(crate) fn until_notified(&mut self, plugin: &Plugin) -> RegistrationStatus {
+        self.until("the plugin is notified", |_| plugin.try_notified())
+    }
+
     /// Takes turns until the plugin was notified that it is registered.
     #[track_caller]
     pub(crate) fn until_registered(&mut self, plugin: &Plugin) {
-        let notified = self.until("the plugin is notified", |_| plugin.try_notified());
+        let notified = self.until_notified(plugin);
         assert!(notified.plugin_registered, "{notified:?}");
     }
 
@@ -104,6 +120,12 @@ impl Node {
             next.is_none_or(|next| next > Duration::from_secs(60))
                 .then_some(())
         });
+    }
+
+    /// Returns whether the descriptor of the loop is readable.
+    pub(crate) fn is_readable(&self) -> bool {
+        let mut polled = [PollFd::new(self.plugins.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::ZERO).unwrap() > 0
     }
 
     pub(crate) fn registered(&self) -> usize {

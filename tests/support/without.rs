@@ -5,9 +5,7 @@
 //! list that is out of date is found. Those that need a namespace may be skipped instead.
 
 use std::mem::offset_of;
-use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use nix::libc::{self, c_long, seccomp_data, sock_filter};
@@ -153,16 +151,6 @@ fn namespace(script: &str) -> Result<Command, String> {
     match unshare("true").output() {
         Ok(output) if output.status.success() => Ok(unshare(script)),
         _ => Err(NO_NAMESPACES.to_owned()),
-    }
-}
-
-/// Waits until a file exists.
-#[track_caller]
-pub(crate) fn until_exists(path: &Path) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !path.exists() {
-        assert!(Instant::now() < end, "{} does not exist", path.display());
-        thread::park_timeout(Duration::from_millis(5));
     }
 }
 

@@ -12,6 +12,7 @@ use super::{Place, text};
 use crate::support::daemon::Daemon;
 use crate::support::plugin::{Flaw, Plugin};
 use crate::support::process::Process;
+use crate::support::program::install;
 use crate::support::simulated::Simulated;
 use crate::support::skip::programs_can_be_trusted_or_skip;
 use crate::support::until::until;
@@ -177,8 +178,10 @@ fn only_plugins_whose_own_program_changes_are_registered_again() {
     for program in ["first", "second"] {
         let path = node.place.path(program);
         let log = node.place.text("log");
-        fs::write(&path, format!("#!/bin/sh\necho {program} $1 $3 >> {log}\n")).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        install(
+            &path,
+            &format!("#!/bin/sh\necho {program} $1 $3 >> {log}\n"),
+        );
     }
     let exec = |x: &str, y: &str| format!("plugins-dir DIR/a\nexec X=DIR/{x}\nexec Y=DIR/{y}\n");
     node.reload(&exec("first", "first"));

@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use nix::sys::signal::Signal;
 use plugind::handler::device::TYPE;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::node::Node;
-use crate::support::inside::inside;
+use crate::support::inside::{inside, run_on};
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
 use crate::support::until::until;
@@ -220,16 +219,11 @@ fn a_disk_that_is_full_or_read_only_is_tried_again() {
         cdi.until_devices(&["device-0", "device-1"]);
         drop(plugin);
         cdi.until_removed();
-        let run = |program: &str, options: &[&str]| {
-            let mut command = Command::new(program);
-            let status = command.args(options).arg(cdi.dir.path()).status();
-            assert!(status.unwrap().success());
-        };
-        run("mount", &["-t", "tmpfs", "-o", "ro", "none"]);
+        run_on(cdi.dir.path(), "mount -t tmpfs -o ro none");
         let _plugin = cdi.simulate(RESOURCE, &[]);
         let line = cdi.node.daemon.until_logged(fails);
         assert!(line.contains("Read-only file system"), "{line}");
-        run("umount", &[]);
+        run_on(cdi.dir.path(), "umount");
         cdi.until_devices(&["device-0", "device-1"]);
     });
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::api::node::Node;
 use crate::support::process::Process;
+use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
 use crate::support::until::until;
 
@@ -414,7 +415,7 @@ fn only_members_of_the_group_are_granted_devices() {
     .unwrap();
     let program = held.node.dir.path().join("plugind");
     let with = held.command(&[RESOURCE, "--", "true"]);
-    fs::copy(with.get_program(), &program).unwrap();
+    copy_binary(&program);
     for (groups, status) in [("4243", 1), ("4243,4242", 0), ("4242", 0)] {
         let mut command = Command::new("setpriv");
         let (first, _) = groups.split_once(',').unwrap_or((groups, ""));

@@ -1,23 +1,10 @@
 //! File systems that are mounted on the directory, and not there any more.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use crate::kubelet_sock::directory::{register, until_listening};
 use crate::kubelet_sock::node::Node;
-use crate::support::inside::inside;
-
-/// Runs `mount` or `umount`.
-fn run(program: &str, options: &[&str], dir: &Path) {
-    let status = Command::new(program).args(options).arg(dir).status();
-    assert!(status.unwrap().success());
-}
-
-/// Mounts an empty file system on `dir`.
-fn cover(dir: &Path) {
-    run("mount", &["-t", "tmpfs", "none"], dir);
-}
+use crate::support::inside::{cover, inside, uncover};
 
 #[test]
 fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
@@ -28,7 +15,7 @@ fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
         cover(&node.plugins());
         until_listening(&node.kubelet());
         let _above = register(&mut node, "above");
-        run("umount", &["--lazy"], &node.plugins());
+        uncover(&node.plugins());
         until_listening(&node.kubelet());
         let _again = register(&mut node, "again");
     });

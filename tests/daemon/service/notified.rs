@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +14,7 @@ use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
+use crate::support::program::install;
 use crate::support::skip;
 use crate::support::timed::assert_faster;
 
@@ -275,8 +275,7 @@ fn programs_get_nothing_of_the_service_manager() {
     let node = Node::new();
     let (program, seen) = (node.at("program"), node.at("seen"));
     let script = format!("#!/bin/sh\nexport -p >{}\n", seen.display());
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&program, &script);
     let mut command = node.command();
     command
         .arg(format!("--exec=CSIPlugin={}", program.display()))

@@ -1,19 +1,16 @@
 //! Directories that are added and removed at run time.
 
 use std::fs::{self, File};
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use plugind::config::Config;
 use plugind::daemon::{PluginManager, SetupError, SocketProblem};
 use plugind::handler::HandlerTable;
 use plugind::watch::Problem;
 
-use crate::support::inside::inside;
+use crate::support::inside::{cover, inside, uncover};
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
@@ -39,14 +36,7 @@ fn start_another(node: &Node, dir: &Path) -> Result<PluginManager, SetupError> {
 
 /// Returns whether the loop has something to do.
 fn is_ready(node: &Node) -> bool {
-    let mut polled = [PollFd::new(node.plugins.as_fd(), PollFlags::POLLIN)];
-    let is_readable = poll(&mut polled, PollTimeout::ZERO).unwrap() > 0;
-    is_readable || node.plugins.poll_timeout() == Some(Duration::ZERO)
-}
-
-/// Returns what the handler was asked since the last call.
-fn notified(node: &Node) -> Vec<String> {
-    node.record.take()
+    node.is_readable() || node.plugins.poll_timeout() == Some(Duration::ZERO)
 }
 
 fn until_released(node: &mut Node, dir: &Path) {
@@ -70,7 +60,7 @@ fn a_directory_is_added_and_removed_with_its_plugins() {
         node.until("its registration is over", |node| {
             node.plugins.manager().is_idle().then_some(())
         });
-        notified(&node);
+        node.record.take();
 
         assert!(node.plugins.remove_directory(&second));
         assert!(!node.plugins.remove_directory(&second));
@@ -225,11 +215,7 @@ fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed() {
         node.plugins.add_directory(second).unwrap();
         let covered = Plugin::serve(&second.join("reg.sock"), "covered");
         node.until_registered(&covered);
-        let mount = |program: &str, options: &[&str]| {
-            let status = Command::new(program).args(options).arg(second).status();
-            assert!(status.unwrap().success());
-        };
-        mount("mount", &["-t", "tmpfs", "none"]);
+        cover(second);
         node.until_handler_is_told("deregister covered");
         let over = Plugin::serve(&second.join("reg.sock"), "over");
         node.until_registered(&over);
@@ -237,7 +223,7 @@ fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed() {
         node.until_handler_is_told("deregister over");
         node.until_quiet();
         over.leave();
-        mount("umount", &[]);
+        uncover(second);
         node.plugins.add_directory(second).unwrap();
         node.until_registered(&covered);
     });

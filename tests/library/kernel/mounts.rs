@@ -2,26 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::inside::inside;
+use crate::support::inside::{cover, inside, uncover};
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
-/// Runs `mount` or `umount`.
-fn run(program: &str, options: &[&str], dir: &Path) {
-    let status = Command::new(program).args(options).arg(dir).status();
-    assert!(status.unwrap().success());
-}
-
-/// Mounts an empty file system on `dir`.
-fn cover(dir: &Path) {
-    run("mount", &["-t", "tmpfs", "none"], dir);
-}
-
 /// Returns a node whose root, prepared by `prepare`, lies in a directory of its own.
-fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
+pub(crate) fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
     let above = tempfile::tempdir().unwrap();
     let root = above.path().join("node/registry");
     fs::create_dir_all(&root).unwrap();
@@ -37,7 +25,7 @@ fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
         let (mut node, root) = node_below(cover);
         let covering = Plugin::serve(&root.join("reg.sock"), "covering");
         node.until_registered(&covering);
-        run("umount", &["--lazy"], &root);
+        uncover(&root);
         node.until_handler_is_told("deregister covering");
         let plugin = Plugin::serve(&root.join("reg.sock"), "below");
         node.until_registered(&plugin);
@@ -55,7 +43,7 @@ fn a_root_under_a_new_mount_is_created_in_it() {
         cover(above);
         node.until_handler_is_told("deregister hidden");
         node.until("the root is created", |_| root.exists().then_some(()));
-        run("umount", &["--lazy"], above);
+        uncover(above);
         node.until_registered(&plugin);
     });
 }
@@ -86,12 +74,12 @@ fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
         let start = Instant::now();
         let (mut turns, mut mounted) = (0_u32, 0_u32);
         while start.elapsed() < Duration::from_millis(2500) {
-            run("mount", &["-t", "tmpfs", "none"], Path::new("/mnt"));
-            run("umount", &["--lazy"], Path::new("/mnt"));
+            cover(Path::new("/mnt"));
+            uncover(Path::new("/mnt"));
             mounted += 2;
             let next = node.plugins.poll_timeout();
             let is_due = next.is_some_and(|next| next.is_zero());
-            if is_due || is_readable(&node) {
+            if is_due || node.is_readable() {
                 node.plugins.turn(Some(Duration::ZERO)).unwrap();
                 turns += 1;
             }
@@ -103,13 +91,4 @@ fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
             "{turns} turns for {mounted} mounts"
         );
     });
-}
-
-/// Returns whether the descriptor of the loop is readable.
-fn is_readable(node: &Node) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use std::os::fd::AsFd as _;
-
-    let mut polled = [PollFd::new(node.plugins.as_fd(), PollFlags::POLLIN)];
-    poll(&mut polled, PollTimeout::ZERO).unwrap() > 0
 }

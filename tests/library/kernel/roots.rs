@@ -8,21 +8,13 @@ use std::path::{Path, PathBuf};
 use plugind::config::Config;
 
 use crate::kernel::limits::is_scanning;
+use crate::kernel::mounts::node_below;
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
-/// Returns a node on a directory that may be removed, because the one above it stays.
-fn node_below() -> (Node, PathBuf) {
-    let above = tempfile::tempdir().unwrap();
-    let root = above.path().join("registry");
-    fs::create_dir(&root).unwrap();
-    let config = watching(&root);
-    (Node::start_with(above, &config), root)
-}
-
 #[test]
 fn a_root_that_is_renamed_away_is_lost() {
-    let (mut node, root) = node_below();
+    let (mut node, root) = node_below(|_| ());
     let plugin = Plugin::serve(&root.join("reg.sock"), "before");
     node.until_registered(&plugin);
     let away = node.path("away");

@@ -11,10 +11,10 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use plugind::config::{Config, HandlerConfig};
-use plugind::daemon::{PluginManager, handlers};
+use plugind::daemon::handlers;
 
 use crate::support::inside::inside;
-use crate::support::node::{Node, Record, watching};
+use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 use crate::support::skip::fuse_can_be_opened_or_skip;
 
@@ -22,12 +22,8 @@ use crate::support::skip::fuse_can_be_opened_or_skip;
 fn node_that_asks_endpoints() -> Node {
     let dir = tempfile::tempdir().unwrap();
     let (table, _) = handlers(&HandlerConfig::default()).unwrap();
-    let plugins = PluginManager::new(&watching(dir.path()), table).unwrap();
-    Node {
-        dir,
-        plugins,
-        record: Record::default(),
-    }
+    let config = watching(dir.path());
+    Node::start_handling(dir, &config, table)
 }
 
 /// Runs a test with an unresponsive mount on `/mnt` and a descriptor for another one.
@@ -124,7 +120,7 @@ fn an_endpoint_on_a_dead_mount_is_refused_with_that_reason() {
         ] {
             let socket = node.path(&format!("{name}.sock"));
             let plugin = Plugin::serve_elsewhere(&socket, name, endpoint);
-            let notified = node.until("the plugin is told", |_| plugin.try_notified());
+            let notified = node.until_notified(&plugin);
             assert!(!notified.plugin_registered, "{name}");
             assert!(
                 notified.error.contains(reason),
@@ -214,7 +210,7 @@ fn an_endpoint_on_a_mount_that_died_just_now_delays_nothing() {
         let endpoint = young.path().join("csi.sock");
         let dead = Plugin::serve_elsewhere(&node.path("dead.sock"), "dead", &endpoint);
         young_mount(young.path());
-        let notified = node.until("the plugin is told", |_| dead.try_notified());
+        let notified = node.until_notified(&dead);
         assert!(!notified.plugin_registered);
         assert!(
             notified.error.contains("may not answer"),
