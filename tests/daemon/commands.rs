@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use nix::fcntl::OFlag;
 use nix::pty::openpty;
@@ -10,7 +10,7 @@ use nix::unistd::pipe2;
 use serde_json::{Value, json};
 
 use crate::support::canned::{Canned, HEAD, Play, answer, endless, flood, raw, slow};
-use crate::support::process::Process;
+use crate::support::process::{Process, Ran};
 
 /// Returns both ends of a pipe, the one to read from first, that no child inherits.
 fn pipe() -> (File, File) {
@@ -18,34 +18,29 @@ fn pipe() -> (File, File) {
     (reader.into(), writer.into())
 }
 
-/// Runs a command with this daemon.
-fn ask(daemon: &Canned, arguments: &[&str]) -> Output {
-    let mut command = Process::command();
-    command
-        .args(arguments)
-        .env("PLUGIND_API_SOCKET", daemon.socket());
-    command.output().unwrap()
+/// Runs a command with this daemon, which has no argument with a blank.
+fn ask(daemon: &Canned, line: &str) -> Ran {
+    let words: Vec<&str> = line.split(' ').collect();
+    Process::ask(&daemon.socket(), &words)
 }
 
 /// Runs a command, whose requests get these answers, and returns the requests and the output.
 #[track_caller]
-fn done(arguments: &[&str], plays: Vec<Play>) -> (Vec<String>, String) {
+fn done(line: &str, plays: Vec<Play>) -> (Vec<String>, String) {
     let daemon = Canned::start(plays);
-    let output = ask(&daemon, arguments);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), &*errors), (Some(0), ""));
-    (daemon.requests(), String::from_utf8(output.stdout).unwrap())
+    let ran = ask(&daemon, line);
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{line}");
+    (daemon.requests(), ran.out)
 }
 
 /// Checks the exit code of a command and its only line about the error.
 #[track_caller]
-fn assert_fails(daemon: &Canned, arguments: &[&str], code: i32, words: &str) {
-    let output = ask(daemon, arguments);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-    assert!(errors.starts_with("plugind: "), "{errors}");
-    assert!(errors.contains(words), "no {words:?} in {errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
+fn assert_fails(daemon: &Canned, line: &str, code: i32, words: &str) {
+    let ran = ask(daemon, line);
+    assert_eq!(ran.code, Some(code), "{line}: {ran:?}");
+    assert!(ran.err.starts_with("plugind: "), "{ran:?}");
+    assert!(ran.err.contains(words), "no {words:?} in {ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
 }
 
 fn record(name: &str, state: &str) -> Value {
@@ -83,12 +78,12 @@ fn a_list_is_the_same_however_its_bytes_arrive() {
                     CSIPlugin  a     Backoff     <none>  <unknown>  /p\n\
                     CSIPlugin  b     Registered  <none>  <unknown>  /p\n";
     for play in [answer(200, &body), slow(&body)] {
-        let (requests, shown) = done(&["list"], vec![play]);
+        let (requests, shown) = done("list", vec![play]);
         assert_eq!(shown, expected);
         assert_eq!(requests, ["GET /v1/plugins HTTP/1.0"]);
     }
     let (_, shown) = done(
-        &["list", "-ojson"],
+        "list -ojson",
         vec![raw("HTTP/1.0 200 OK\r\n\r\n".to_owned() + &body)],
     );
     let shown: Value = serde_json::from_str(&shown).unwrap();
@@ -102,8 +97,8 @@ fn a_list_is_the_same_however_its_bytes_arrive() {
 #[test]
 fn a_request_is_http_1_0_and_the_last_of_its_connection() {
     let daemon = Canned::start([answer(200, "{\"retried\":2}")]);
-    let output = ask(&daemon, &["retry", "CSIPlugin/a b"]);
-    assert_eq!(output.stdout, b"retried:  2\n");
+    let ran = Process::ask(&daemon.socket(), &["retry", "CSIPlugin/a b"]);
+    assert_eq!(ran.out, "retried:  2\n");
     let expected = "POST /v1/retry?type=CSIPlugin&name=a%20b HTTP/1.0\r\nHost: localhost\r\n\
                     Content-Length: 0\r\n\r\n";
     assert_eq!(daemon.request(), expected);
@@ -113,7 +108,7 @@ fn a_request_is_http_1_0_and_the_last_of_its_connection() {
 fn each_command_shows_its_answer() {
     let a = list(&[record("a", "Registered")]);
     let (requests, shown) = done(
-        &["describe", "CSIPlugin/a"],
+        "describe CSIPlugin/a",
         vec![answer(200, &a), answer(200, &a), slow(AN_EVENT)],
     );
     assert_eq!(
@@ -131,7 +126,7 @@ fn each_command_shows_its_answer() {
     );
 
     let (_, shown) = done(
-        &["describe", "/r/a", "-o", "json"],
+        "describe /r/a -o json",
         // The plugin has gone before its process was asked for.
         vec![answer(200, &a), answer(404, "{}"), answer(200, AN_EVENT)],
     );
@@ -139,16 +134,16 @@ fn each_command_shows_its_answer() {
     assert_eq!(shown["items"][0]["name"], "a");
     assert_eq!(shown["events"][0]["reason"], "Registered");
 
-    let (_, shown) = done(&["events", "--no-headers"], vec![slow(AN_EVENT)]);
+    let (_, shown) = done("events --no-headers", vec![slow(AN_EVENT)]);
     assert_eq!(
         shown,
         "<unknown>  Normal  Registered  CSIPlugin/a  registered\n"
     );
 
-    let (_, shown) = done(&["events", "-ojson"], vec![answer(200, AN_EVENT)]);
+    let (_, shown) = done("events -ojson", vec![answer(200, AN_EVENT)]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["items"][0]["plugin"]["name"], "a");
-    let (_, shown) = done(&["events", "-ojsonl"], vec![answer(200, AN_EVENT)]);
+    let (_, shown) = done("events -ojsonl", vec![answer(200, AN_EVENT)]);
     assert_eq!(shown.lines().count(), 1);
     assert!(
         shown.starts_with("{\"count\":1,"),
@@ -156,46 +151,41 @@ fn each_command_shows_its_answer() {
     );
 
     let status = vec![answer(200, "{\"version\":\"0.1.0\",\"sockets\":0}")];
-    let (requests, shown) = done(&["status"], status);
+    let (requests, shown) = done("status", status);
     assert_eq!(requests, ["GET /v1/status HTTP/1.0"]);
     assert!(shown.starts_with("Version:       0.1.0\n"), "{shown}");
-    let (_, shown) = done(&["status", "-ojson"], vec![answer(200, "{\"pid\":1}")]);
+    let (_, shown) = done("status -ojson", vec![answer(200, "{\"pid\":1}")]);
     assert_eq!(shown, "{\n  \"pid\": 1\n}\n");
 
     let metrics = "# TYPE a gauge\na{b=\"é\"} 1\n";
-    let (requests, shown) = done(&["metrics"], vec![slow(metrics)]);
+    let (requests, shown) = done("metrics", vec![slow(metrics)]);
     assert_eq!(
         (&*shown, &*requests),
         (metrics, &["GET /metrics HTTP/1.0".to_owned()][..])
     );
 
     for (line, path, body, expected) in [
+        ("retry", "/v1/retry", "{\"retried\":1}", "retried:  1\n"),
         (
-            &["retry"][..],
-            "/v1/retry",
-            "{\"retried\":1}",
-            "retried:  1\n",
-        ),
-        (
-            &["forget", "A/b"],
+            "forget A/b",
             "/v1/forget?type=A&name=b",
             "{\"forgotten\":1}",
             "forgotten:  1\n",
         ),
         (
-            &["rescan"],
+            "rescan",
             "/v1/rescan",
             "{\"directories\":2,\"found\":1,\"lost\":0}",
             "directories:  2\nfound:        1\nlost:         0\n",
         ),
         (
-            &["log", "debug"],
+            "log debug",
             "/v1/log?filter=debug",
             "{\"filter\":\"debug\"}",
             "filter:  debug\n",
         ),
         (
-            &["log-level", "default"],
+            "log-level default",
             "/v1/log?filter=",
             "{\"filter\":\"\"}",
             "filter:  default\n",
@@ -210,24 +200,19 @@ fn each_command_shows_its_answer() {
 #[test]
 fn an_empty_list_is_not_a_failure() {
     for (line, body, remark) in [
-        (&["list"][..], &*list(&[]), "No plugins.\n"),
-        (
-            &["list", "CSIPlugin", "-oname"],
-            &list(&[]),
-            "No plugins.\n",
-        ),
-        (&["devices"], NO_DEVICES, "No devices.\n"),
-        (&["devices", "a/b", "-ojsonl"], NO_DEVICES, "No devices.\n"),
-        (&["events"], "", "No events.\n"),
-        (&["events", "CSIPlugin/b"], AN_EVENT, "No events.\n"),
-        (&["events", "-ojsonl"], "", "No events.\n"),
+        ("list", &*list(&[]), "No plugins.\n"),
+        ("list CSIPlugin -oname", &list(&[]), "No plugins.\n"),
+        ("devices", NO_DEVICES, "No devices.\n"),
+        ("devices a/b -ojsonl", NO_DEVICES, "No devices.\n"),
+        ("events", "", "No events.\n"),
+        ("events CSIPlugin/b", AN_EVENT, "No events.\n"),
+        ("events -ojsonl", "", "No events.\n"),
     ] {
-        let output = ask(&Canned::start([answer(200, body), answer(200, body)]), line);
-        assert_eq!(output.status.code(), Some(0));
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((&*output.stdout, &*errors), (&b""[..], remark), "{line:?}");
+        let ran = ask(&Canned::start([answer(200, body), answer(200, body)]), line);
+        assert_eq!(ran.code, Some(0), "{line}");
+        assert_eq!((&*ran.out, &*ran.err), ("", remark), "{line}");
     }
-    let (_, shown) = done(&["list", "-ojson"], vec![answer(200, &list(&[]))]);
+    let (_, shown) = done("list -ojson", vec![answer(200, &list(&[]))]);
     assert!(shown.contains("\"items\": []"), "{shown}");
 }
 
@@ -265,34 +250,25 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         ),
         (answer(503, "{\"error\":\"too many\"}"), "too many\n"),
     ] {
-        assert_fails(&Canned::start([play]), &["list"], 1, words);
+        assert_fails(&Canned::start([play]), "list", 1, words);
     }
-    for (body, words) in [
-        ("[1]", "not what was asked for"),
-        ("{}", "not what was asked for"),
-    ] {
+    for body in ["[1]", "{}"] {
         let daemon = Canned::start([answer(200, body)]);
-        assert_fails(&daemon, &["devices"], 1, words);
+        assert_fails(&daemon, "devices", 1, "not what was asked for");
     }
     let problems = "{\"error\":\"/a.conf:1: unknown key x\\n/a.conf:2: a\\u001bb\"}";
-    let output = ask(&Canned::start([answer(422, problems)]), &["reload"]);
+    let ran = ask(&Canned::start([answer(422, problems)]), "reload");
     let shown = "plugind: /a.conf:1: unknown key x\n\
                  plugind: /a.conf:2: a\\u{1b}b\n";
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), shown);
-    assert_eq!(output.status.code(), Some(78));
+    assert_eq!((ran.code, &*ran.err), (Some(78), shown));
     let bare = Canned::start([answer(422, "")]);
-    assert_fails(&bare, &["reload"], 78, "the daemon returned 422\n");
-    let older = || answer(404, "{\"error\":\"no such path\"}");
-    assert_fails(
-        &Canned::start([older()]),
-        &["devices"],
-        1,
-        "plugind: no such path\n",
-    );
+    assert_fails(&bare, "reload", 78, "the daemon returned 422\n");
+    let older = Canned::start([answer(404, "{\"error\":\"no such path\"}")]);
+    assert_fails(&older, "devices", 1, "plugind: no such path\n");
     let line = flood("HTTP/1.1 200 OK\r\n\r\n", "{{{{{{{{{{{{{{{{{{{{{{");
-    assert_fails(&Canned::start([line]), &["watch"], 1, "too long");
+    assert_fails(&Canned::start([line]), "watch", 1, "too long");
     let expired = Canned::start([answer(200, EXPIRED), answer(200, EXPIRED)]);
-    assert_fails(&expired, &["watch"], 1, "nothing but EXPIRED");
+    assert_fails(&expired, "watch", 1, "nothing but EXPIRED");
 }
 
 #[test]
@@ -300,34 +276,33 @@ fn without_a_daemon_the_status_is_3() {
     let closed = Canned::start([]);
     let missing = Canned::missing();
     for line in [
-        &["list"][..],
-        &["devices"],
-        &["describe", "A/b"],
-        &["watch"],
-        &["events"],
-        &["status"],
-        &["metrics"],
-        &["retry"],
-        &["forget", "A/b"],
-        &["rescan"],
-        &["log", "info"],
+        "list",
+        "devices",
+        "describe A/b",
+        "watch",
+        "events",
+        "status",
+        "metrics",
+        "retry",
+        "forget A/b",
+        "rescan",
+        "log info",
     ] {
         assert_fails(&missing, line, 3, "does not exist; start plugind run");
     }
     // The thread of this socket ends at once, and closes it.
-    let refused = || ask(&closed, &["list"]).status.code();
+    let refused = || ask(&closed, "list").code;
     assert!((0..1000).map(|_| refused()).any(|code| code == Some(3)));
-    for line in [&["watch"][..], &["events", "-w"]] {
+    for line in ["watch", "events -w"] {
         let ended = Canned::start([slow("")]);
-        let code = ask(&ended, line).status.code();
-        assert_eq!(code, Some(3), "{line:?}");
+        assert_eq!(ask(&ended, line).code, Some(3), "{line}");
     }
 }
 
 #[test]
 fn a_followed_daemon_that_is_killed_is_status_3() {
     for body in ["", "{", BOOKMARK] {
-        for command in [&["watch"][..], &["list", "-w"], &["events", "-w"]] {
+        for command in ["watch", "list -w", "events -w"] {
             let killed = Canned::start([raw(format!("{HEAD}{body}"))]);
             assert_fails(&killed, command, 3, "plugind: the daemon has stopped\n");
         }
@@ -337,60 +312,38 @@ fn a_followed_daemon_that_is_killed_is_status_3() {
 #[test]
 fn a_plugin_that_does_not_exist_is_status_4() {
     let none = || answer(404, "{\"error\":\"no such plugin\"}");
-    for line in [
-        &["retry", "CSIPlugin/a"][..],
-        &["retry", "/r/b"],
-        &["forget", "CSIPlugin/a"],
-    ] {
-        assert_fails(
-            &Canned::start([none()]),
-            line,
-            4,
-            &format!("{} does not exist\n", line[1]),
-        );
-    }
-    let missing = answer(404, "{\"error\":\"no such resource\"}");
-    assert_fails(
-        &Canned::start([missing]),
-        &["devices", "a/b"],
-        4,
-        "plugind: no such resource\n",
-    );
     let all = || answer(200, &list(&[record("a", "Backoff")]));
-    for line in [
-        &["list", "CSIPlugin/b"][..],
-        &["list", "CSIPlugin/b", "--state=Backoff"],
-        &["describe", "CSIPlugin/b"],
-        &["describe", "/r/b"],
-    ] {
-        let expected = [line[1], " does not exist\n"].concat();
-        assert_fails(&Canned::start([all()]), line, 4, &expected);
-    }
-    let registered = ["list", "CSIPlugin/a", "--state", "Registered"];
-    assert_fails(
-        &Canned::start([all()]),
-        &registered,
-        5,
-        "not in state Registered\n",
-    );
-    let (_, shown) = done(&["list", "CSIPlugin/a", "-oname"], vec![all()]);
-    assert_eq!(shown, "CSIPlugin/a\n");
+    let resource = answer(404, "{\"error\":\"no such resource\"}");
     let conflict = answer(409, "{\"error\":\"it is not down\"}");
-    assert_fails(
-        &Canned::start([conflict]),
-        &["forget", "CSIPlugin/a"],
-        1,
-        "plugind: CSIPlugin/a: it is not down",
-    );
+    let plugin = "CSIPlugin/a does not exist\n";
+    let other = "CSIPlugin/b does not exist\n";
+    let no_resource = "plugind: no such resource\n";
+    let not_down = "plugind: CSIPlugin/a: it is not down";
+    let elsewhere = "not in state Registered\n";
+    for (line, play, code, words) in [
+        ("retry CSIPlugin/a", none(), 4, plugin),
+        ("retry /r/b", none(), 4, "/r/b does not exist\n"),
+        ("forget CSIPlugin/a", none(), 4, plugin),
+        ("forget CSIPlugin/a", conflict, 1, not_down),
+        ("devices a/b", resource, 4, no_resource),
+        ("list CSIPlugin/b", all(), 4, other),
+        ("list CSIPlugin/b --state=Backoff", all(), 4, other),
+        ("list CSIPlugin/a --state Registered", all(), 5, elsewhere),
+        ("describe CSIPlugin/b", all(), 4, other),
+        ("describe /r/b", all(), 4, "/r/b does not exist\n"),
+    ] {
+        assert_fails(&Canned::start([play]), line, code, words);
+    }
+    let (_, shown) = done("list CSIPlugin/a -oname", vec![all()]);
+    assert_eq!(shown, "CSIPlugin/a\n");
 }
 
 #[test]
 fn an_option_names_the_socket_before_the_environment() {
     let daemon = Canned::start([answer(200, "{\"pid\":1}")]);
     let socket = daemon.socket();
-    let line = ["status", "-ojson", "--socket", socket.to_str().unwrap()];
-    let output = ask(&Canned::missing(), &line);
-    assert_eq!(output.status.code(), Some(0));
+    let line = format!("status -ojson --socket {}", socket.display());
+    assert_eq!(ask(&Canned::missing(), &line).code, Some(0));
 }
 
 #[test]
@@ -417,28 +370,24 @@ fn registered_later() -> Play {
 }
 
 #[test]
-fn waiting_ends_when_the_plugin_is_registered() {
-    let line = ["wait", "--for=registered", "CSIPlugin/a"];
-    let (requests, shown) = done(&line, vec![endless(&listed("Registered"))]);
-    assert_eq!(shown, "CSIPlugin/a registered\n");
-    assert_eq!(requests, ["GET /v1/watch HTTP/1.0"]);
-    let (_, shown) = done(&line, vec![registered_later()]);
-    assert_eq!(shown, "CSIPlugin/a registered\n");
-}
-
-#[test]
-fn waiting_ends_when_the_plugin_is_deregistered() {
-    let line = ["wait", "--for=deregistered", "CSIPlugin/a"];
-    let (_, shown) = done(&line, vec![endless(BOOKMARK)]);
-    assert_eq!(shown, "CSIPlugin/a deregistered\n");
+fn waiting_ends_when_the_plugin_is_what_is_waited_for() {
     let gone = event("DELETED", &json!({"socket": "/r/a"}));
-    let (_, shown) = done(&line, vec![endless(&(listed("Registered") + &gone))]);
-    assert_eq!(shown, "CSIPlugin/a deregistered\n");
+    for (state, play) in [
+        ("registered", endless(&listed("Registered"))),
+        ("registered", registered_later()),
+        ("deregistered", endless(BOOKMARK)),
+        ("deregistered", endless(&(listed("Registered") + &gone))),
+    ] {
+        let line = format!("wait --for={state} CSIPlugin/a");
+        let (requests, shown) = done(&line, vec![play]);
+        assert_eq!(shown, format!("CSIPlugin/a {state}\n"));
+        assert_eq!(requests, ["GET /v1/watch HTTP/1.0"]);
+    }
 }
 
 #[test]
 fn waiting_continues_over_expired_watches_busy_daemons() {
-    let line = ["wait", "--for=registered", "CSIPlugin/a"];
+    let line = "wait --for=registered CSIPlugin/a";
     let plays = vec![
         slow(&(listed("Connecting") + EXPIRED)),
         answer(503, "{\"error\":\"too many clients\"}"),
@@ -448,7 +397,7 @@ fn waiting_continues_over_expired_watches_busy_daemons() {
         raw(format!("{HEAD}{{")),
         registered_later(),
     ];
-    let (requests, shown) = done(&line, plays);
+    let (requests, shown) = done(line, plays);
     assert_eq!(shown, "CSIPlugin/a registered\n");
     assert_eq!(requests, ["GET /v1/watch HTTP/1.0"; 7]);
 }
@@ -456,10 +405,7 @@ fn waiting_continues_over_expired_watches_busy_daemons() {
 #[test]
 fn a_daemon_that_starts_later_is_waited_for() {
     let mut daemon = Canned::missing();
-    let mut command = Process::command();
-    command
-        .args(["wait", "--for=ready"])
-        .env("PLUGIND_API_SOCKET", daemon.socket());
+    let mut command = Process::asking(&daemon.socket(), &["wait", "--for=ready"]);
     command.stdout(Stdio::piped());
     let process = Process::start(&mut command, |child| child.stdout.take());
     daemon.appear([answer(503, "not yet\n"), answer(200, "ok\n")]);
@@ -470,59 +416,41 @@ fn a_daemon_that_starts_later_is_waited_for() {
 
 #[test]
 fn when_the_time_is_up_the_status_is_124() {
-    let registered = ["wait", "--for=registered", "CSIPlugin/a", "--timeout=0s"];
-    let missing = Canned::missing();
-    assert_fails(
-        &missing,
-        &registered,
-        124,
-        "not registered within 0s: no daemon at /",
-    );
-    assert_fails(
-        &missing,
-        &["wait", "--for=ready", "--timeout=50ms"],
-        124,
-        "not ready within 50ms: no daemon at /",
-    );
+    let registered = "wait --for=registered CSIPlugin/a --timeout=0s";
+    let later = "wait --for=registered CSIPlugin/a --timeout=300ms";
+    let ready = "wait --for=ready --timeout=50ms";
+    let fails = |plays: Option<Play>, line, words| {
+        let daemon = plays.map_or_else(Canned::missing, |play| Canned::start([play]));
+        assert_fails(&daemon, line, 124, words);
+    };
+    fails(None, registered, "not registered within 0s: no daemon at /");
+    fails(None, ready, "not ready within 50ms: no daemon at /");
     let mut stuck = record("a", "Backoff");
     stuck["lastError"] = "GetInfo\nfailed".into();
     let before = event("ADDED", &stuck) + BOOKMARK;
-    for timeout in ["--timeout=0s", "--timeout=300ms"] {
-        let line = ["wait", "--for=registered", "CSIPlugin/a", timeout];
-        let daemon = Canned::start([endless(&before)]);
-        assert_fails(
-            &daemon,
-            &line,
-            124,
-            "CSIPlugin/a is in state Backoff: GetInfo\\nfailed\n",
-        );
+    for line in [registered, later] {
+        let words = "CSIPlugin/a is in state Backoff: GetInfo\\nfailed\n";
+        fails(Some(endless(&before)), line, words);
     }
-    let daemon = Canned::start([endless(BOOKMARK)]);
-    assert_fails(
-        &daemon,
-        &registered,
-        124,
-        "within 0s: CSIPlugin/a does not exist\n",
-    );
+    let words = "within 0s: CSIPlugin/a does not exist\n";
+    fails(Some(endless(BOOKMARK)), registered, words);
     let daemon = Canned::start([answer(403, "{\"error\":\"no\"}")]);
-    assert_fails(&daemon, &registered, 1, "plugind: no\n");
+    assert_fails(&daemon, registered, 1, "plugind: no\n");
 }
 
 #[test]
 fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
     let before = event("ADDED", &record("a", "Registered")) + BOOKMARK;
-    for line in [&["watch"][..], &["list", "-w"], &["events", "-w"]] {
-        let body = if line[0] == "events" {
+    for line in ["watch", "list -w", "events -w"] {
+        let body = if line.starts_with("events") {
             AN_EVENT
         } else {
             &before
         };
         let daemon = Canned::start([endless(body)]);
         let (reader, writer) = pipe();
-        let mut command = Process::command();
-        command
-            .args(line)
-            .env("PLUGIND_API_SOCKET", daemon.socket());
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut command = Process::asking(&daemon.socket(), &words);
         command.stdout(writer).stderr(Stdio::piped());
         let process = Process::start(&mut command, |child| child.stderr.take());
         drop(command);
@@ -548,12 +476,9 @@ fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
     let list = || answer(200, &list(&[record("a", "Registered")]));
     let daemon = Canned::start([list(), list()]);
     let run = |output: File| {
-        let mut command = Process::command();
-        command
-            .arg("list")
-            .env("PLUGIND_API_SOCKET", daemon.socket());
-        command.stdout(output).stderr(Stdio::piped());
-        command.spawn().unwrap().wait_with_output().unwrap()
+        let mut command = Process::asking(&daemon.socket(), &["list"]);
+        let child = command.stdout(output).stderr(Stdio::piped()).spawn();
+        child.unwrap().wait_with_output().unwrap()
     };
     let (reader, writer) = pipe();
     drop(reader);
@@ -578,10 +503,7 @@ fn a_terminal_gets_colours() {
     ] {
         let daemon = Canned::start([answer(200, &list(&[record("a\u{1b}", "Registered")]))]);
         let terminal = openpty(None, None).unwrap();
-        let mut command = Process::command();
-        command
-            .args(["list", "--no-headers"])
-            .env("PLUGIND_API_SOCKET", daemon.socket());
+        let mut command = Process::asking(&daemon.socket(), &["list", "--no-headers"]);
         command.env_remove("NO_COLOR").env("TERM", "xterm");
         command.envs(variable).stdout(terminal.slave);
         let status = command.status().unwrap();

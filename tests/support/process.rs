@@ -1,6 +1,7 @@
 //! The built binary as a running process, and the lines that it writes.
 
 use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -21,6 +22,14 @@ impl Drop for Running {
     }
 }
 
+/// The exit code of a command, and what it has printed.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
 /// A running process, and the lines it has written that were not read yet.
 pub(crate) struct Process {
     child: Running,
@@ -37,6 +46,31 @@ impl Process {
             .env("PLUGIND_API_SOCKET", "none")
             .env("PLUGIND_CONFIG", "none");
         command
+    }
+
+    /// Returns a command that asks the daemon at this socket.
+    pub(crate) fn asking(socket: &Path, arguments: &[&str]) -> Command {
+        let mut command = Self::command();
+        command.args(arguments).env("PLUGIND_API_SOCKET", socket);
+        command
+    }
+
+    /// Runs such a command.
+    #[track_caller]
+    pub(crate) fn ask(socket: &Path, arguments: &[&str]) -> Ran {
+        Self::run(&mut Self::asking(socket, arguments))
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    pub(crate) fn run(command: &mut Command) -> Ran {
+        let output = command.output().unwrap();
+        let text = |octets| String::from_utf8(octets).unwrap();
+        Ran {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
     /// Starts the command, and reads the output that `output` takes from the child.
