@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -14,6 +15,7 @@ use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::{Flaw, Plugin};
+use crate::support::process::{Process, Ran};
 use crate::support::simulated::Simulated;
 use crate::support::skip::programs_can_be_trusted_or_skip;
 use crate::support::timed::assert_faster;
@@ -35,38 +37,33 @@ older_kernels! {
     ];
     without_inotify: Inotify [];
     without_proc: Proc [
-        "a_state_file_that_others_could_replace_is_one_line":
+        "a_state_file_that_cannot_be_used_is_one_line":
             "the state file is not used without a boot ID",
         "what_was_not_undone_is_a_warning": "the state file is not used without a boot ID",
     ];
 }
 
 /// Runs the binary to its end.
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .env("PLUGIND_API_SOCKET", "none")
-        .env("PLUGIND_CONFIG", "none");
-    command.output().unwrap()
+fn run(arguments: &[&str]) -> Ran {
+    Process::run(Process::command().args(arguments))
 }
 
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-/// Returns standard error without its first line, which names the program and its version.
+/// Runs a daemon that cannot start with these options: it has this exit code, and prints one line,
+/// which is returned, behind the one that names the program and its version.
 #[track_caller]
-fn error_of(output: &Output) -> &str {
-    let (first, rest) = stderr(output).split_once('\n').unwrap();
+fn refused(options: &[&str], code: i32) -> String {
+    let ran = run(&[&["run"], options].concat());
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    let (first, error) = ran.err.split_once('\n').unwrap();
     let version = concat!(
         " INFO  plugind ",
         env!("CARGO_PKG_VERSION"),
         " starting pid="
     );
     assert!(first.contains(version), "{first}");
-    rest
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.starts_with("plugind: "), "{error}");
+    error.to_owned()
 }
 
 #[test]
@@ -92,55 +89,34 @@ fn a_plugin_is_registered_and_deregistered() {
 }
 
 #[test]
-fn a_state_file_that_can_never_be_written_is_one_line() {
+fn a_state_file_that_cannot_be_used_is_one_line() {
     let dir = tempfile::tempdir().unwrap();
-    let registry = dir.path().join("registry");
-    let file = dir.path().join("file");
-    File::create(&file).unwrap();
-    let directory = dir.path().join("directory");
-    fs::create_dir(&directory).unwrap();
-    let bad_paths = [
-        (dir.path().join("missing/state"), 78),
-        (file.join("state"), 78),
-        (directory, 1),
-    ];
-    for (bad, status) in bad_paths {
-        let option = format!("--state-file={}", bad.display());
-        let registry = registry.to_str().unwrap();
-        let output = run(&["run", "--plugins-dir", registry, &option]);
-        assert_eq!(output.status.code(), Some(status), "{bad:?}");
-        let said = stderr(&output).lines().last().unwrap();
-        let start = format!("plugind: cannot write the state file {}: ", bad.display());
-        assert!(said.starts_with(&start), "{said}");
+    let dir = dir.path().canonicalize().unwrap();
+    let registry = format!("--plugins-dir={}", dir.join("registry").display());
+    let [own, shared] = ["own", "shared"].map(|name| dir.join(name));
+    for place in [&own, &shared] {
+        fs::create_dir(place).unwrap();
     }
-    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
-    assert_eq!(left.len(), 3, "nothing is left beside it: {left:?}");
-}
-
-#[test]
-fn a_state_file_that_others_could_replace_is_one_line() {
-    let dir = tempfile::tempdir().unwrap();
-    let shared = dir.path().join("shared");
-    fs::create_dir(&shared).unwrap();
-    let registry = dir.path().join("registry");
-    let registry = registry.to_str().unwrap();
+    let refused = |file: &Path| {
+        let option = format!("--state-file={}", file.display());
+        refused(&[&registry, &option], 1)
+    };
+    let error = refused(&own);
+    let start = format!("plugind: cannot write the state file {}: ", own.display());
+    assert!(error.starts_with(&start), "{error}");
     for mode in [0o777, 0o1777] {
         fs::set_permissions(&shared, Permissions::from_mode(mode)).unwrap();
         let file = shared.join("state");
-        let option = format!("--state-file={}", file.display());
-        let output = run(&["run", "--plugins-dir", registry, &option]);
-        assert_eq!(output.status.code(), Some(1));
-        let shown = shared.canonicalize().unwrap();
-        assert_eq!(
-            error_of(&output).trim_end(),
-            format!(
-                "plugind: cannot use the state file {}: {} is writable by its group or others; name a file \
-                 in a directory that only root and the daemon's user can change",
-                file.display(),
-                shown.display()
-            )
+        let expected = format!(
+            "plugind: cannot use the state file {}: {} is writable by its group or others; name a \
+             file in a directory that only root and the daemon's user can change\n",
+            file.display(),
+            shared.display()
         );
+        assert_eq!(refused(&file), expected);
     }
+    let left: Vec<_> = fs::read_dir(dir).unwrap().collect();
+    assert_eq!(left.len(), 3, "nothing is left beside them: {left:?}");
 }
 
 #[test]
@@ -186,8 +162,8 @@ fn the_first_line_names_version_process_and_options() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     File::create(&file).unwrap();
-    let output = run(&["run", "--plugins-dir", file.to_str().unwrap(), "--type=Y"]);
-    let first = stderr(&output).lines().next().unwrap();
+    let ran = run(&["run", "--plugins-dir", file.to_str().unwrap(), "--type=Y"]);
+    let first = ran.err.lines().next().unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let words = format!("INFO  plugind {version} starting pid=");
     let options = " types=Y unknown-types=reject on-down=keep memory-budget=16Mi";
@@ -298,14 +274,8 @@ fn a_directory_that_cannot_be_used_is_one_line_and_status_1() {
     for bad in [file.clone(), file.join("below")] {
         let bad = bad.to_str().unwrap();
         // Daemons of other tests use the default run directory, which another line would report.
-        let output = run(&["run", "--plugins-dir", bad, "--run-dir", run_dir]);
-        assert_eq!(output.status.code(), Some(1));
-        let said = error_of(&output);
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(
-            said.starts_with("plugind: ") && said.contains(bad),
-            "{said}"
-        );
+        let error = refused(&["--plugins-dir", bad, "--run-dir", run_dir], 1);
+        assert!(error.contains(bad), "{error}");
     }
 }
 
@@ -366,14 +336,9 @@ fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().to_str().unwrap();
     let first = Daemon::start(dir.path());
-    let second = run(&["run", "--plugins-dir", registry]);
-    assert_eq!(second.status.code(), Some(1));
-    let said = error_of(&second);
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(
-        said.contains(registry) && said.contains("another plugind uses it"),
-        "{said}"
-    );
+    let error = refused(&["--plugins-dir", registry], 1);
+    let is_told = error.contains(registry) && error.contains("another plugind uses it");
+    assert!(is_told, "{error}");
     assert!(first.end_with(Signal::SIGKILL).0.code().is_none());
     let third = Daemon::start(dir.path());
     assert!(third.end_with(Signal::SIGTERM).0.success());
@@ -386,9 +351,9 @@ fn a_program_that_others_can_change_is_one_line_and_status_78() {
     fs::copy("/bin/false", &program).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
     let exec = format!("--exec=Toaster={}", program.display());
-    let output = run(&["run", "--plugins-dir", dir.path().to_str().unwrap(), &exec]);
-    assert_eq!(output.status.code(), Some(78));
-    let said = stderr(&output);
+    let ran = run(&["run", "--plugins-dir", dir.path().to_str().unwrap(), &exec]);
+    assert_eq!(ran.code, Some(78));
+    let said = ran.err;
     assert_eq!(said.lines().count(), 1, "{said}");
     let remedy = "is writable by its group or others; use a path on which only root and the \
                   daemon's user can change anything\n";
@@ -400,22 +365,18 @@ fn a_program_that_others_can_change_is_one_line_and_status_78() {
 
 #[test]
 fn wrong_usage_is_one_line_and_status_2() {
-    let lines: [(&[&str], &str); 3] = [
-        (&["jump"], "unknown command \"jump\"; see plugind --help"),
-        (&["run", "--observ"], "--observ (did you mean --observe?)"),
-        (&["probe", "/a", "-o", "yaml"], "expected text or json"),
-    ];
-    for (line, expected) in lines {
-        let output = run(line);
-        assert_eq!(output.status.code(), Some(2), "{line:?}");
-        assert!(output.stdout.is_empty(), "{line:?}");
-        let said = stderr(&output);
+    for (line, expected) in [
+        ("jump", "unknown command \"jump\"; see plugind --help"),
+        ("run --observ", "--observ (did you mean --observe?)"),
+        ("probe /a -o yaml", "expected text or json"),
+        ("doctor --fix", "unknown option --fix; see plugind doctor"),
+    ] {
+        let ran = run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{line}");
+        let said = ran.err;
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(
-            said.starts_with("plugind: ") && said.ends_with("--help\n"),
-            "{said}"
-        );
-        assert!(said.contains(expected), "{said}");
+        let is_usage = said.starts_with("plugind: ") && said.ends_with("--help\n");
+        assert!(is_usage && said.contains(expected), "{said}");
     }
 }
 
@@ -436,11 +397,9 @@ fn help_and_version_are_printed_and_succeed() {
         (&["run", "--version"], version),
         (&["version", "-o", "json"], "{\"commit\":\""),
     ] {
-        let output = run(line);
-        assert!(output.status.success(), "{line:?}");
-        assert!(output.stderr.is_empty(), "{line:?}");
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(said.starts_with(begin) && !said.is_empty(), "{said}");
+        let ran = run(line);
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""), "{line:?}");
+        assert!(ran.out.starts_with(begin) && !ran.out.is_empty(), "{ran:?}");
     }
 }
 

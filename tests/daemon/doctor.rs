@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::inside::inside;
+use crate::support::process::{Process, Ran};
 use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
 use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
@@ -65,9 +66,9 @@ fn a_node_without_a_problem_has_exit_status_0() {
     plugin.until_said("received GetInfo");
     assert_eq!(plugin.try_said(), None, "it is not notified");
 
-    let text = place.doctor(&[]).output().unwrap();
-    assert_eq!(text.status.code(), Some(0));
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = Process::run(&mut place.doctor(&[]));
+    assert_eq!(text.code, Some(0));
+    let text = text.out;
     let line = format!("ok       sockets      {socket}: the plugin would be registered\n");
     assert!(text.contains(&line), "{text}");
 }
@@ -117,7 +118,7 @@ fn sockets_that_only_root_can_connect_to_are_a_note() {
 fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     let place = Place::new();
     let name = "a\x1b[2J\n.sock";
-    place.leave_dead(name);
+    drop(bind(&place.dir.join(name)));
     let json = place.examine(&[]);
     assert_eq!(json.status, 1);
     let found = json.about("sockets");
@@ -130,9 +131,9 @@ fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     assert_eq!(found["paths"][0], place.path(name));
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
     assert!(json.out.bytes().all(is_plain));
-    let text = place.doctor(&[]).output().unwrap();
-    assert_eq!(text.status.code(), Some(1));
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = Process::run(&mut place.doctor(&[]));
+    assert_eq!(text.code, Some(1));
+    let text = text.out;
     assert!(
         text.contains("/a\\u{1b}[2J\\n.sock: nothing listens on the socket"),
         "{text}"
@@ -143,8 +144,8 @@ fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
 #[test]
 fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
     let place = Place::new();
-    let _plugin = place.listen("a.sock");
     let socket = place.dir.join("a.sock");
+    let _plugin = UnixListener::bind(&socket).unwrap();
     let mut command = place.doctor(&["-ojson"]);
     if Uid::effective().is_root() {
         // Root may connect to every socket, so another user has to try.
@@ -347,16 +348,6 @@ fn a_file_system_that_does_not_answer_is_not_entered() {
     });
 }
 
-#[test]
-fn wrong_usage_of_doctor_is_exit_status_2() {
-    let output = Command::new(binary()).args(["doctor", "--fix"]).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    let expected = "plugind: unknown option --fix; see plugind doctor --help\n";
-    assert_eq!(said, expected);
-}
-
 /// A plugins directory.
 struct Place {
     home: TempDir,
@@ -375,20 +366,6 @@ impl Place {
     /// Returns the path of a socket, as text.
     fn path(&self, name: &str) -> String {
         self.dir.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn listen(&self, name: &str) -> UnixListener {
-        let socket = self.dir.join(name);
-        let listener = UnixListener::bind(&socket).unwrap();
-        fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
-        listener
-    }
-
-    /// Creates a socket on which nothing listens.
-    fn leave_dead(&self, name: &str) {
-        let socket = self.dir.join(name);
-        drop(bind(&socket));
-        fs::set_permissions(&socket, Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Returns a command that examines the directory, with further options, which come last.
@@ -422,17 +399,13 @@ struct Examined {
 impl Examined {
     #[track_caller]
     fn by(command: &mut Command) -> Self {
-        let output = command.output().unwrap();
-        let out = String::from_utf8(output.stdout).unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said, "");
+        let Ran { code, out, err } = Process::run(command);
+        assert_eq!(err, "");
         let json: Value = serde_json::from_str(&out).unwrap();
-        let findings = json["findings"].as_array().unwrap().clone();
-        let status = output.status.code().unwrap();
         Self {
-            status,
+            status: code.unwrap(),
+            findings: json["findings"].as_array().unwrap().clone(),
             out,
-            findings,
         }
     }
 

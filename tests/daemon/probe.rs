@@ -21,6 +21,7 @@ use tempfile::TempDir;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::grpc::{Server, Service, Status, UNIMPLEMENTED};
+use crate::support::process::{Process, Ran};
 use crate::support::program::install;
 use crate::support::timed::assert_faster;
 
@@ -183,10 +184,10 @@ fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
     assert!(!trace.exists());
 
     fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
-    let output = plugind().arg(&exec).arg(place.socket()).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("use a path on which only root"), "{said}");
+    let ran = Process::run(plugind().arg(&exec).arg(place.socket()));
+    assert_eq!(ran.code, Some(1));
+    let remedy = "use a path on which only root";
+    assert!(ran.err.contains(remedy), "{ran:?}");
 }
 
 #[test]
@@ -266,10 +267,9 @@ fn kubelet_s_root_directory_stands_for_its_plugins_directory() {
     let empty = plugind().args(["--root-dir", root, "-ojson"]).output();
     assert_eq!(empty.unwrap().stdout, b"[]\n");
     place.plugin(info("CSIPlugin", "good.example"));
-    let output = plugind().args(["--root-dir", root]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let out = String::from_utf8(output.stdout).unwrap();
-    assert!(out.contains("1 socket in "), "{out}");
+    let ran = Process::run(plugind().args(["--root-dir", root]));
+    assert_eq!(ran.code, Some(0));
+    assert!(ran.out.contains("1 socket in "), "{ran:?}");
 }
 
 #[test]
@@ -294,13 +294,8 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self::below("plugins")
-    }
-
-    /// Returns a place in a directory with this name.
-    fn below(name: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let dir = home.path().join(name);
+        let dir = home.path().join("plugins");
         fs::create_dir(&dir).unwrap();
         Self { home, dir }
     }
@@ -415,15 +410,11 @@ impl Probed {
 
 /// Runs the probe.
 fn probe(socket: &Path, options: &[&str]) -> Probed {
-    let output = plugind().args(options).arg(socket).output().unwrap();
-    assert!(
-        output.stderr.is_empty(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let Ran { code, out, err } = Process::run(plugind().args(options).arg(socket));
+    assert_eq!(err, "");
     Probed {
-        status: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
+        status: code.unwrap(),
+        out,
     }
 }
 
