@@ -88,9 +88,8 @@ fn a_daemon_without_descriptors_for_plugins_does_not_start() {
     let mut command = Command::new("sh");
     let script = "ulimit -n 63 && exec \"$0\" run --plugins-dir \"$1\"";
     command.args(["-c", script]).arg(binary()).arg(dir.path());
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let ran = Process::run(&mut command);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
     let reason = "cannot start with a limit of 63 open files; at least 64 are needed";
-    assert!(said.contains(reason), "{said}");
+    assert!(ran.err.contains(reason), "{ran:?}");
 }

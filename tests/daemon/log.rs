@@ -5,50 +5,39 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::daemon::{Daemon, status};
 use crate::support::pipe::{FILLER, full_pipe, pipe};
 use crate::support::plugin::Plugin;
+use crate::support::process::Process;
 use crate::support::timed::assert_faster;
 
-/// A daemon whose log goes where the test chooses, and which does not outlive the test.
-struct Running(Child);
-
-impl Running {
-    fn start(dir: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Self {
-        let mut command = Command::new(binary());
-        command
-            .env_remove("RUST_LOG")
-            .env("PLUGIND_API_SOCKET", "none")
-            .arg("run")
-            .args(options)
-            .arg("--plugins-dir")
-            .arg(dir)
-            .stderr(stderr);
-        Self(command.spawn().unwrap())
-    }
-
-    fn end(mut self) -> (ExitStatus, Duration) {
-        let start = Instant::now();
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
-        kill(pid, Signal::SIGTERM).unwrap();
-        (self.0.wait().unwrap(), start.elapsed())
-    }
+/// Starts a daemon whose log goes where the test chooses.
+fn start(dir: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Process {
+    let mut command = Process::command();
+    command
+        .arg("run")
+        .args(options)
+        .arg("--plugins-dir")
+        .arg(dir);
+    Process::start(command.stdout(Stdio::piped()).stderr(stderr), |child| {
+        child.stdout.take()
+    })
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Stops such a daemon, and returns how long that took.
+#[track_caller]
+fn stop(daemon: Process) -> Duration {
+    daemon.signal(Signal::SIGTERM);
+    let (status, took) = daemon.end();
+    assert!(status.success(), "{status}");
+    took
 }
 
 /// Returns a socket pair whose writing end is full.
@@ -70,12 +59,10 @@ fn a_log_that_is_not_read_keeps_no_plugin_waiting_and_no_signal() {
     ];
     for (_unread, stderr) in ends {
         let dir = tempfile::tempdir().unwrap();
-        let daemon = Running::start(dir.path(), &[], stderr);
+        let daemon = start(dir.path(), &[], stderr);
         let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
         assert!(plugin.until_notified().plugin_registered);
-        let (status, took) = daemon.end();
-        assert!(status.success(), "{status}");
-        assert_faster(took, Duration::from_secs(2));
+        assert_faster(stop(daemon), Duration::from_secs(2));
         plugin.leave();
     }
 }
@@ -85,15 +72,15 @@ fn a_start_that_fails_does_not_wait_for_the_reader_of_its_error() {
     let dir = tempfile::tempdir().unwrap();
     let (_unread, stderr) = full_pipe();
     let options = ["--device-plugins-dir", "/proc/no/such/directory"];
-    let mut daemon = Running::start(dir.path(), &options, stderr);
-    assert_eq!(daemon.0.wait().unwrap().code(), Some(1));
+    let daemon = start(dir.path(), &options, stderr);
+    assert_eq!(daemon.end().0.code(), Some(1));
 }
 
 #[test]
 fn a_log_that_is_read_late_has_the_first_lines() {
     let dir = tempfile::tempdir().unwrap();
     let (reader, stderr) = full_pipe();
-    let daemon = Running::start(dir.path(), &["-vv"], stderr);
+    let daemon = start(dir.path(), &["-vv"], stderr);
     // Several sockets, because each has a share of the log: together, more than the buffer holds.
     for n in 0..60 {
         let socket = dir.path().join(n.to_string()).join("reg.sock");
@@ -114,8 +101,7 @@ fn a_log_that_is_read_late_has_the_first_lines() {
     let rest = lines.by_ref();
     assert!(rest.any(|line| line.contains("WARN  log: ")
         && line.contains(" lines dropped, because standard error could not be written count=")));
-    let (status, _) = daemon.end();
-    assert!(status.success(), "{status}");
+    stop(daemon);
     assert!(rest.any(|line| line.contains("received SIGTERM, stopping")));
     assert!(rest.any(|line| line.ends_with(" stopped")));
 }
@@ -127,17 +113,16 @@ fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     let registry = dir.path().join("registry");
     fs::create_dir(&registry).unwrap();
     let (reader, stderr) = pipe();
-    let daemon = Running::start(&registry, &[], stderr);
+    let daemon = start(&registry, &[], stderr);
     let mut lines = BufReader::new(reader).lines();
     while !lines.next().unwrap().unwrap().contains("watching ") {}
     drop(lines);
     let plugin = Plugin::serve(&registry.join("reg.sock"), "sample");
     assert!(plugin.until_notified().plugin_registered);
-    let process = daemon.0.id().to_string();
+    let process = daemon.id().to_string();
     let wakeups = || status(&process, "voluntary_ctxt_switches:");
     until_quiet(wakeups);
-    let (status, _) = daemon.end();
-    assert!(status.success(), "{status}");
+    stop(daemon);
 }
 
 /// Waits until the daemon is not woken for a second.

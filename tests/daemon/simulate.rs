@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use plugind::grpc::{CallError, Code};
 use plugind::proto::csi_v1::{ProbeRequest, identity, node};
@@ -13,12 +12,12 @@ use plugind::proto::pluginregistration::PluginInfo;
 use plugind::proto::v1beta1::{DevicePluginOptions, Empty, RegisterRequest, device_plugin};
 use tempfile::TempDir;
 
-use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::caller::Caller;
 use crate::support::daemon::Daemon;
 use crate::support::kubelet::Kubelet;
 use crate::support::plugin::Plugin;
+use crate::support::process::Process;
 use crate::support::simulated::Simulated;
 
 /// Returns a directory, and the daemon that watches it.
@@ -252,30 +251,20 @@ fn a_second_plugin_on_one_socket_is_one_line_and_status_1() {
 fn assert_refused(dir: &Path, why: &str) {
     let services = tempfile::tempdir().unwrap();
     let endpoint = services.path().join("csi.sock");
-    let output = run(&[
-        "simulate".as_ref(),
-        "--name=disk.example".as_ref(),
-        "--dir".as_ref(),
-        dir.as_os_str(),
-        "--endpoint".as_ref(),
-        endpoint.as_os_str(),
-    ]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(output.stdout.is_empty());
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let mut command = Process::command();
+    command
+        .args(["simulate", "--name=disk.example", "--dir"])
+        .arg(dir);
+    let ran = Process::run(command.arg("--endpoint").arg(&endpoint));
+    assert_eq!((ran.code, &*ran.out), (Some(1), ""));
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
     let socket = dir.join("disk.example-reg.sock");
     let expected = format!("plugind: cannot listen on {}: {why}", socket.display());
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(ran.err.starts_with(&expected), "{ran:?}");
     assert!(!endpoint.exists());
 }
 
 /// Replaces the error of a failed call by its code.
 fn code<T>(result: Result<T, CallError>) -> Result<T, Code> {
     result.map_err(|error| error.code())
-}
-
-/// Runs the binary to its end.
-fn run(arguments: &[&OsStr]) -> Output {
-    Command::new(binary()).args(arguments).output().unwrap()
 }

@@ -57,13 +57,18 @@ impl Place {
 
     /// Starts a daemon that watches the plugins directory.
     fn start(&self, options: &[&str]) -> Daemon {
-        let [registry, run] = [&self.registry, &self.home.path().join("run")];
-        let mut line: Vec<OsString> = vec!["--plugins-dir".into(), registry.into()];
-        line.extend(["--run-dir".into(), run.into()]);
-        line.extend(options.iter().map(OsString::from));
-        line.extend(["--type=CSIPlugin", "--type=X"].map(OsString::from));
-        let line: Vec<_> = line.iter().map(OsString::as_os_str).collect();
-        Daemon::start_with(&line)
+        let mut command = Process::command();
+        command.arg("run").args(self.options()).args(options);
+        Daemon::start_command(command.stderr(Stdio::piped()))
+    }
+
+    /// Returns the options of such a daemon.
+    fn options(&self) -> Vec<OsString> {
+        let run = self.home.path().join("run");
+        let mut options: Vec<OsString> = vec!["--plugins-dir".into(), (&self.registry).into()];
+        options.extend(["--run-dir".into(), run.into()]);
+        options.extend(["--type=CSIPlugin", "--type=X"].map(OsString::from));
+        options
     }
 
     /// Starts a plugin of another user, in a directory of that user.
@@ -339,18 +344,10 @@ fn directories_that_others_can_change_stop_start_and_reload() {
     drop(daemon);
     let mut command = Process::command();
     command
-        .args(["run", "--trust=strict", "--plugins-dir"])
-        .arg(&place.registry);
-    let output = command
-        .arg("--run-dir")
-        .arg(place.home.path().join("run"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains(&why) && output.status.code() == Some(1),
-        "{said}"
-    );
+        .args(["run", "--trust=strict"])
+        .args(place.options());
+    let ran = Process::run(&mut command);
+    assert!(ran.err.contains(&why) && ran.code == Some(1), "{ran:?}");
     let daemon = place.start(&["--trust=warn"]);
     let warned = daemon.seen_with("other users can change a directory");
     assert!(warned.len() == 1 && warned[0].contains(&why), "{warned:?}");
@@ -516,10 +513,7 @@ fn the_process_of_a_plugin_is_shown_if_it_is_asked_for() {
         );
         assert_eq!(found["otherPidNamespace"], is_inside);
 
-        let mut command = Process::command();
-        command.args(["describe", &format!("X/{name}")]);
-        let output = command.env("PLUGIND_API_SOCKET", &socket).output().unwrap();
-        let output = String::from_utf8(output.stdout).unwrap();
+        let output = Process::ask(&socket, &["describe", &format!("X/{name}")]).out;
         let command = format!("\nCommand:     {}\nCgroup:      /", shown("comm").trim());
         assert!(output.contains(&command), "{output}");
         let is_said = output.contains(", in another PID namespace\n");
@@ -536,12 +530,8 @@ fn a_process_outside_of_the_pid_namespace_is_named_as_such() {
     };
     let place = Place::new();
     let socket = place.elsewhere.join("api.sock");
-    command.args(["run", "--config=none", "--type=X", "--plugins-dir"]);
-    command.arg(&place.registry).arg("--run-dir");
-    command
-        .arg(place.home.path().join("run"))
-        .arg("--socket")
-        .arg(&socket);
+    command.args(["run", "--config=none", "--socket"]);
+    command.arg(&socket).args(place.options());
     let mut daemon = Daemon::start_command(command.stderr(Stdio::piped()));
     let _plugin = Simulated::start(&place.registry, "X", "a", &[]);
     daemon.until_logged("registered X a");

@@ -89,14 +89,10 @@ fn what_a_plugin_reports_is_escaped_once() {
     let _plugin = Plugin::serve_type(&node.registry("a.sock"), "T\u{1b}[2J\\", "a");
     let refused = r#"no handler for plugin type "T\u{1b}[2J\\""#;
     node.daemon.until_logged(refused);
-    for line in [&["events"][..], &["list", "-owide"], &["describe"]] {
-        let mut command = Process::command();
-        command.args(line).arg("--socket").arg(&node.socket);
-        if line == ["describe"] {
-            command.arg(node.registry("a.sock"));
-        }
-        let output = command.output().unwrap();
-        let shown = String::from_utf8(output.stdout).unwrap();
+    let socket = node.registry("a.sock");
+    let socket = socket.to_str().unwrap();
+    for line in [&["events"][..], &["list", "-owide"], &["describe", socket]] {
+        let shown = Process::ask(&node.socket, line).out;
         assert!(shown.contains(refused), "{line:?}: {shown}");
         assert!(!shown.contains('\u{1b}'), "{line:?}: {shown}");
     }

@@ -34,14 +34,8 @@ fn counted(node: &Node) -> [Option<u64>; 2] {
 
 /// Runs `plugind devices` with these arguments. Returns its exit code and its output.
 fn devices(node: &Node, arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Process::command();
-    command.arg("devices").args(arguments);
-    command.env("PLUGIND_API_SOCKET", &node.socket);
-    let output = command.output().unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stdout).unwrap(),
-    )
+    let ran = Process::ask(&node.socket, &[&["devices"], arguments].concat());
+    (ran.code, ran.out)
 }
 
 #[test]

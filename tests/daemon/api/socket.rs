@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,23 +11,17 @@ use nix::unistd::{Gid, Uid};
 
 use crate::api::node::{Node, start_in};
 use crate::support::client::{Client, ask};
+use crate::support::daemon::Daemon;
+use crate::support::process::Process;
 use crate::support::skip::skip;
 use crate::support::until::until;
-
-/// Runs a daemon that is expected not to start. Returns what it printed.
-fn fail(dir: &std::path::Path, options: &[&str]) -> String {
-    let mut command = command_in(dir, "other-registry");
-    let output = command.args(options).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 #[test]
 fn the_default_socket_is_in_the_run_directory_and_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/plugind.sock");
     for _ in 0..2 {
-        let daemon = default_in(dir.path());
+        let daemon = default_in(dir.path(), "registry");
         let found = fs::symlink_metadata(&socket).unwrap();
         assert!(found.file_type().is_socket());
         assert_eq!(found.mode() & 0o7777, 0o660);
@@ -37,16 +32,15 @@ fn the_default_socket_is_in_the_run_directory_and_is_removed() {
     }
 }
 
-/// Starts a daemon without an option for its socket.
-fn default_in(dir: &std::path::Path) -> crate::support::daemon::Daemon {
-    let mut command = command_in(dir, "registry");
-    crate::support::daemon::Daemon::start_command(command.stderr(Stdio::piped()))
+/// Starts a daemon on such a directory, without an option for its socket.
+fn default_in(dir: &Path, registry: &str) -> Daemon {
+    Daemon::start_command(command_in(dir, registry).stderr(Stdio::piped()))
 }
 
 /// Returns the command of a daemon with a run directory below `dir`, and without an option for its
 /// socket.
-fn command_in(dir: &std::path::Path, registry: &str) -> Command {
-    let mut command = crate::support::process::Process::command();
+fn command_in(dir: &Path, registry: &str) -> Command {
+    let mut command = Process::command();
     command
         .env_remove("PLUGIND_API_SOCKET")
         .arg("run")
@@ -66,26 +60,22 @@ fn a_socket_that_was_named_and_cannot_be_used_is_one_line() {
     fs::write(at("file"), "data").unwrap();
     fs::create_dir(at("shared")).unwrap();
     fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o777)).unwrap();
-    for (options, expected) in [
-        (
-            vec![option("run/plugind.sock")],
-            "listens on it; stop that process",
-        ),
-        (vec![option("file")], "it is not a socket; remove it"),
-        (
-            vec![option("shared/sock")],
-            "is writable by its group or others",
-        ),
+    let in_use = "listens on it; stop that process";
+    let is_shared = "is writable by its group or others";
+    for (option, expected) in [
+        (option("run/plugind.sock"), in_use),
+        (option("file"), "it is not a socket; remove it"),
+        (option("shared/sock"), is_shared),
     ] {
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let said = fail(dir, &options);
-        let error = said.lines().nth(1).unwrap_or_default();
+        let ran = Process::run(command_in(dir, "other-registry").arg(option));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let error = ran.err.lines().nth(1).unwrap_or_default();
         assert!(
             error.starts_with("plugind: cannot serve the API on "),
-            "{said}"
+            "{ran:?}"
         );
         assert!(error.contains(expected), "{error}");
-        assert_eq!(said.lines().count(), 2, "{said}");
+        assert_eq!(ran.err.lines().count(), 2, "{ran:?}");
     }
     assert_eq!(fs::read(at("file")).unwrap(), b"data");
     assert_eq!(node.ask("GET", "/livez").status, 200);
@@ -94,16 +84,8 @@ fn a_socket_that_was_named_and_cannot_be_used_is_one_line() {
 #[test]
 fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
     let dir = tempfile::tempdir().unwrap();
-    let first = default_in(dir.path());
-    let mut command = crate::support::process::Process::command();
-    command
-        .env_remove("PLUGIND_API_SOCKET")
-        .args(["run", "--plugins-dir"])
-        .arg(dir.path().join("other"))
-        .arg("--run-dir")
-        .arg(dir.path().join("run"))
-        .stderr(Stdio::piped());
-    let second = crate::support::daemon::Daemon::start_command(&mut command);
+    let first = default_in(dir.path(), "registry");
+    let second = default_in(dir.path(), "other");
     let [warning] = &second.seen_with("cannot serve the API")[..] else {
         panic!("{:?}", second.seen_with(""));
     };
@@ -127,15 +109,8 @@ fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
 #[test]
 fn a_dry_run_has_a_socket_only_if_one_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = crate::support::process::Process::command();
-    command
-        .env_remove("PLUGIND_API_SOCKET")
-        .args(["run", "--observe", "--run-dir"])
-        .arg(dir.path().join("run"))
-        .arg("--plugins-dir")
-        .arg(dir.path().join("registry"))
-        .stderr(Stdio::piped());
-    let _daemon = crate::support::daemon::Daemon::start_command(&mut command);
+    let mut command = command_in(dir.path(), "registry");
+    let _daemon = Daemon::start_command(command.arg("--observe").stderr(Stdio::piped()));
     assert!(!dir.path().join("run").exists());
     let node = Node::start_with(&["--observe"]);
     assert_eq!(node.get("/v1/status")["mode"], "observe");

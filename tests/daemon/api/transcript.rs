@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::api::node::{Node, start_in};
 use crate::support::binary::binary;
+use crate::support::process::{Process, Ran};
 use crate::support::simulated::Simulated;
 use crate::support::skip::skip;
 use crate::support::until::until;
@@ -69,8 +70,7 @@ fn run(command: &str, node: &Node) -> Vec<String> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).env("PATH", path);
     shell.env("PLUGIND_API_SOCKET", &node.socket);
-    let output = shell.output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = Process::run(&mut shell).out;
     let text = text.replace(
         &node.registry("").display().to_string(),
         &format!("{DIRECTORY}/"),
@@ -168,9 +168,10 @@ fn the_demo_prints_the_lines_that_readme_shows() {
     let mut demo = Command::new("tests/demo.sh");
     demo.current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("TEST_BINARY", binary());
-    let output = demo.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let Ran {
+        code, out: text, ..
+    } = Process::run(&mut demo);
+    assert_eq!(code, Some(0), "{text}");
     let listening = text.split(": listening on ").nth(1).unwrap();
     let socket = Path::new(listening.lines().next().unwrap());
     let dir = socket.parent().and_then(Path::to_str).unwrap();
@@ -186,9 +187,7 @@ fn probe_prints_the_sample_of_readme() {
     let dir = tempfile::tempdir().unwrap();
     let _toaster = Simulated::start(dir.path(), "Toaster", "toast.example", &[]);
     let socket = dir.path().join("toast.example-reg.sock");
-    let mut probe = Command::new(binary());
-    let output = probe.arg("probe").arg(socket).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = Process::run(Process::command().arg("probe").arg(socket)).out;
     let text = text.replace(dir.path().to_str().unwrap(), "/tmp/plugins");
     let printed: Vec<String> = text.lines().map(masked).collect();
     for line in sample("plugind 0.2.0-dev probes ") {

@@ -4,13 +4,13 @@ mod reload;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::support::daemon::Daemon;
-use crate::support::process::Process;
+use crate::support::process::{Process, Ran};
 
 /// A directory with a configuration file.
 struct Place(TempDir);
@@ -41,11 +41,11 @@ impl Place {
     }
 
     /// Runs the binary to its end.
-    fn run(&self, arguments: &[&str]) -> Output {
+    fn run(&self, arguments: &[&str]) -> Ran {
         let arguments = arguments.iter().map(|it| it.replace("DIR", &self.text("")));
         let mut command = Process::command();
         command.args(arguments).env("PLUGIND_CONFIG", self.file());
-        command.output().unwrap()
+        Process::run(&mut command)
     }
 
     /// Starts a daemon with this configuration.
@@ -56,10 +56,6 @@ impl Place {
         command.args(options).stderr(Stdio::piped());
         Daemon::start_command(&mut command)
     }
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
 }
 
 #[test]
@@ -94,17 +90,13 @@ fn a_file_that_is_not_valid_ends_with_a_line_for_each_problem() {
         &["check-config"],
         &["check-config", "DIR/a.conf"],
     ] {
-        let output = place.run(command);
-        assert_eq!(text(&output.stderr), expected, "{command:?}");
-        assert_eq!(output.status.code(), Some(78));
-        assert!(output.stdout.is_empty());
+        let ran = place.run(command);
+        assert_eq!(ran.err, expected, "{command:?}");
+        assert_eq!((ran.code, &*ran.out), (Some(78), ""));
     }
     assert!(!place.path("a").exists());
-    assert_eq!(place.run(&["run", "--observ"]).status.code(), Some(2));
-    assert_eq!(
-        place.run(&["check-config", "a", "b"]).status.code(),
-        Some(2)
-    );
+    assert_eq!(place.run(&["run", "--observ"]).code, Some(2));
+    assert_eq!(place.run(&["check-config", "a", "b"]).code, Some(2));
 }
 
 #[test]
@@ -114,9 +106,9 @@ fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
          state-file DIR/missing/state.json\n",
     );
     for command in [&["run"][..], &["check-config"]] {
-        let output = place.run(command);
-        assert_eq!(output.status.code(), Some(78), "{output:?}");
-        let said: Vec<&str> = text(&output.stderr).lines().collect();
+        let ran = place.run(command);
+        assert_eq!(ran.code, Some(78), "{ran:?}");
+        let said: Vec<&str> = ran.err.lines().collect();
         let [program, dir] = said[..] else {
             panic!("{said:?}");
         };
@@ -128,15 +120,15 @@ fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
     }
     assert!(!place.path("a").exists());
     place.write("socket-group \"root\"\n");
-    let output = place.run(&["run"]);
-    assert_eq!(output.status.code(), Some(78));
+    let ran = place.run(&["run"]);
+    assert_eq!(ran.code, Some(78));
     assert!(
-        text(&output.stderr).contains("expected a group of /etc/group"),
-        "{output:?}"
+        ran.err.contains("expected a group of /etc/group"),
+        "{ran:?}"
     );
     // The run directory is made at the start.
     place.write("run-dir DIR/run\nstate-file DIR/run/state.json\n");
-    assert!(place.run(&["check-config"]).status.success());
+    assert!(place.run(&["check-config"]).code == Some(0));
 }
 
 #[test]

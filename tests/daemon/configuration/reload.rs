@@ -2,16 +2,15 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Output;
 
 use nix::sys::signal::Signal;
 use plugind::proto::pluginregistration::registration;
 use serde_json::Value;
 
-use super::{Place, text};
+use super::Place;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::{Flaw, Plugin};
-use crate::support::process::Process;
+use crate::support::process::{Process, Ran};
 use crate::support::program::install;
 use crate::support::simulated::Simulated;
 use crate::support::skip::programs_can_be_trusted_or_skip;
@@ -35,31 +34,31 @@ impl Node {
     }
 
     /// Runs a command that asks the daemon.
-    fn ask(&self, arguments: &[&str]) -> Output {
-        let mut command = Process::command();
-        command.args(arguments);
-        command.env("PLUGIND_API_SOCKET", self.place.path("api.sock"));
-        command.output().unwrap()
+    fn ask(&self, arguments: &[&str]) -> Ran {
+        Process::ask(&self.place.path("api.sock"), arguments)
+    }
+
+    /// Runs one that prints JSON.
+    fn ask_json(&self, command: &str) -> Value {
+        serde_json::from_str(&self.ask(&[command, "-o", "json"]).out).unwrap()
     }
 
     /// Writes another configuration, and has the daemon read it. Returns what it prints.
     #[track_caller]
     fn reload(&self, lines: &str) -> String {
         self.place.write(&[OWN, lines].concat());
-        let output = self.ask(&["reload"]);
-        assert_eq!(text(&output.stderr), "");
-        assert!(output.status.success());
-        text(&output.stdout).to_owned()
+        let ran = self.ask(&["reload"]);
+        assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+        ran.out
     }
 
     /// Has the daemon read an invalid configuration. Returns the problems that are printed.
     #[track_caller]
     fn reload_in_vain(&self, lines: &str) -> String {
         self.place.write(&[OWN, lines].concat());
-        let output = self.ask(&["reload"]);
-        assert_eq!(output.status.code(), Some(78), "{output:?}");
-        assert!(output.stdout.is_empty());
-        text(&output.stderr).to_owned()
+        let ran = self.ask(&["reload"]);
+        assert_eq!((ran.code, &*ran.out), (Some(78), ""), "{ran:?}");
+        ran.err
     }
 
     /// Serves a plugin with the name of its socket.
@@ -70,9 +69,7 @@ impl Node {
 
     /// Returns the records.
     fn records(&self) -> Vec<Value> {
-        let output = self.ask(&["list", "-o", "json"]);
-        let list: Value = serde_json::from_slice(&output.stdout).unwrap();
-        list["items"].as_array().unwrap().clone()
+        self.ask_json("list")["items"].as_array().unwrap().clone()
     }
 }
 
@@ -300,17 +297,20 @@ fn a_configuration_that_is_not_valid_changes_nothing() {
         "{problems}"
     );
     fs::remove_file(&file).unwrap();
-    let problems = text(&node.ask(&["reload"]).stderr).to_owned();
+    let problems = node.ask(&["reload"]).err;
     assert!(problems.contains("No such file or directory"), "{problems}");
     node.daemon.signal(Signal::SIGHUP);
     node.daemon.until_logged("No such file or directory");
 
     assert!(plugin.try_notified().is_none());
-    let dirs: Value = serde_json::from_slice(&node.ask(&["status", "-o", "json"]).stdout).unwrap();
-    let dirs = dirs["directories"].as_array().unwrap();
-    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    let status = node.ask_json("status");
+    assert_eq!(
+        status["directories"].as_array().unwrap().len(),
+        1,
+        "{status}"
+    );
     let events = node.ask(&["events", "-o", "json"]);
-    let count = |reason: &str| text(&events.stdout).matches(reason).count();
+    let count = |reason: &str| events.out.matches(reason).count();
     assert!(count("ConfigRejected") >= 3);
     assert_eq!(count("ConfigReloaded"), 0);
 }

@@ -9,7 +9,7 @@ use plugind::handler::device::TYPE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::api::node::Node;
+use crate::api::node::{Node, line};
 use crate::support::inside::{inside, run_on};
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
@@ -68,15 +68,10 @@ fn option(dir: &Path) -> String {
 /// Runs a daemon that cannot start with that directory, and returns what it prints.
 fn refused(dir: &Path) -> String {
     let own = tempfile::tempdir().unwrap();
-    let mut command = Process::command();
-    command.args(["run", "--socket=none", &option(dir)]);
-    command
-        .arg("--plugins-dir")
-        .arg(own.path().join("registry"));
-    command.arg("--run-dir").arg(own.path().join("run"));
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    let line = line(own.path(), &["--socket=none", &option(dir)]);
+    let ran = Process::run(Process::command().arg("run").args(line));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    ran.err
 }
 
 #[test]
@@ -152,41 +147,33 @@ fn files_of_an_earlier_run_are_removed_and_those_of_others_stay() {
     let Cdi { node, dir } = cdi;
     let file = dir.path().join("plugind-example.com-gpu.json");
     node.daemon.end_with(Signal::SIGKILL);
-    assert!(file.exists() && refused_second(dir.path()).is_none());
+    assert!(file.exists());
+    // A directory of a killed daemon can be used again.
+    drop(Node::start_with(&["--observe", &option(dir.path())]));
     plugin.kill();
     let node = Node::start_with(&[&option(dir.path())]);
     assert!(!file.exists() && dir.path().join("nvidia.json").exists());
     drop(node);
 }
 
-/// Returns nothing: a directory of a killed daemon can be used again.
-fn refused_second(dir: &Path) -> Option<String> {
-    let _node = Node::start_with(&["--observe", &option(dir)]);
-    None
-}
-
 #[test]
 fn a_directory_that_is_not_safe_or_is_used_prevents_a_start() {
     let cdi = Cdi::start();
-    let used = refused(cdi.dir.path());
-    assert!(used.contains("another plugind uses it"), "{used}");
     let dir = tempfile::tempdir().unwrap();
-    let link = dir.path().join("link");
+    let [link, shared, file] = ["link", "shared", "file"].map(|name| dir.path().join(name));
     symlink(cdi.dir.path(), &link).unwrap();
-    let linked = refused(&link);
-    assert!(linked.contains("it is a symbolic link"), "{linked}");
-    let shared = dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
-    let error = refused(&shared);
-    assert!(
-        error.contains("is writable by its group or others"),
-        "{error}"
-    );
-    let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = refused(&file);
-    assert!(error.contains("cannot use the CDI directory"), "{error}");
+    for (dir, why) in [
+        (cdi.dir.path(), "another plugind uses it"),
+        (&link, "it is a symbolic link"),
+        (&shared, "is writable by its group or others"),
+        (&file, "cannot use the CDI directory"),
+    ] {
+        let error = refused(dir);
+        assert!(error.contains(why), "{why}: {error}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::pty;
@@ -15,7 +15,7 @@ use plugind::handler::device::TYPE;
 use serde_json::{Value, json};
 
 use crate::api::node::Node;
-use crate::support::process::Process;
+use crate::support::process::{Process, Ran};
 use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
 use crate::support::until::until;
@@ -42,23 +42,14 @@ impl Held {
 
     /// Returns the command `plugind with` with these arguments.
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Process::command();
-        command.arg("with").args(arguments);
-        command.env("PLUGIND_API_SOCKET", &self.node.socket);
-        command
+        Process::asking(&self.node.socket, &[&["with"], arguments].concat())
     }
 
     /// Runs that command. Returns its exit status and what it prints.
     #[track_caller]
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.command(arguments).output().unwrap();
-        let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = output;
-        (status.code(), text(stdout), text(stderr))
+        let Ran { code, out, err } = Process::run(&mut self.command(arguments));
+        (code, out, err)
     }
 
     /// Starts that command with `cat`, which ends with its standard input, and waits until it holds
@@ -82,6 +73,15 @@ impl Held {
         let list = self.node.get("/v1/devices");
         let items = list["items"].as_array().unwrap().iter();
         items.map(|item| item["holder"]["pid"].as_i64()).collect()
+    }
+
+    /// Waits until the second device is healthy.
+    #[track_caller]
+    fn until_healthy(&self) {
+        until("it is healthy", || {
+            let list = self.node.get("/v1/devices");
+            (list["items"][1]["health"] == "Healthy").then_some(())
+        });
     }
 
     #[track_caller]
@@ -122,9 +122,7 @@ fn a_command_has_its_devices_until_it_ends() {
     let holder = held.hold(&["--device=device-1", RESOURCE]);
     held.until_holders([None, Some(pid(&holder))]);
     let row = format!("device-1  Healthy  {}", holder.id());
-    let mut devices = Process::command();
-    devices.args(["devices", "--socket"]).arg(&held.node.socket);
-    let shown = String::from_utf8(devices.output().unwrap().stdout).unwrap();
+    let shown = Process::ask(&held.node.socket, &["devices"]).out;
     assert!(shown.contains(&row), "{shown}");
     end(holder);
     held.until_holders([None, None]);
@@ -290,10 +288,7 @@ fn a_device_that_is_lost_in_use_stays_held_and_is_an_event() {
     held.node.daemon.until_logged(&lost);
     held.until_holders([None, Some(pid(&holder))]);
     held.plugin.hit();
-    until("it is healthy", || {
-        let list = held.node.get("/v1/devices");
-        (list["items"][1]["health"] == "Healthy").then_some(())
-    });
+    held.until_healthy();
     held.plugin.kill();
     until("nothing listens there", || {
         UnixStream::connect(held.plugin.socket()).err()
@@ -301,10 +296,7 @@ fn a_device_that_is_lost_in_use_stays_held_and_is_an_event() {
     held.node.daemon.until_logged(&lost);
     held.plugin = Simulated::start(&held.node.registry(""), TYPE, RESOURCE, &[]);
     held.until_holders([None, Some(pid(&holder))]);
-    until("it is healthy again", || {
-        let list = held.node.get("/v1/devices");
-        (list["items"][1]["health"] == "Healthy").then_some(())
-    });
+    held.until_healthy();
     assert_eq!(held.run(&["example.com/gpu=2", "--", "true"]).0, Some(75));
     end(holder);
     held.until_holders([None, None]);
@@ -422,13 +414,9 @@ fn only_members_of_the_group_are_granted_devices() {
         command.args(["--reuid=4242", "--regid", first, "--groups", groups]);
         command.arg(&program).args(with.get_args());
         command.env("PLUGIND_API_SOCKET", socket);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{groups}: {output:?}");
-        let refused = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(
-            refused.contains("members of --allocate-group"),
-            status == 1,
-            "{refused}"
-        );
+        let ran = Process::run(&mut command);
+        assert_eq!(ran.code, Some(status), "{groups}: {ran:?}");
+        let is_told = ran.err.contains("members of --allocate-group");
+        assert_eq!(is_told, status == 1, "{ran:?}");
     }
 }

@@ -10,7 +10,6 @@ use plugind::config::REGISTRATION_RETRY;
 
 use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::Node;
-use crate::support::simulated::Simulated;
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
@@ -36,9 +35,7 @@ pub(crate) fn register(node: &mut Node, name: &str) -> Scripted {
 #[test]
 fn a_kubelet_sock_that_is_removed_is_created_again_at_once() {
     let mut node = Node::serving();
-    let options = ["--legacy"];
-    let plugin = Simulated::start(&node.plugins(), "DevicePlugin", "example.com/gpu", &options);
-    node.until_registered("example.com/gpu");
+    let plugin = node.simulate_legacy("example.com/gpu");
     plugin.until_said("example.com/gpu: registered");
     fs::remove_file(node.kubelet()).unwrap();
     let start = Instant::now();

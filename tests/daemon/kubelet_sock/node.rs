@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use plugind::grpc::CallError;
+use plugind::handler::device::TYPE;
 use plugind::proto::v1beta1::{RegisterRequest, registration};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -14,6 +15,7 @@ use crate::api::node;
 use crate::support::caller::Caller;
 use crate::support::daemon::Daemon;
 use crate::support::exposition::Exposition;
+use crate::support::simulated::Simulated;
 
 impl Node {
     /// Starts a daemon at which device plugins register.
@@ -56,6 +58,14 @@ impl Node {
     /// rejected.
     pub(crate) fn register(&self, endpoint: &str, name: &str) -> Result<(), CallError> {
         register(&self.kubelet(), endpoint, name)
+    }
+
+    /// Starts a plugin that registers itself, and waits until it is registered.
+    #[track_caller]
+    pub(crate) fn simulate_legacy(&mut self, name: &str) -> Simulated {
+        let plugin = Simulated::start(&self.plugins(), TYPE, name, &["--legacy"]);
+        self.until_registered(name);
+        plugin
     }
 
     /// Waits until a plugin with that name is registered.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::kubelet_sock::node::Node;
-use crate::support::simulated::Simulated;
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
@@ -43,9 +42,7 @@ fn a_plugin_that_comes_back_after_a_restart_is_not_deregistered() {
     let state = tempfile::tempdir().unwrap();
     let option = format!("--state-file={}", state.path().join("state").display());
     let mut node = Node::serving_with(&[&option]);
-    let plugins = node.plugins();
-    let plugin = Simulated::start(&plugins, "DevicePlugin", "example.com/gpu", &["--legacy"]);
-    node.until_registered("example.com/gpu");
+    let plugin = node.simulate_legacy("example.com/gpu");
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         until("it is saved", || {
             let saved = fs::read_to_string(state.path().join("state")).ok()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -18,19 +18,18 @@ use crate::support::daemon::Daemon;
 use crate::support::process::Process;
 use crate::support::without::{Without, lacks};
 
-/// Runs a daemon that cannot start.
-fn run(dir: &Path, options: &[&str]) -> Output {
-    let mut command = Process::command();
-    command.arg("run").args(line(dir, options));
-    command.stdin(Stdio::null()).output().unwrap()
+/// Runs a daemon that cannot start, and returns what it prints.
+#[track_caller]
+fn run(dir: &Path, options: &[&str]) -> String {
+    let ran = Process::run(Process::command().arg("run").args(line(dir, options)));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    ran.err
 }
 
 /// Runs a daemon that cannot start, and returns why it cannot serve device plugins.
 #[track_caller]
 fn refusal(dir: &Path, options: &[&str]) -> String {
-    let output = run(dir, options);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = run(dir, options);
     let last = said.lines().last().expect("a line about the error");
     let start = "plugind: cannot serve device plugins on kubelet.sock in ";
     let rest = last.strip_prefix(start);
@@ -176,12 +175,8 @@ fn two_daemons_cannot_have_one_directory() {
     let plugins = format!("--device-plugins-dir={}", node.plugins().display());
     let registry = format!("--plugins-dir={}", other.path().join("other").display());
     let run_dir = format!("--run-dir={}", node.dir.path().join("run").display());
-    let output = run(
-        other.path(),
-        &[&plugins, &registry, &run_dir, "--socket=none"],
-    );
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let options = [&*plugins, &registry, &run_dir, "--socket=none"];
+    let said = run(other.path(), &options);
     assert!(said.contains("device-plugins"), "{said}");
     let why = refusal(other.path(), &[&plugins]);
     assert!(why.contains(" listens on it"), "{why}");

@@ -7,34 +7,20 @@ use plugind::config::READY_TIME;
 
 use crate::kubelet_sock::node::Node;
 use crate::support::process::Process;
-use crate::support::simulated::Simulated;
 use crate::support::until::until;
 
 /// Runs a command that asks the daemon.
 #[track_caller]
 fn ask(node: &Node, command: &[&str]) -> String {
-    let mut process = Process::command();
-    let output = process
-        .args(command)
-        .arg("--socket")
-        .arg(&node.socket)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    String::from_utf8(output.stdout).unwrap()
+    let ran = Process::ask(&node.socket, command);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.out
 }
 
 #[test]
 fn a_plugin_is_shown_in_lists_links_and_metrics() {
     let mut node = Node::serving();
-    let plugin = Simulated::start(
-        &node.plugins(),
-        "DevicePlugin",
-        "example.com/gpu",
-        &["--legacy"],
-    );
-    node.until_registered("example.com/gpu");
+    let plugin = node.simulate_legacy("example.com/gpu");
     node.daemon.until_logged("received a device list devices=2");
     let list = ask(&node, &["list"]);
     assert!(
@@ -65,13 +51,7 @@ fn a_plugin_is_shown_in_lists_links_and_metrics() {
 #[test]
 fn nothing_happens_while_a_plugin_is_registered() {
     let mut node = Node::serving();
-    let plugin = Simulated::start(
-        &node.plugins(),
-        "DevicePlugin",
-        "example.com/gpu",
-        &["--legacy"],
-    );
-    node.until_registered("example.com/gpu");
+    let plugin = node.simulate_legacy("example.com/gpu");
     plugin.until_said("example.com/gpu: registered");
     node.daemon.until_logged("received a device list devices=2");
     // Links to plugins from before are compared once.

@@ -109,20 +109,15 @@ fn the_error_of_a_start_that_fails_has_the_format_of_the_log() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("registry"), "").unwrap();
     let said = |format: &str| {
-        let output = command(&dir, "1:1", &[format]).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
-        let said = String::from_utf8(output.stderr).unwrap();
-        said.lines().last().unwrap().to_owned()
+        let ran = Process::run(&mut command(&dir, "1:1", &[format]));
+        assert_eq!(ran.code, Some(1));
+        ran.err.lines().last().unwrap().to_owned()
     };
     assert!(said("--log-format=text").starts_with("plugind: cannot use"));
     assert!(said("--log-format=journald").starts_with("<3>plugind: cannot use"));
     let error = said("--log-format=json");
     let error: Value = serde_json::from_str(&error).unwrap_or_else(|_| panic!("{error}"));
     assert_eq!(error["level"], "ERROR");
-    assert!(
-        error["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("plugind: cannot use")
-    );
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("plugind: cannot use"), "{message}");
 }

@@ -167,14 +167,8 @@ fn a_socket_for_metrics_serves_them_whatever_its_family() {
         let stream = connect(&dir.path().join("metrics"));
         assert_eq!(ask(stream, request).0, status, "{request}");
     }
-    assert_eq!(
-        ask(
-            connect(&dir.path().join("run/plugind.sock")),
-            "GET /v1/status"
-        )
-        .0,
-        200
-    );
+    let api = connect(&dir.path().join("run/plugind.sock"));
+    assert_eq!(ask(api, "GET /v1/status").0, 200);
     daemon.end();
 }
 
@@ -209,44 +203,28 @@ fn a_descriptor_that_cannot_be_used_is_one_line_and_status_1() {
     let file = || -> OwnedFd { fs::File::create(at("file")).unwrap().into() };
     let stream = || -> OwnedFd { UnixStream::pair().unwrap().0.into() };
     let not_listening = "it is not a listening stream socket";
+    let second = "another one of this name";
+    let no_api = "none or --socket-group";
+    let none = &["--socket=none"];
     for (names, descriptors, options, expected) in [
         ("api", vec![file()], &[][..], not_listening),
         ("metrics", vec![stream()], &[], not_listening),
         ("api", vec![tcp()], &[], "on unix sockets only"),
         ("other", vec![unix()], &[], "is neither api nor metrics"),
-        (
-            "api:api",
-            vec![unix(), unix()],
-            &[],
-            "another one of this name",
-        ),
-        (
-            "api",
-            vec![unix()],
-            &["--socket=none"],
-            "none or --socket-group",
-        ),
+        ("api:api", vec![unix(), unix()], &[], second),
+        ("api", vec![unix()], none, no_api),
     ] {
-        let output = command(dir.path(), names, descriptors, options)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(1), "{names}: {output:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        let words = "plugind: cannot use the socket \"";
-        let error = said.lines().nth(1).unwrap_or_default();
-        assert!(
-            error.starts_with(words) && error.ends_with(expected),
-            "{names}: {said}"
-        );
-        assert_eq!(said.lines().count(), 2, "{said}");
+        let ran = Process::run(&mut command(dir.path(), names, descriptors, options));
+        assert_eq!(ran.code, Some(1), "{names}: {ran:?}");
+        let error = ran.err.lines().nth(1).unwrap_or_default();
+        let is_about = error.starts_with("plugind: cannot use the socket \"");
+        assert!(is_about && error.ends_with(expected), "{names}: {ran:?}");
+        assert_eq!(ran.err.lines().count(), 2, "{ran:?}");
     }
     let mut missing = command(dir.path(), "api:metrics", vec![unix()], &[]);
-    let output = missing.env("LISTEN_FDS", "3").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        said.contains("\"metrics\"") && said.contains("its descriptor is not open"),
-        "{said}"
-    );
+    let said = Process::run(missing.env("LISTEN_FDS", "3")).err;
+    let is_named = said.contains("\"metrics\"") && said.contains("its descriptor is not open");
+    assert!(is_named, "{said}");
 }
 
 #[test]

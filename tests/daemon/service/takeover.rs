@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::binary::binary;
 use crate::support::daemon::Daemon;
+use crate::support::process::Process;
 use crate::support::simulated::Simulated;
 
 /// Returns the commands that the page shows.
@@ -36,9 +37,9 @@ fn plugind(command: &str, dir: &Path) -> Command {
 /// Runs a command, and returns what it prints.
 #[track_caller]
 fn run(command: &str, dir: &Path) -> String {
-    let output = plugind(command, dir).output().unwrap();
-    assert!(output.status.success(), "{command}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    let ran = Process::run(&mut plugind(command, dir));
+    assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
+    ran.out
 }
 
 #[test]
@@ -86,8 +87,7 @@ fn the_commands_of_a_takeover_do_what_its_page_says() {
 
     let mut examine = plugind(doctor, dir);
     let registry = dir.join("registry");
-    let examined = examine.arg("--plugins-dir").arg(registry).output().unwrap();
-    let found = String::from_utf8(examined.stdout).unwrap();
+    let found = Process::run(examine.arg("--plugins-dir").arg(registry)).out;
     assert!(found.contains("would be registered"), "{found}");
     assert!(run(check, dir).contains(&devices));
 
