@@ -2,63 +2,57 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use rustix::process::setpriority_process;
 use tempfile::TempDir;
 
-use crate::support::binary::binary;
+use crate::support::daemon;
+use crate::support::process::Process;
 
 /// A running daemon, which does not outlive the test.
 pub(crate) struct Daemon {
-    child: Child,
+    process: Process,
     root: TempDir,
     /// The length of the log (octets).
     log_len: Arc<AtomicU64>,
-    lines: Receiver<String>,
+}
+
+/// A log whose octets are counted as they are read.
+struct Counted<R>(R, Arc<AtomicU64>);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        self.1.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
 }
 
 impl Daemon {
     /// Starts a daemon with these options, which watches a directory of its own when this returns.
     pub(crate) fn start(options: &[OsString]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let mut command = Command::new(binary());
-        command
-            .env_remove("RUST_LOG")
-            .env("PLUGIND_API_SOCKET", "none")
-            .arg("run")
-            .arg("--plugins-dir")
-            .arg(root.path())
-            .args(options)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
+        let mut command = Process::command();
+        command.arg("run").arg("--plugins-dir").arg(root.path());
+        command.args(options).stdin(Stdio::null());
         let log_len = Arc::new(AtomicU64::new(0));
-        let (writer, lines) = mpsc::sync_channel(KEPT_LINES);
         let octets = Arc::clone(&log_len);
-        thread::spawn(move || {
-            for line in log.lines().map_while(Result::ok) {
-                octets.fetch_add(line.len() as u64 + 1, Ordering::Relaxed);
-                // A line that does not fit is only counted: this thread must not delay the daemon.
-                let _ = writer.try_send(line);
-            }
+        let process = Process::start(command.stderr(Stdio::piped()), |child| {
+            Some(Counted(child.stderr.take()?, octets))
         });
         let daemon = Self {
-            child,
+            process,
             root,
             log_len,
-            lines,
         };
         if let Some([first, _]) = processors() {
             sched_setaffinity(daemon.pid(), &first).unwrap();
@@ -73,11 +67,11 @@ impl Daemon {
     }
 
     fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+        Pid::from_raw(i32::try_from(self.process.id()).unwrap())
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill(self.pid(), signal).unwrap();
+        self.process.signal(signal);
     }
 
     /// Returns the length of the log (octets).
@@ -87,27 +81,19 @@ impl Daemon {
 
     /// Drops the lines that were logged before.
     pub(crate) fn forget_lines(&self) {
-        while self.lines.try_recv().is_ok() {}
+        while self.process.lines.try_recv().is_ok() {}
     }
 
     /// Removes the lines of the log, and returns those with these words.
     pub(crate) fn lines_with(&self, words: &str) -> Vec<String> {
-        let lines = self.lines.try_iter();
+        let lines = self.process.lines.try_iter();
         lines.filter(|line| line.contains(words)).collect()
     }
 
     /// Waits for a line of the log with these words, and returns it.
     #[track_caller]
     pub(crate) fn until_logged(&self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("no log line contains {words:?}"));
-            if line.contains(words) {
-                return line;
-            }
-        }
+        self.process.until_line(words)
     }
 
     /// Returns the longest turn since the last call, which the daemon logs on a signal.
@@ -123,7 +109,7 @@ impl Daemon {
     /// Returns how long the daemon was kept from running so far: it waited for its processor, or
     /// this virtual machine waited for a processor of its host.
     pub(crate) fn delay(&self) -> Duration {
-        let path = format!("/proc/{}/schedstat", self.child.id());
+        let path = format!("/proc/{}/schedstat", self.process.id());
         // A kernel may be built without it.
         let stat = fs::read_to_string(path).unwrap_or_default();
         let delay = stat.split_whitespace().nth(1).unwrap_or("0");
@@ -158,34 +144,21 @@ impl Daemon {
     }
 
     fn status(&self, name: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .unwrap()
+        daemon::status(&self.process.id().to_string(), name)
     }
 
     /// Sends a signal that ends the daemon. Returns how long it took until the log mentioned the
-    /// signal and until the process had ended. The directory stays: the attack continues in it.
+    /// signal and until the process had ended, and the directory: the attack continues in it.
     #[track_caller]
-    pub(crate) fn end_with(&mut self, signal: Signal) -> (Duration, Duration) {
+    pub(crate) fn end_with(self, signal: Signal) -> (Duration, Duration, TempDir) {
         self.forget_lines();
         let start = Instant::now();
         self.signal(signal);
         self.until_logged(&format!("received {signal}"));
         let heard = start.elapsed();
-        let status = self.child.wait().unwrap();
+        let (status, _) = self.process.end();
         assert!(status.success(), "{status}");
-        (heard, start.elapsed())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        (heard, start.elapsed(), self.root)
     }
 }
 
@@ -235,9 +208,3 @@ const LONGEST_TURN: &str = "longest_turn_us=";
 
 /// The unit of `/proc/stat`: USER_HZ is 100 on all architectures that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
-
-/// The most lines of the log that are kept until they are read.
-const KEPT_LINES: usize = 4096;
-
-/// The time limit for every wait here.
-const PATIENCE: Duration = Duration::from_secs(30);

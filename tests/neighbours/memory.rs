@@ -35,7 +35,7 @@ fn withstand(name: &str, plugins: usize, octets: &[u8], missing: usize, slack: u
         return;
     }
     let _alone = alone();
-    let mut daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&[]);
     let never = AtomicBool::new(false);
     let steps = Steps::new(&never);
     let serve = |name: &str, octets: &[u8], missing| {
@@ -107,7 +107,7 @@ fn device_plugins_that_never_complete_their_lists() {
 #[test]
 fn a_list_of_as_many_devices_as_there_may_be_takes_a_short_turn() {
     let _alone = alone();
-    let mut daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&[]);
     if is_measured() {
         daemon.run_before_all_others();
     }

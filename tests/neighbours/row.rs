@@ -192,7 +192,7 @@ impl Row {
 
     fn measure(&self, attack: &(impl Fn(&Path, &AtomicBool) + Sync)) -> Measured {
         share_processors();
-        let mut daemon = Daemon::start(&self.options);
+        let daemon = Daemon::start(&self.options);
         match (is_measured() && !self.is_greedy, self.is_restless) {
             (true, false) => daemon.run_before_all_others(),
             (true, true) => daemon.run_before_most_others(),
@@ -226,7 +226,7 @@ impl Row {
             let resident = daemon.resident();
             (self.check)(&daemon);
             let mut recovered = Duration::ZERO;
-            let (heard, ended) = if self.ends_early {
+            let (heard, ended, _root) = if self.ends_early {
                 over.store(true, Ordering::Relaxed);
                 attacking.join().unwrap();
                 recovered = until_as_before(honest, peace);

@@ -19,11 +19,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 use plugind::config::{API_CLIENTS, DIAL_TIMEOUT, MAX_CLIENT_REGISTRATIONS, MAX_PROGRAMS};
-use plugind::grpc::Client;
-use plugind::http2::Endpoint as _;
-use plugind::proto::v1beta1::{RegisterRequest, registration};
-use plugind::time::Time;
-use prost::Message as _;
+use plugind::proto::v1beta1::registration;
 use tempfile::TempDir;
 
 use crate::churn::until as until_over;
@@ -35,6 +31,7 @@ use crate::row::Row;
 use crate::support::caller::Caller;
 use crate::support::canned::{Canned, HEAD, Play, flood};
 use crate::support::client::{self, ask};
+use crate::support::kubelet::{self, octets_of_call, request};
 use crate::support::plugin::Plugin;
 use crate::support::process::Process;
 use crate::support::skip::{programs_can_be_trusted_or_skip, skip};
@@ -174,35 +171,11 @@ fn may_become_another_or_skip() -> bool {
 }
 
 /// Returns a directory for device plugins, the options of its daemon, and `kubelet.sock`.
-fn kubelet() -> (TempDir, [OsString; 2], PathBuf) {
+fn kubelet_dir() -> (TempDir, [OsString; 2], PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let options = ["--device-plugins-dir".into(), dir.path().into()];
     let kubelet = dir.path().join("kubelet.sock");
     (dir, options, kubelet)
-}
-
-fn request(endpoint: &str, resource: &str) -> RegisterRequest {
-    RegisterRequest {
-        version: "v1beta1".to_owned(),
-        endpoint: endpoint.to_owned(),
-        resource_name: resource.to_owned(),
-        options: None,
-    }
-}
-
-/// Returns the octets of a client's first call.
-fn octets_of_call(request: &RegisterRequest) -> Vec<u8> {
-    let mut client = Client::new(Time::ZERO);
-    let message = request.encode_to_vec();
-    let deadline = Time::ZERO + 6 * DIAL_TIMEOUT;
-    client.unary(registration::REGISTER, &message, 1024, deadline, Time::ZERO);
-    let mut octets = Vec::new();
-    while !client.transmit().is_empty() {
-        octets.extend_from_slice(client.transmit());
-        let count = client.transmit().len();
-        client.sent(count, Time::ZERO);
-    }
-    octets
 }
 
 /// Starts a device plugin, registers it by a call, and stops it. Each five times it is one for a
@@ -213,17 +186,16 @@ fn announce(kubelet: &Path, name: &str) -> Duration {
     let endpoint = format!("{name}.sock");
     let start = Instant::now();
     let plugin = Plugin::serve_devices(&kubelet.with_file_name(&endpoint), "", list(8), 0);
-    let request = request(&endpoint, &resource);
-    let reply = Caller::connect(kubelet).unary(registration::REGISTER, &request);
+    let registered = kubelet::register(kubelet, &request(&endpoint, &resource));
     let time = start.elapsed();
-    assert_eq!(reply, Ok(Vec::new()), "{name}");
+    assert_eq!(registered, Ok(()), "{name}");
     plugin.stop();
     time
 }
 
 #[test]
 fn calls_that_wait_for_plugins() {
-    let (_dir, options, kubelet) = kubelet();
+    let (_dir, options, kubelet) = kubelet_dir();
     let socket = kubelet.clone();
     Row::new("208 calls that wait for plugins", "30 s without an answer")
         .options(options)
@@ -234,7 +206,7 @@ fn calls_that_wait_for_plugins() {
 
 #[test]
 fn a_process_with_a_thousand_names() {
-    let (_dir, options, kubelet) = kubelet();
+    let (_dir, options, kubelet) = kubelet_dir();
     let socket = kubelet.clone();
     Row::new("a process with 1,023 names", "new names are refused")
         .options(options)
@@ -245,7 +217,7 @@ fn a_process_with_a_thousand_names() {
 
 #[test]
 fn connections_that_are_opened_and_closed() {
-    let (_dir, options, kubelet) = kubelet();
+    let (_dir, options, kubelet) = kubelet_dir();
     let socket = kubelet.clone();
     Row::new("connections without end", "p50 183 to 392 ms")
         .options(options)

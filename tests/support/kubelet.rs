@@ -1,4 +1,5 @@
-//! A stand-in for the part of kubelet that registers device plugins which call it.
+//! Both ends of `kubelet.sock`: a stand-in for the part of kubelet that registers device plugins, and
+//! calls of plugins.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -6,10 +7,13 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use plugind::grpc::{CallError, Client};
+use plugind::http2::Endpoint as _;
 use plugind::proto::v1beta1::{RegisterRequest, registration};
+use plugind::time::Time;
 use prost::Message as _;
 
-use super::caller::PATIENCE;
+use super::caller::{Caller, PATIENCE};
 use super::grpc::{INVALID_ARGUMENT, Server, Service, Status, UNIMPLEMENTED};
 
 /// A kubelet that runs, and leaves its socket behind when it is dropped.
@@ -53,6 +57,35 @@ impl Registration {
     pub(crate) fn accept(self) {
         self.accepted.send(()).unwrap();
     }
+}
+
+/// Returns the request of a plugin.
+pub(crate) fn request(endpoint: &str, resource: &str) -> RegisterRequest {
+    RegisterRequest {
+        version: "v1beta1".to_owned(),
+        endpoint: endpoint.to_owned(),
+        resource_name: resource.to_owned(),
+        options: None,
+    }
+}
+
+/// Calls `Register` on a connection of its own.
+pub(crate) fn register(kubelet: &Path, request: &RegisterRequest) -> Result<(), CallError> {
+    let reply = Caller::connect(kubelet).unary(registration::REGISTER, request);
+    reply.map(|reply| assert!(reply.is_empty(), "the reply has no fields"))
+}
+
+/// Returns the octets of a client that calls `Register`.
+pub(crate) fn octets_of_call(request: &RegisterRequest) -> Vec<u8> {
+    let mut client = Client::new(Time::ZERO);
+    let (message, deadline) = (request.encode_to_vec(), Time::ZERO + PATIENCE);
+    client.unary(registration::REGISTER, &message, 1024, deadline, Time::ZERO);
+    let mut octets = Vec::new();
+    while !client.transmit().is_empty() {
+        octets.extend_from_slice(client.transmit());
+        client.sent(client.transmit().len(), Time::ZERO);
+    }
+    octets
 }
 
 struct Registrar(Sender<Registration>);

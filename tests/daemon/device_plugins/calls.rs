@@ -7,13 +7,14 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use plugind::grpc::{CallError, Code};
-use plugind::proto::v1beta1::{RegisterRequest, device_plugin, registration};
+use plugind::proto::v1beta1::{RegisterRequest, device_plugin};
 
 use super::{StartManager, managers};
 use crate::device_plugins::manager::{Manager, Plugind};
 use crate::device_plugins::peer::RESOURCE;
 use crate::device_plugins::scripted::{OUT_OF_ORDER, Scripted};
 use crate::support::caller::Caller;
+use crate::support::kubelet;
 use crate::support::trusted::trusted_dir;
 
 #[test]
@@ -268,25 +269,16 @@ fn register(dir: &Path, socket: &str) -> Result<(), String> {
 }
 
 fn request(socket: &str) -> RegisterRequest {
-    RegisterRequest {
-        version: "v1beta1".to_owned(),
-        endpoint: socket.to_owned(),
-        resource_name: RESOURCE.to_owned(),
-        options: None,
-    }
+    kubelet::request(socket, RESOURCE)
 }
 
 /// Calls Register. Returns the message of the status if it is the one of a Go error.
 fn call(dir: &Path, request: &RegisterRequest) -> Result<(), String> {
-    let mut caller = Caller::connect(&dir.join("kubelet.sock"));
-    match caller.unary(registration::REGISTER, request) {
-        Ok(reply) => {
-            assert_eq!(reply, [0_u8; 0]);
-            Ok(())
-        }
-        Err(CallError::Status(status)) if status.code == Code::Unknown => Err(status.message),
-        Err(other) => panic!("{other:?}"),
-    }
+    let registered = kubelet::register(&dir.join("kubelet.sock"), request);
+    registered.map_err(|error| match error {
+        CallError::Status(status) if status.code == Code::Unknown => status.message,
+        other => panic!("{other:?}"),
+    })
 }
 
 /// Binds a socket that is left behind.

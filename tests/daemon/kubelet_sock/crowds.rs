@@ -6,16 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use plugind::config::MAX_REGISTRATIONS;
-use plugind::grpc::{CallError, Client};
-use plugind::http2::Endpoint as _;
-use plugind::proto::v1beta1::registration;
-use plugind::time::Time;
-use prost::Message as _;
+use plugind::grpc::CallError;
 
 use crate::device_plugins::scripted::Scripted;
-use crate::kubelet_sock::node::{Node, call, register, rejection, request};
-use crate::support::caller::Caller;
+use crate::kubelet_sock::node::{Node, rejection};
 use crate::support::frames::PREFACE;
+use crate::support::kubelet::{octets_of_call, register, request};
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
@@ -60,15 +56,6 @@ impl<'a> Honest<'a> {
     }
 }
 
-/// Returns the octets of a client's first call.
-fn octets_of_call(endpoint: &str) -> Vec<u8> {
-    let mut client = Client::new(Time::ZERO);
-    let message = request(endpoint, "example.com/gpu").encode_to_vec();
-    let deadline = Time::ZERO + Duration::from_secs(60);
-    client.unary(registration::REGISTER, &message, 1024, deadline, Time::ZERO);
-    client.transmit().to_vec()
-}
-
 #[test]
 fn thousands_of_registrations_take_no_memory() {
     let node = Node::serving();
@@ -84,7 +71,7 @@ fn thousands_of_registrations_take_no_memory() {
                         let name = format!("example.com/gpu-{thread}");
                         let name = if n % 10 == 0 { &*name } else { "gpu" };
                         // A connection may be closed for the sake of others that wait.
-                        let _ = register(kubelet, "gpu.sock", name);
+                        let _ = register(kubelet, &request("gpu.sock", name));
                     }
                 });
             }
@@ -105,7 +92,7 @@ fn thousands_of_registrations_take_no_memory() {
 fn clients_that_say_nothing_keep_no_plugin_out() {
     let node = Node::serving();
     let honest = Honest::new(&node);
-    let whole = octets_of_call("gpu.sock");
+    let whole = octets_of_call(&request("gpu.sock", "example.com/gpu"));
     let almost = whole.len() - 1;
     for said in [&[][..], &whole[..10], PREFACE, &whole[..almost]] {
         let silent: Vec<_> = (0..100)
@@ -120,8 +107,7 @@ fn clients_that_say_nothing_keep_no_plugin_out() {
         drop(silent);
     }
     // Nothing is left of them.
-    let mut caller = Caller::connect(&node.kubelet());
-    let reason = rejection(call(&mut caller, &request("honest.sock", "gpu")));
+    let reason = rejection(node.register("honest.sock", "gpu"));
     assert_eq!(reason, "Unknown: the ResourceName \"gpu\" is invalid");
 }
 

@@ -10,6 +10,7 @@ use plugind::config::REGISTRATION_RETRY;
 
 use crate::device_plugins::scripted::Scripted;
 use crate::kubelet_sock::node::Node;
+use crate::support::kubelet::request;
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
@@ -84,7 +85,7 @@ fn a_directory_above_that_is_renamed_away_is_created_again() {
     until_listening(&kubelet);
     let _plugin = Scripted::listing(&plugins.join("gpu"), &["device"]);
     assert_eq!(
-        crate::kubelet_sock::node::register(&kubelet, "gpu", "example.com/gpu"),
+        crate::support::kubelet::register(&kubelet, &request("gpu", "example.com/gpu")),
         Ok(())
     );
 }

@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::device_plugins::scripted::Scripted;
-use crate::kubelet_sock::node::{Node, register, rejection};
+use crate::kubelet_sock::node::{Node, rejection};
 use crate::support::bind::bind;
+use crate::support::kubelet::{register, request};
 use crate::support::timed::assert_faster;
 
 #[test]
@@ -48,7 +49,7 @@ fn an_endpoint_that_cannot_be_used_is_refused() {
             scope.spawn(move || {
                 let start = Instant::now();
                 let name = format!("example.com/{endpoint}");
-                let result = register(kubelet, endpoint, &name);
+                let result = register(kubelet, &request(endpoint, &name));
                 let reason = format!("Unknown: failed to dial device plugin: {why}");
                 assert_eq!(rejection(result), reason);
                 assert_faster(start.elapsed(), Duration::from_secs(11));

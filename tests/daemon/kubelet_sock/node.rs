@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use plugind::grpc::CallError;
 use plugind::handler::device::TYPE;
-use plugind::proto::v1beta1::{RegisterRequest, registration};
 use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use crate::api::node::{Node, as_refs};
 
 use crate::api::node;
-use crate::support::caller::Caller;
 use crate::support::daemon::Daemon;
 use crate::support::exposition::Exposition;
+use crate::support::kubelet::{register, request};
 use crate::support::simulated::Simulated;
 
 impl Node {
@@ -57,7 +56,7 @@ impl Node {
     /// Registers a plugin with that endpoint, as the plugin would. Returns the status if it is
     /// rejected.
     pub(crate) fn register(&self, endpoint: &str, name: &str) -> Result<(), CallError> {
-        register(&self.kubelet(), endpoint, name)
+        register(&self.kubelet(), &request(endpoint, name))
     }
 
     /// Starts a plugin that registers itself, and waits until it is registered.
@@ -110,27 +109,6 @@ pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
         line.extend(["--device-plugins-dir".into(), dir.join(PLUGINS).into()]);
     }
     line
-}
-
-/// Calls `Register` on a connection of its own.
-pub(crate) fn register(kubelet: &Path, endpoint: &str, name: &str) -> Result<(), CallError> {
-    call(&mut Caller::connect(kubelet), &request(endpoint, name))
-}
-
-/// Calls `Register`.
-pub(crate) fn call(caller: &mut Caller, request: &RegisterRequest) -> Result<(), CallError> {
-    let reply = caller.unary(registration::REGISTER, request);
-    reply.map(|reply| assert!(reply.is_empty(), "the reply has no fields"))
-}
-
-/// Returns the request of a plugin.
-pub(crate) fn request(endpoint: &str, name: &str) -> RegisterRequest {
-    RegisterRequest {
-        version: "v1beta1".to_owned(),
-        endpoint: endpoint.to_owned(),
-        resource_name: name.to_owned(),
-        options: None,
-    }
 }
 
 /// Returns the code and the message of a rejected call.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::kubelet_sock::node::Node;
+use crate::support::kubelet::{register, request};
 use crate::support::timed::assert_faster;
 use crate::support::until::until;
 
@@ -18,7 +19,7 @@ fn a_daemon_that_stops_does_not_wait_for_registrations() {
         let kubelet = kubelet.clone();
         let (file, name) = (format!("missing-{n}"), format!("example.com/missing-{n}"));
         callers.push(std::thread::spawn(move || {
-            crate::kubelet_sock::node::register(&kubelet, &file, &name)
+            register(&kubelet, &request(&file, &name))
         }));
     }
     until("the plugins are being registered", || {

@@ -11,10 +11,11 @@ use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 use crate::device_plugins::scripted::Scripted;
-use crate::kubelet_sock::node::{Node, as_refs, line, register};
+use crate::kubelet_sock::node::{Node, as_refs, line};
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
+use crate::support::kubelet::{register, request};
 use crate::support::process::Process;
 use crate::support::without::{Without, lacks};
 
@@ -79,7 +80,8 @@ fn a_missing_directory_is_created() {
         let link = short.path().join("d");
         symlink(&plugins, &link).unwrap();
         let _plugin = Scripted::listing(&link.join("gpu.sock"), &["device"]);
-        let registered = register(&link.join("kubelet.sock"), "gpu.sock", "example.com/gpu");
+        let request = request("gpu.sock", "example.com/gpu");
+        let registered = register(&link.join("kubelet.sock"), &request);
         assert_eq!(registered, Ok(()));
         node.until_registered("example.com/gpu");
         assert!(node.daemon.end_with(nix::sys::signal::SIGTERM).0.success());
