@@ -1,5 +1,5 @@
-//! Both ends of `kubelet.sock`: a stand-in for the part of kubelet that registers device plugins, and
-//! calls of plugins.
+//! Both ends of `kubelet.sock`: a stand-in for the part of kubelet that registers device plugins,
+//! and calls of plugins.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;

@@ -14,7 +14,8 @@ fn the_modules_of_a_folder_do_not_import_each_other_in_circles() {
     let folders: BTreeSet<&str> = files.iter().map(Source::layer).collect();
     let mut found = Vec::new();
     for folder in folders {
-        for circle in circles(&imports(folder, &files)) {
+        let circle = in_circles(imports(folder, &files));
+        if !circle.is_empty() {
             found.push(format!("{folder}: {}", circle.join(", ")));
         }
     }
@@ -77,34 +78,14 @@ fn names_in(file: &Source, folder: &str) -> Vec<String> {
     names
 }
 
-/// Returns the circles: each set of modules that reach each other.
-fn circles(imports: &Imports) -> Vec<Vec<String>> {
-    let reached: BTreeMap<&String, BTreeSet<&String>> = imports
-        .keys()
-        .map(|module| (module, reached_from(module, imports)))
-        .collect();
-    let mut circles = BTreeSet::new();
-    for (module, others) in &reached {
-        let is_shared = |other: &&&String| reached[**other].contains(module);
-        let circle: Vec<String> = others
-            .iter()
-            .filter(is_shared)
-            .map(|it| (*it).clone())
-            .collect();
-        if !circle.is_empty() {
-            circles.insert(circle);
+/// Returns the modules that are left once those that import none of them are taken away, again and
+/// again: circles, and what leads to them.
+fn in_circles(mut imports: Imports) -> Vec<String> {
+    loop {
+        let names: BTreeSet<String> = imports.keys().cloned().collect();
+        imports.retain(|_, others| !others.is_disjoint(&names));
+        if imports.len() == names.len() {
+            return names.into_iter().collect();
         }
     }
-    circles.into_iter().collect()
-}
-
-fn reached_from<'a>(module: &String, imports: &'a Imports) -> BTreeSet<&'a String> {
-    let mut reached = BTreeSet::new();
-    let mut next: Vec<&String> = imports[module].iter().collect();
-    while let Some(module) = next.pop() {
-        if reached.insert(module) {
-            next.extend(&imports[module]);
-        }
-    }
-    reached
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::assert_none;
 use super::manual::catalogue::{Item, items};
-use super::source::Source;
+use super::source::{Source, literals};
 
 /// A line of the log, or a part of one that operators see.
 struct Line {
@@ -186,40 +186,6 @@ fn reported(file: &Source) -> Vec<Line> {
         });
     }
     lines
-}
-
-/// Returns the string literals of a text without comments, with their positions.
-fn literals(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let rest = &text[at..];
-            let start = rest.find(['"', '/', '\''])?;
-            let token = &rest[start..];
-            if token.starts_with("//") {
-                at += start + token.find('\n')?;
-            } else if token.starts_with("'\"'") {
-                at += start + 3;
-            } else if let Some(inner) = token.strip_prefix('"') {
-                let end = closing(inner)?;
-                let found = (at + start, &inner[..end]);
-                at += start + end + 2;
-                return Some(found);
-            } else {
-                at += start + 1;
-            }
-        }
-    })
-}
-
-/// Returns the position of the quotation mark that ends a literal.
-fn closing(text: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    text.find(|c| {
-        let ends = c == '"' && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped;
-        ends
-    })
 }
 
 /// Returns the text of a literal.

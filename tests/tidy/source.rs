@@ -119,6 +119,20 @@ fn blank(text: &str) -> String {
     code
 }
 
+/// Returns the string literals of a text, with their positions.
+pub(crate) fn literals(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    let tokens = std::iter::from_fn(move || {
+        let (start, rest) = (at, &text[at..]);
+        at += token(rest).map_or(rest.chars().next()?.len_utf8(), |(_, end)| end);
+        Some((start, &text[start..at]))
+    });
+    tokens.filter_map(|(at, token)| {
+        let inner = token.strip_prefix('"')?.strip_suffix('"')?;
+        Some((at, inner))
+    })
+}
+
 /// Returns how much of the comment or literal at the start of `text` to keep, and where it ends.
 fn token(text: &str) -> Option<(usize, usize)> {
     let to = |end: Option<usize>, width: usize| end.map_or(text.len(), |at| at + width);

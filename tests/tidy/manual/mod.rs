@@ -71,21 +71,15 @@ fn mandoc_finds_nothing_in_the_pages() {
     if !is_installed("mandoc") {
         return skip("mandoc is not installed");
     }
-    let mut found = Vec::new();
-    for path in pages_of_the_manual() {
-        let mut mandoc = Command::new("mandoc");
-        let output = mandoc
-            .arg("-Tlint")
-            .arg(&path)
-            .output()
-            .expect("mandoc runs");
-        let findings = String::from_utf8_lossy(&output.stdout).into_owned();
-        // Only the pages that are installed are known to it.
-        let own = findings
-            .lines()
-            .filter(|line| !line.contains("referenced manual not found"));
-        found.extend(own.map(str::to_owned));
-    }
+    let pages = ["5", "7", "8"]
+        .iter()
+        .flat_map(|section| files_in(MAN, section));
+    let output = Command::new("mandoc").arg("-Tlint").args(pages).output();
+    let findings = output.expect("mandoc runs").stdout;
+    let findings = String::from_utf8_lossy(&findings);
+    // Only the pages that are installed are known to it.
+    let is_own = |line: &&str| !line.contains("referenced manual not found");
+    let found: Vec<&str> = findings.lines().filter(is_own).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
@@ -148,17 +142,8 @@ fn the_example_program_of_the_manual_can_run_twice() {
     }
 }
 
-/// Returns the pages, without their templates.
-fn pages_of_the_manual() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    for section in ["5", "7", "8"] {
-        pages.extend(files_in(MAN, section));
-    }
-    pages
-}
-
 /// Returns the files with this extension in a folder of the crate, sorted.
-fn files_in(folder: &str, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files_in(folder: impl AsRef<Path>, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(in_crate(folder)).expect("a folder of the crate");
     let files = entries.map(|entry| entry.expect("an entry").path());
     let is_wanted = |path: &PathBuf| path.extension().is_some_and(|it| it == extension);
@@ -176,7 +161,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Returns the absolute path of a path in this crate.
-fn in_crate(path: &str) -> PathBuf {
+pub(crate) fn in_crate(path: impl AsRef<Path>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
@@ -190,4 +175,4 @@ const COMPLETIONS: &str = "src/dist/completions";
 const CONFIGURATION: &str = "src/dist/plugind.conf";
 
 /// The environment variable that makes the tests write the files before they are compared.
-const WRITE: &str = "TEST_GENERATE";
+pub(crate) const WRITE: &str = "TEST_GENERATE";
