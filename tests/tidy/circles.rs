@@ -78,12 +78,14 @@ fn names_in(file: &Source, folder: &str) -> Vec<String> {
     names
 }
 
-/// Returns the modules that are left once those that import none of them are taken away, again and
-/// again: circles, and what leads to them.
+/// Returns the modules that are left once those that import none of them, or that none of them
+/// imports, are taken away, again and again: circles, and what is between two of them.
 fn in_circles(mut imports: Imports) -> Vec<String> {
     loop {
         let names: BTreeSet<String> = imports.keys().cloned().collect();
-        imports.retain(|_, others| !others.is_disjoint(&names));
+        let imported: BTreeSet<String> = imports.values().flatten().cloned().collect();
+        let is_between = |name: &String| imported.contains(name);
+        imports.retain(|name, others| is_between(name) && !others.is_disjoint(&names));
         if imports.len() == names.len() {
             return names.into_iter().collect();
         }

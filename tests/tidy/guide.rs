@@ -74,9 +74,8 @@ fn the_map_names_files_that_exist() {
     let paths = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
     let is_rust = |path: &str| Path::new(path).extension().is_some_and(|it| it == "rs");
     let is_path = |path: &&str| is_rust(path) || path.ends_with('/');
-    let is_missing =
-        |path: &&str| !Path::new("src").join(path).exists() && !Path::new(path).exists();
-    let missing = paths.filter(is_path).filter(is_missing);
+    let exists = |path: &str| Path::new("src").join(path).exists() || Path::new(path).exists();
+    let missing = paths.filter(is_path).filter(|path| !exists(path));
     let found: Vec<String> = missing.map(str::to_owned).collect();
     assert_none("the map in src/lib.rs names a file that is gone", &found);
 }
@@ -99,9 +98,9 @@ fn a_comment_that_quotes_kubelet_s_rules_links_to_the_row() {
         if file.path.starts_with("src/guide/") {
             continue;
         }
-        for (line, comment) in comments(&file.text) {
+        for comment in comments(&file.text) {
             let wrong = wrong_quotations(&comment, file.layer(), &rows);
-            found.extend(wrong.map(|why| format!("{}:{line}: {why}", file.path)));
+            found.extend(wrong.iter().map(|why| format!("{}: {why}", file.path)));
         }
     }
     assert_none("a quotation and the guide differ", &found);
@@ -181,53 +180,39 @@ fn row_ids(test: &str) -> Vec<String> {
     ids.map(str::to_uppercase).collect()
 }
 
-/// Returns each block of comment lines as one line of text, with the number of its first line.
-fn comments(text: &str) -> Vec<(usize, String)> {
-    let mut comments: Vec<(usize, String)> = Vec::new();
-    let mut is_open = false;
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim_start();
-        let Some(rest) = line.strip_prefix("//") else {
-            is_open = false;
-            continue;
-        };
-        let rest = rest.trim_start_matches(['/', '!']).trim();
-        match comments.last_mut().filter(|_| is_open) {
-            Some((_, comment)) => {
-                comment.push(' ');
-                comment.push_str(rest);
-            }
-            None => comments.push((at + 1, rest.to_owned())),
-        }
-        is_open = true;
-    }
-    comments
+/// Returns each block of comment lines as one line of text.
+fn comments(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let blocks = lines.split(|line| !line.starts_with("//"));
+    let words = |line: &&str| line.trim_start_matches(['/', '!']).trim().to_owned();
+    let joined = blocks.map(|block| block.iter().map(words).collect::<Vec<_>>().join(" "));
+    joined.collect()
 }
 
 /// Returns what is wrong with the references and quotations of a comment.
-fn wrong_quotations(comment: &str, layer: &str, rows: &[Row]) -> impl Iterator<Item = String> {
-    let mut wrong = Vec::new();
-    let mut quotable = String::new();
-    let references = comment.match_indices("](crate::guide::kubelet)");
-    let ids = references.filter_map(|(at, _)| comment[..at].rsplit_once('['));
-    let mut is_linked = false;
-    for (_, id) in ids {
-        is_linked = true;
-        match rows.iter().find(|row| row.id == id) {
-            Some(row) => quotable.push_str(&row.text),
-            None => wrong.push(format!("{GUIDE} has no row {id}")),
-        }
+fn wrong_quotations(comment: &str, layer: &str, rows: &[Row]) -> Vec<String> {
+    let links = comment.match_indices("](crate::guide::kubelet)");
+    let ids = links.filter_map(|(at, _)| comment[..at].rsplit_once('['));
+    let ids: Vec<&str> = ids.map(|(_, id)| id).collect();
+    let linked = |id: &&str| rows.iter().find(|row| row.id == *id);
+    let quotable: String = ids
+        .iter()
+        .filter_map(linked)
+        .map(|row| &*row.text)
+        .collect();
+    let missing = ids.iter().filter(|id| linked(id).is_none());
+    let mut wrong: Vec<String> = missing
+        .map(|id| format!("{GUIDE} has no row {id}"))
+        .collect();
+    if !ids.is_empty() || OBEYING.contains(&layer) {
+        let mut quotations = quotations(comment);
+        quotations.retain(|it| !quotable.contains(it));
+        let differs = quotations
+            .iter()
+            .map(|it| format!("{it:?} is not in a linked row"));
+        wrong.extend(differs);
     }
-    if is_linked || OBEYING.contains(&layer) {
-        for quotation in quotations(comment) {
-            if !is_linked {
-                wrong.push(format!("{quotation:?} has no link to its row"));
-            } else if !quotable.contains(&quotation) {
-                wrong.push(format!("{quotation:?} is not in the row"));
-            }
-        }
-    }
-    wrong.into_iter()
+    wrong
 }
 
 /// Returns the sentences that a comment quotes: more than three words between quotation marks,
@@ -235,13 +220,8 @@ fn wrong_quotations(comment: &str, layer: &str, rows: &[Row]) -> impl Iterator<I
 fn quotations(comment: &str) -> Vec<String> {
     let prose = comment.split("```").step_by(2).collect::<String>();
     let parts = prose.split('`').enumerate();
-    let marked: Vec<String> = parts
-        .map(|(at, part)| match at % 2 {
-            0 => part.to_owned(),
-            _ => part.replace('"', "'"),
-        })
-        .collect();
-    let marked = marked.join("`");
+    let marked = parts.map(|(at, part)| part.replace('"', if at % 2 == 0 { "\"" } else { "'" }));
+    let marked = marked.collect::<Vec<_>>().join("`");
     let quoted = marked.split('"').skip(1).step_by(2);
     let is_sentence = |text: &&str| text.split(' ').count() > 3;
     quoted.filter(is_sentence).map(str::to_owned).collect()
