@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
-use crate::support::binary::binary;
 use crate::support::plugin::Plugin;
 use crate::support::process::Process;
 use crate::support::program::install;
@@ -14,19 +13,13 @@ use crate::support::skip::programs_can_be_trusted_or_skip;
 
 /// Starts a daemon on `dir` from a shell that has run `before`.
 fn start(before: &str, dir: &Path, options: &[&str]) -> Process {
-    let mut command = Command::new("sh");
+    let mut command = Process::command_behind(&format!("{before} &&"));
     command
-        .arg("-c")
-        .arg(format!("{before} && exec \"$0\" \"$@\""))
-        .arg(binary())
         .arg("run")
         .args(options)
         .arg("--plugins-dir")
-        .arg(dir)
-        .env_remove("RUST_LOG")
-        .env("PLUGIND_API_SOCKET", "none")
-        .stderr(Stdio::piped());
-    let process = Process::start(&mut command, |child| child.stderr.take());
+        .arg(dir);
+    let process = Process::start(command.stderr(Stdio::piped()), |child| child.stderr.take());
     process.until_line("watching ");
     process
 }
@@ -85,10 +78,8 @@ fn the_daemon_raises_its_limit() {
 #[test]
 fn a_daemon_without_descriptors_for_plugins_does_not_start() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new("sh");
-    let script = "ulimit -n 63 && exec \"$0\" run --plugins-dir \"$1\"";
-    command.args(["-c", script]).arg(binary()).arg(dir.path());
-    let ran = Process::run(&mut command);
+    let mut command = Process::command_behind("ulimit -n 63 &&");
+    let ran = Process::run(command.args(["run", "--plugins-dir"]).arg(dir.path()));
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let reason = "cannot start with a limit of 63 open files; at least 64 are needed";
     assert!(ran.err.contains(reason), "{ran:?}");

@@ -8,8 +8,6 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::unistd::Uid;
 use serde_json::Value;
@@ -22,6 +20,7 @@ use crate::support::process::{Process, Ran};
 use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
 use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
+use crate::support::until::until;
 
 older_kernels! {
     without_openat2: Openat2 [];
@@ -250,10 +249,8 @@ fn limits_that_are_too_low_are_named() {
 #[test]
 fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
     let place = Place::new();
-    let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""]);
-    let doctor = place.doctor(&["-ojson"]);
-    command.arg(doctor.get_program()).args(doctor.get_args());
+    let mut command = Process::command_behind("ulimit -n 64 &&");
+    command.args(place.doctor(&["-ojson"]).get_args());
     let json = Examined::by(&mut command);
     let found = json.about("descriptors");
     assert_eq!(found["level"], "warning");
@@ -272,13 +269,12 @@ fn a_kubelet_with_the_same_root_is_a_warning() {
     command.args(["-c", "read line", "kubelet"]);
     command.arg(format!("--root-dir={}", root.display()));
     let mut kubelet = command.stdin(Stdio::piped()).spawn().unwrap();
-    // The kernel wakes the parent before it sets the name.
-    let comm = format!("/proc/{}/comm", kubelet.id());
-    let end = Instant::now() + Duration::from_secs(20);
-    while fs::read_to_string(&comm).unwrap() != "kubelet\n" {
-        assert!(Instant::now() < end, "the process has another name");
-        thread::yield_now();
-    }
+    // The kernel wakes the parent before it sets the name and, after that, the arguments.
+    let line = format!("/proc/{}/cmdline", kubelet.id());
+    until("the arguments of the process", || {
+        let line = fs::read_to_string(&line).unwrap();
+        line.contains("--root-dir").then_some(())
+    });
     let pid = format!("process=/proc/{}", kubelet.id());
     let is_it = |it: &&Value| it["message"].as_str().unwrap().ends_with(&pid);
     let elsewhere = place.examine(&[]);

@@ -12,7 +12,6 @@ use plugind::proto::pluginregistration::PluginInfo;
 use plugind::proto::v1beta1::{DevicePluginOptions, Empty, RegisterRequest, device_plugin};
 use tempfile::TempDir;
 
-use crate::support::bind::bind;
 use crate::support::caller::Caller;
 use crate::support::daemon::Daemon;
 use crate::support::kubelet::Kubelet;
@@ -81,29 +80,6 @@ fn a_csi_driver_is_asked_for_its_node_in_the_period() {
     assert!(driver.until_notified().plugin_registered);
     driver.until_asked(node::NODE_GET_INFO);
     driver.until_asked(node::NODE_GET_INFO);
-}
-
-#[test]
-fn a_device_plugin_s_devices_break_and_are_repaired_at_a_signal() {
-    let (dir, mut daemon) = node();
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &[]);
-    daemon.until_logged("example.com/gpu: received a device list devices=2 healthy=2");
-    plugin.hit();
-    plugin.until_said("device-1 is now unhealthy");
-    daemon.until_logged("devices=2 healthy=1 now_unhealthy=device-1");
-    plugin.hit();
-    plugin.until_said("device-1 is now healthy");
-    daemon.until_logged("devices=2 healthy=2 now_healthy=device-1");
-}
-
-#[test]
-fn a_dra_driver_is_connected_to_and_tells_how_its_devices_are() {
-    let (dir, mut daemon) = node();
-    let plugin = Simulated::start(dir.path(), "DRAPlugin", "nic.example", &[]);
-    daemon.until_logged("nic.example: selected the DRA service to call service=v1.DRAPlugin");
-    daemon.until_logged("nic.example: received device health devices=2 healthy=2");
-    plugin.hit();
-    daemon.until_logged("nic.example: received device health devices=2 healthy=1");
 }
 
 #[test]
@@ -216,23 +192,6 @@ fn a_legacy_plugin_registers_itself_and_again() {
     let status = plugin.end_saying("received SIGTERM, stopped; socket removed");
     assert!(status.success(), "{status}");
     assert!(!socket.exists());
-}
-
-#[test]
-fn a_legacy_plugin_waits_for_kubelet() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("kubelet.sock");
-    drop(bind(&socket));
-    let plugin = Simulated::start(dir.path(), "DevicePlugin", "gpu", &["--legacy"]);
-    plugin.until_said(
-        "cannot connect to kubelet.sock: nothing listens on the socket; retrying in 100ms",
-    );
-    fs::remove_file(&socket).unwrap();
-    plugin.until_said("kubelet.sock does not exist, waiting for it");
-    let kubelet = Kubelet::start(dir.path());
-    plugin.until_said("kubelet.sock was created, registering");
-    kubelet.called().accept();
-    plugin.until_said("gpu: registered");
 }
 
 #[test]

@@ -9,8 +9,6 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -20,11 +18,12 @@ use crate::support::binary::binary;
 use crate::support::client::ask;
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
-use crate::support::process::{PATIENCE, Process};
+use crate::support::process::Process;
 use crate::support::program::{copy_binary, install};
 use crate::support::simulated::Simulated;
 use crate::support::skip::{NO_NAMESPACES, programs_can_be_trusted_or_skip, skip};
 use crate::support::trusted::trusted_dir;
+use crate::support::until::until;
 use crate::support::without::{Without, lacks};
 
 older_kernels! {
@@ -299,11 +298,7 @@ fn an_abstract_endpoint_is_not_connected_to() {
         let endpoint = PathBuf::from(format!("@{name}"));
         let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
         if is_connected {
-            let end = Instant::now() + PATIENCE;
-            while connections(&foreign) == 0 {
-                assert!(Instant::now() < end, "no connection");
-                thread::yield_now();
-            }
+            until("a connection", || (connections(&foreign) > 0).then_some(()));
         } else {
             let status = plugin.until_notified();
             let why = "abstract socket; allowed by --endpoint-dir @";

@@ -40,7 +40,20 @@ impl Process {
     /// Returns a command that runs the binary, without the machine's configuration and without an
     /// API: daemons of other tests have the same run directory.
     pub(crate) fn command() -> Command {
-        let mut command = Command::new(binary());
+        Self::undisturbed(Command::new(binary()))
+    }
+
+    /// Returns a command with which a shell runs the binary, behind this script.
+    pub(crate) fn command_behind(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(format!("{script} exec \"$0\" \"$@\""));
+        command.arg(binary());
+        Self::undisturbed(command)
+    }
+
+    fn undisturbed(mut command: Command) -> Command {
         command
             .env_remove("RUST_LOG")
             .env("PLUGIND_API_SOCKET", "none")

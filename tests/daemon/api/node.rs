@@ -1,7 +1,8 @@
 //! A daemon with an API, in a directory of its own.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -9,6 +10,7 @@ use tempfile::TempDir;
 use crate::support::client::{Response, ask};
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
+use crate::support::process::Process;
 use crate::support::until::until;
 
 /// A daemon, its directories and its socket.
@@ -27,7 +29,15 @@ impl Node {
     /// of their own.
     pub(crate) fn start_with(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let daemon = start_in(dir.path(), options);
+        let line = line(dir.path(), options);
+        Self::start_line(dir, &line)
+    }
+
+    /// Starts a daemon whose run directory is below `dir` with this command line.
+    pub(crate) fn start_line(dir: TempDir, line: &[OsString]) -> Self {
+        let mut command = Process::command();
+        command.arg("run").args(line).stderr(Stdio::piped());
+        let daemon = Daemon::start_command(&mut command);
         let socket = dir.path().join("run/plugind.sock");
         Self {
             dir,
@@ -67,11 +77,6 @@ impl Node {
     }
 }
 
-/// Starts a daemon whose directories are below `dir`.
-pub(crate) fn start_in(dir: &Path, options: &[&str]) -> Daemon {
-    Daemon::start_with(&as_refs(&line(dir, options)))
-}
-
 /// Returns the arguments of `run` for a daemon whose directories are below `dir`.
 pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
     let mut line: Vec<OsString> = vec!["--plugins-dir".into(), dir.join("registry").into()];
@@ -84,8 +89,4 @@ pub(crate) fn line(dir: &Path, options: &[&str]) -> Vec<OsString> {
     }
     line.extend(options.iter().map(Into::into));
     line
-}
-
-pub(crate) fn as_refs(line: &[OsString]) -> Vec<&OsStr> {
-    line.iter().map(AsRef::as_ref).collect()
 }

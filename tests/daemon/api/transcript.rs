@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::api::node::{Node, start_in};
+use crate::api::node::{Node, line};
 use crate::support::binary::binary;
 use crate::support::process::{Process, Ran};
 use crate::support::simulated::Simulated;
@@ -89,13 +89,8 @@ fn the_transcripts_are_what_the_commands_print() {
         ("Toaster", "toast.example"),
     ]
     .map(|(kind, name)| Simulated::start(&registry, kind, name, &[]));
-    let daemon = start_in(dir.path(), &[]);
-    let socket = dir.path().join("run/plugind.sock");
-    let node = Node {
-        dir,
-        daemon,
-        socket,
-    };
+    let line = line(dir.path(), &[]);
+    let node = Node::start_line(dir, &line);
     until("the third attempt", || {
         let list = node.get("/v1/plugins?type=Toaster");
         let attempts = list["items"][0]["attempts"].as_u64();

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -11,7 +9,8 @@ use serde_json::Value;
 use crate::device_plugins::peer::{RESOURCE, go_program};
 use crate::support::client::ask;
 use crate::support::daemon::Daemon;
-use crate::support::process::{PATIENCE, Process};
+use crate::support::process::Process;
+use crate::support::until::until;
 
 /// A manager of device plugins.
 pub(crate) trait Manager {
@@ -76,15 +75,7 @@ impl Plugind {
     /// Asks for a list until it satisfies the condition.
     #[track_caller]
     fn until(&self, what: &str, target: &str, is_so: impl Fn(&[Value]) -> bool) {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let list = self.list(target);
-            if is_so(&list) {
-                return;
-            }
-            assert!(Instant::now() < end, "{what}: not in {list:#?}");
-            thread::yield_now();
-        }
+        until(what, || is_so(&self.list(target)).then_some(()));
     }
 }
 

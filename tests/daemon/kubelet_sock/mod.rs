@@ -41,8 +41,6 @@ older_kernels! {
             "the state file is not used without a boot ID",
         "start::a_missing_directory_is_created":
             "such a path is bound through /proc",
-        "start::without_a_root_directory_it_is_that_of_kubelet":
-            "namespaces are made through /proc",
         "views::nothing_happens_while_a_plugin_is_registered":
             "wakeups are counted in /proc",
     ];

@@ -8,10 +8,9 @@ use plugind::handler::device::TYPE;
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) use crate::api::node::{Node, as_refs};
+pub(crate) use crate::api::node::Node;
 
 use crate::api::node;
-use crate::support::daemon::Daemon;
 use crate::support::exposition::Exposition;
 use crate::support::kubelet::{register, request};
 use crate::support::simulated::Simulated;
@@ -29,13 +28,8 @@ impl Node {
 
     /// Does the same with directories below `dir`.
     pub(crate) fn serving_in(dir: TempDir, options: &[&str]) -> Self {
-        let daemon = Daemon::start_with(&as_refs(&line(dir.path(), options)));
-        let socket = dir.path().join("run/plugind.sock");
-        Self {
-            dir,
-            daemon,
-            socket,
-        }
+        let line = line(dir.path(), options);
+        Self::start_line(dir, &line)
     }
 
     /// Returns the directory of the device plugins.

@@ -4,15 +4,14 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use tempfile::TempDir;
 
 use crate::device_plugins::scripted::Scripted;
-use crate::kubelet_sock::node::{Node, as_refs, line};
-use crate::support::binary::binary;
+use crate::kubelet_sock::node::{Node, line};
 use crate::support::bind::bind;
 use crate::support::daemon::Daemon;
 use crate::support::kubelet::{register, request};
@@ -52,13 +51,8 @@ fn what_others_may_do_depends_on_no_umask() {
         let (dir, plugins) = prepared();
         let options = line(dir.path(), &[]);
         fs::remove_dir(dir.path().join("run")).unwrap();
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &format!("umask {mask} && exec \"$@\""), "sh"])
-            .arg(binary())
-            .arg("run")
-            .args(options)
-            .stderr(Stdio::piped());
+        let mut command = Process::command_behind(&format!("umask {mask} &&"));
+        command.arg("run").args(options).stderr(Stdio::piped());
         let _daemon = Daemon::start_command(&mut command);
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&plugins.join("kubelet.sock")), 0o600, "{mask}");
@@ -198,33 +192,4 @@ fn a_dry_run_does_not_listen_and_removes_nothing() {
     assert!(plugins.join("gpu.sock").exists());
     let error = UnixStream::connect(plugins.join("kubelet.sock")).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-}
-
-#[test]
-fn the_directory_of_kubelet_is_in_its_root_directory() {
-    let dir = tempfile::tempdir().unwrap();
-    let root = format!("--root-dir={}", dir.path().join("root").display());
-    let node = Node::serving_in(dir, &["--device-plugins", &root]);
-    let kubelet = node.dir.path().join("root/device-plugins/kubelet.sock");
-    assert!(UnixStream::connect(&kubelet).is_ok());
-}
-
-#[test]
-fn without_a_root_directory_it_is_that_of_kubelet() {
-    let name = "kubelet_sock::start::without_a_root_directory_it_is_that_of_kubelet";
-    crate::support::inside::inside(name, "mount -t tmpfs none /var/lib", || {
-        let node = Node::serving_with(&["--device-plugins"]);
-        let kubelet = Path::new("/var/lib/kubelet/device-plugins/kubelet.sock");
-        assert!(UnixStream::connect(kubelet).is_ok());
-        drop(node);
-    });
-}
-
-#[test]
-fn a_daemon_that_only_watches_makes_no_kubelet_sock() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut arguments = line(dir.path(), &["--device-plugins-dir=unused"]);
-    arguments.retain(|it| *it != "--device-plugins-dir=unused");
-    let _daemon = Daemon::start_with(&as_refs(&arguments));
-    assert!(!dir.path().join("device-plugins").exists());
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plugind::config::READY_TIME;
 
 use crate::kubelet_sock::node::Node;
+use crate::support::client::Client;
 use crate::support::process::Process;
 use crate::support::until::until;
 
@@ -51,6 +52,9 @@ fn a_plugin_is_shown_in_lists_links_and_metrics() {
 #[test]
 fn nothing_happens_while_a_plugin_is_registered() {
     let mut node = Node::serving();
+    let mut watch = Client::connect(&node.socket);
+    watch.request("GET", "/v1/watch");
+    assert_eq!(watch.head().0, 200);
     let plugin = node.simulate_legacy("example.com/gpu");
     plugin.until_said("example.com/gpu: registered");
     node.daemon.until_logged("received a device list devices=2");

@@ -14,19 +14,13 @@ use crate::support::process::Process;
 /// Returns the command of a daemon whose standard error is what JOURNAL_STREAM names, if that is
 /// `$own`.
 fn command(dir: &tempfile::TempDir, stream: &str, options: &[&str]) -> Command {
-    let binary = Process::command();
-    let script = "own=$(stat -L -c %d:%i /dev/fd/2); JOURNAL_STREAM=";
-    let script = format!("{script}{stream}; export JOURNAL_STREAM; exec \"$0\" \"$@\"");
-    let mut command = Command::new("sh");
+    let own = "own=$(stat -L -c %d:%i /dev/fd/2);";
+    let script = format!("{own} JOURNAL_STREAM={stream}; export JOURNAL_STREAM;");
+    let mut command = Process::command_behind(&script);
     command
-        .args(["-c", &script])
-        .arg(binary.get_program())
-        .env_remove("RUST_LOG")
-        .env("PLUGIND_API_SOCKET", "none")
         .args(["run", "--plugins-dir"])
-        .arg(dir.path().join("registry"))
-        .args(options)
-        .stderr(Stdio::piped());
+        .arg(dir.path().join("registry"));
+    command.args(options).stderr(Stdio::piped());
     command
 }
 

@@ -39,7 +39,12 @@ impl Node {
 
     /// Returns the command of a daemon that notifies this socket.
     fn command(&self) -> Command {
-        let mut command = command(self.dir.path());
+        self.command_behind("")
+    }
+
+    /// Returns the command with which a shell runs such a daemon, behind a script.
+    fn command_behind(&self, script: &str) -> Command {
+        let mut command = command(self.dir.path(), script);
         command.env("NOTIFY_SOCKET", self.at("notify"));
         command
     }
@@ -76,9 +81,9 @@ impl Node {
     }
 }
 
-/// Returns the command of a daemon for plugins below `dir`.
-fn command(dir: &Path) -> Command {
-    let mut command = Process::command();
+/// Returns the command of a daemon for plugins below `dir`, which a shell runs behind a script.
+fn command(dir: &Path, script: &str) -> Command {
+    let mut command = Process::command_behind(script);
     command
         .arg("run")
         .arg("--plugins-dir")
@@ -178,12 +183,12 @@ fn without_a_watchdog_nothing_is_sent_at_rest() {
 #[test]
 fn signs_of_life_are_sent_when_they_are_asked_of_this_process() {
     let node = Node::new();
-    for (usec, pid, least) in [
-        ("200000", None, 75),
-        ("1", None, 0),
-        ("200000", Some("$$"), 75),
+    for (usec, script, least) in [
+        ("200000", "", 75),
+        ("1", "", 0),
+        ("200000", "WATCHDOG_PID=$$", 75),
     ] {
-        let mut command = in_a_shell(&node.command(), pid.map(|pid| ("WATCHDOG_PID", pid)));
+        let mut command = node.command_behind(script);
         let start = Instant::now(); // Later ones may wait here while this process cannot run.
         let daemon = Daemon::start_command(command.env("WATCHDOG_USEC", usec));
         for _ in 0..4 {
@@ -199,23 +204,6 @@ fn signs_of_life_are_sent_when_they_are_asked_of_this_process() {
     let _daemon = Daemon::start_command(command);
     node.until("STATUS=0");
     assert!(node.is_silent_for(Duration::from_secs(1)));
-}
-
-/// Returns a command that is executed by a shell, with a variable that the shell sets: `$$` is the
-/// process id of the daemon.
-fn in_a_shell(inner: &Command, variable: Option<(&str, &str)>) -> Command {
-    let mut command = Command::new("sh");
-    let assignment = variable.map(|(name, value)| format!("export {name}={value}; "));
-    let script = assignment.unwrap_or_default() + "exec \"$0\" \"$@\"";
-    command.arg("-c").arg(script).arg(inner.get_program());
-    command.args(inner.get_args()).stderr(Stdio::piped());
-    for (name, value) in inner.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
 }
 
 #[test]
@@ -251,7 +239,7 @@ fn a_service_manager_that_cannot_be_reached_is_one_warning() {
         (stream, "Protocol wrong type for socket"),
         ("vsock:2:1234", "Invalid argument"),
     ] {
-        let mut command = command(dir.path());
+        let mut command = command(dir.path(), "");
         let command = command.env("NOTIFY_SOCKET", socket);
         let mut daemon = Daemon::start_command(command.env("WATCHDOG_USEC", "20000"));
         let words = "WARN  cannot notify the service manager (NOTIFY_SOCKET): ";

@@ -17,19 +17,14 @@ use crate::support::process::{PATIENCE, Process};
 /// Returns the command of a daemon to which these descriptors are passed, at most two, with these
 /// names. A shell moves its input and its output to where they are expected.
 fn command(dir: &Path, names: &str, descriptors: Vec<OwnedFd>, options: &[&str]) -> Command {
-    let binary = Process::command();
-    let mut command = Command::new("sh");
     let script = "exec 3<&0 </dev/null 4>&1 >/dev/null; [ $LISTEN_FDS = 2 ] || exec 4>&-; \
-                  LISTEN_PID=$$ exec \"$0\" \"$@\"";
+                  LISTEN_PID=$$";
+    let mut command = Process::command_behind(script);
     command
-        .args(["-c", script])
-        .arg(binary.get_program())
-        .env_remove("RUST_LOG")
         .env_remove("PLUGIND_API_SOCKET")
         .env("LISTEN_FDS", descriptors.len().to_string())
         .env("LISTEN_FDNAMES", names)
-        .arg("run")
-        .arg("--plugins-dir")
+        .args(["run", "--plugins-dir"])
         .arg(dir.join("registry"))
         .arg("--run-dir")
         .arg(dir.join("run"))
