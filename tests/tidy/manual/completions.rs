@@ -29,23 +29,14 @@ struct Command<'a> {
 }
 
 /// What a value can be: a word, or what comes from a source.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Value {
     words: String,
-    source: Option<Source>,
+    source: Source,
 }
 
-/// Where values come from that are not in the help text.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    Directories,
-    Files,
-    /// The plugins that a running daemon lists.
-    Plugins,
-    PluginsAndFiles,
-    /// The resources of the device plugins that it lists.
-    Resources,
-}
+/// Where values come from that are not in the help text: in bash, in zsh, and in fish as an option
+/// and as words.
+type Source = [&'static str; 4];
 
 impl<'a> Command<'a> {
     fn of(verb: &'a Verb) -> Self {
@@ -61,9 +52,9 @@ impl<'a> Command<'a> {
 impl Value {
     fn of(verb: &Verb, option: &Opt<'_>) -> Self {
         let source = match option.value.split('|').next() {
-            Some("DIR") => Some(Source::Directories),
-            Some("FILE" | "PATH" | "FROM=TO" | "TYPE=PROGRAM") => Some(Source::Files),
-            _ => None,
+            Some("DIR") => DIRECTORIES,
+            Some("FILE" | "PATH" | "FROM=TO" | "TYPE=PROGRAM") => FILES,
+            _ => NO_SOURCE,
         };
         let words = match option.long {
             "type" => DEFAULT_TYPES.join(" "),
@@ -77,10 +68,11 @@ impl Value {
         let operands = verb.operands().join(" ");
         let has = |name: &str| operands.contains(name);
         let source = match (has("TYPE"), has("SOCKET")) {
-            (true, true) => Some(Source::PluginsAndFiles),
-            (true, false) => Some(Source::Plugins),
-            _ if has("RESOURCE") => Some(Source::Resources),
-            _ => (has("FILE") || has("PATH")).then_some(Source::Files),
+            (true, true) => PLUGINS_AND_FILES,
+            (true, false) => PLUGINS,
+            _ if has("RESOURCE") => RESOURCES,
+            _ if has("FILE") || has("PATH") => FILES,
+            _ => NO_SOURCE,
         };
         let words = if has("FILTER") {
             LEVELS.to_owned()
@@ -103,19 +95,9 @@ fn fill(name: &str, parts: &[(&str, &str)]) -> String {
 }
 
 fn bash(commands: &[Command<'_>], names: &str) -> String {
-    let action = |value: &Value| {
-        let source = match value.source {
-            Some(Source::Directories) => "_plugind_files -d; ",
-            Some(Source::Files) => "_plugind_files -f; ",
-            Some(Source::Plugins) => "_plugind_plugins; ",
-            Some(Source::PluginsAndFiles) => "_plugind_plugins; _plugind_files -f; ",
-            Some(Source::Resources) => "_plugind_resources; ",
-            None => "",
-        };
-        match &*value.words {
-            "" => source.to_owned(),
-            words => format!("_plugind_words {}; {source}", quoted(words)),
-        }
+    let action = |Value { words, source }: &Value| match (&**words, source[0]) {
+        ("", source) => source.to_owned(),
+        (words, source) => format!("_plugind_words {}; {source}", quoted(words)),
     };
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut options, mut operands) = (String::new(), String::new());
@@ -138,11 +120,7 @@ fn bash(commands: &[Command<'_>], names: &str) -> String {
     operands += &format!("\thelp) _plugind_words {}; ;;\n", quoted(names));
     let mut cases = String::new();
     for (action, patterns) in values {
-        cases += &format!(
-            "	{}) {action}return ;;
-",
-            patterns.join(" | ")
-        );
+        cases += &format!("\t{}) {action}return ;;\n", patterns.join(" | "));
     }
     let parts = [
         ("@VALUES@", &*cases),
@@ -154,20 +132,10 @@ fn bash(commands: &[Command<'_>], names: &str) -> String {
 }
 
 fn zsh(commands: &[Command<'_>]) -> String {
-    let action = |value: &Value| {
-        let source = match value.source {
-            Some(Source::Directories) => "_files -/",
-            Some(Source::Files) => "_files",
-            Some(Source::Plugins) => "_plugind_plugins",
-            Some(Source::PluginsAndFiles) => "{_plugind_plugins; _files}",
-            Some(Source::Resources) => "_plugind_resources",
-            None => "",
-        };
-        match (&*value.words, source) {
-            ("", source) => source.to_owned(),
-            (words, "") => format!("({words})"),
-            (words, source) => format!("{{compadd {words}; {source}}}"),
-        }
+    let action = |Value { words, source }: &Value| match (&**words, source[1]) {
+        ("", source) => source.to_owned(),
+        (words, "") => format!("({words})"),
+        (words, source) => format!("{{compadd {words}; {source}}}"),
     };
     let (mut listed, mut arguments) = (String::new(), String::new());
     for command in commands {
@@ -219,18 +187,10 @@ fn zsh(commands: &[Command<'_>]) -> String {
 }
 
 fn fish(commands: &[Command<'_>], names: &str) -> String {
-    const PLUGINS: &str = "(plugind list -o name 2>/dev/null)";
-    let value = |value: &Value| {
-        let (files, source) = match value.source {
-            Some(Source::Directories) => ("", "(__fish_complete_directories)"),
-            Some(Source::Files) => (" -F", ""),
-            Some(Source::Plugins) => ("", PLUGINS),
-            Some(Source::PluginsAndFiles) => (" -F", PLUGINS),
-            Some(Source::Resources) => ("", "(__plugind_resources)"),
-            None => ("", ""),
-        };
-        match format!("{} {source}", value.words).trim() {
-            "" => files.to_owned(),
+    let value = |Value { words, source }: &Value| {
+        let [.., files, source] = source;
+        match format!("{words} {source}").trim() {
+            "" => (*files).to_owned(),
             all => format!("{files} -a {}", quoted(all)),
         }
     };
@@ -281,6 +241,37 @@ fn quoted(text: &str) -> String {
 
 /// The option of zsh that the commands have which ask a daemon.
 const SOCKET: &str = "'--socket=[the API socket of plugind]:PATH:_files'";
+
+const NO_SOURCE: Source = [""; 4];
+
+const DIRECTORIES: Source = [
+    "_plugind_files -d; ",
+    "_files -/",
+    "",
+    "(__fish_complete_directories)",
+];
+
+const FILES: Source = ["_plugind_files -f; ", "_files", " -F", ""];
+
+/// The plugins that a running daemon lists.
+const PLUGINS: Source = ["_plugind_plugins; ", "_plugind_plugins", "", LISTED];
+
+const PLUGINS_AND_FILES: Source = [
+    "_plugind_plugins; _plugind_files -f; ",
+    "{_plugind_plugins; _files}",
+    " -F",
+    LISTED,
+];
+
+/// The resources of the device plugins that it lists.
+const RESOURCES: Source = [
+    "_plugind_resources; ",
+    "_plugind_resources",
+    "",
+    "(__plugind_resources)",
+];
+
+const LISTED: &str = "(plugind list -o name 2>/dev/null)";
 
 /// The simple log filters.
 const LEVELS: &str = "default error warn info debug trace off";
