@@ -303,35 +303,6 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
 }
 
 #[test]
-fn who_only_observes_tells_a_plugin_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let registry = dir.path().as_os_str();
-    let mut observer =
-        Daemon::start_with(&["--observe".as_ref(), "--plugins-dir".as_ref(), registry]);
-    let plugin = Plugin::serve(&dir.path().join("reg.sock"), "sample");
-    observer.until_logged(": would register CSIPlugin sample at ");
-    let toaster = Plugin::serve_type(&dir.path().join("toast.sock"), "Toaster", "toast");
-    observer.until_logged(": would refuse the plugin: no handler for plugin type");
-    assert_eq!(
-        (plugin.try_notified(), toaster.try_notified()),
-        (None, None)
-    );
-
-    let mut daemon = Daemon::start(dir.path());
-    daemon.until_logged(": registered CSIPlugin sample");
-    assert!(plugin.until_notified().plugin_registered);
-    assert!(!toaster.until_notified().plugin_registered);
-
-    for ended in [observer, daemon] {
-        assert!(ended.end_with(Signal::SIGTERM).0.success());
-    }
-    assert_eq!(
-        (plugin.try_notified(), toaster.try_notified()),
-        (None, None)
-    );
-}
-
-#[test]
 fn a_second_daemon_on_one_directory_is_one_line_and_status_1() {
     let dir = tempfile::tempdir().unwrap();
     let registry = dir.path().to_str().unwrap();

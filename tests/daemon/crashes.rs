@@ -11,8 +11,6 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tempfile::TempDir;
 
 use crate::rng::Rng;
@@ -21,6 +19,7 @@ use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::program::install;
 use crate::support::skip::programs_can_be_trusted_or_skip;
+use crate::support::ticks::ticks;
 use crate::support::until::until;
 
 /// A node with a program for the type `Hooked`, which logs what it is run for.
@@ -180,12 +179,6 @@ fn kill(daemon: Process) -> Option<i32> {
     status.signal()
 }
 
-fn timer(expiration: Expiration) -> TimerFd {
-    let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
-    clock.set(expiration, TimerSetTimeFlags::empty()).unwrap();
-    clock
-}
-
 #[test]
 fn a_plugin_that_goes_after_a_kill_is_deregistered() {
     if !programs_can_be_trusted_or_skip() {
@@ -277,9 +270,7 @@ fn programs_agree_with_the_plugins_after_each_kill() {
         let over = Instant::now() + Duration::from_micros(rng.below(life));
         while Instant::now() < over {
             let pause = Duration::from_micros(rng.below(1..4000));
-            timer(Expiration::OneShot(TimeSpec::from_duration(pause)))
-                .wait()
-                .unwrap();
+            ticks(pause).wait().unwrap();
             churn.change(&mut rng);
         }
         assert_eq!(kill(daemon), Some(Signal::SIGKILL as i32), "SEED={seed}");
@@ -328,7 +319,7 @@ impl Churn {
         let daemon = self.node.start();
         daemon.until_line("watching ");
         let took = start.elapsed();
-        let clock = timer(Expiration::Interval(TimeSpec::from_duration(TICK)));
+        let clock = ticks(TICK);
         let end = Instant::now() + PATIENCE;
         loop {
             let log = self.node.log();

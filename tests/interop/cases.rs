@@ -12,7 +12,8 @@ use crate::support::trusted::trusted_dir;
 /// A case, which is played with each stack.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) play: fn(&Runner, &str) -> Outcome,
+    /// What happens with a plugin that has started; `None` is the case of a client.
+    play: Option<fn(&mut Node<'_>, Plugin)>,
 }
 
 /// What became of a case that did not fail.
@@ -41,52 +42,60 @@ pub(crate) const CASES: &[Case] = &[
     case("metadata", is_followed),
     case("compressed", is_registered_or_told),
     case("details", fails_first),
-    case("client", calls),
+    Case {
+        name: "client",
+        play: None,
+    },
 ];
 
-const fn case(name: &'static str, play: fn(&Runner, &str) -> Outcome) -> Case {
-    Case { name, play }
+const fn case(name: &'static str, play: fn(&mut Node<'_>, Plugin)) -> Case {
+    Case {
+        name,
+        play: Some(play),
+    }
+}
+
+impl Case {
+    /// Plays the case with a stack.
+    pub(crate) fn play(&self, stack: &Runner) -> Outcome {
+        let Some(play) = self.play else {
+            return calls(stack);
+        };
+        let mut node = Node::start(stack, self.name);
+        let Some(plugin) = node.serve() else {
+            return Outcome::NotSupported;
+        };
+        play(&mut node, plugin);
+        Outcome::Passed
+    }
 }
 
 /// Registers, follows a device that breaks, and deregisters after a shutdown in order, which ends
 /// the open stream behind a GOAWAY.
-fn is_followed(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(mut plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn is_followed(node: &mut Node<'_>, mut plugin: Plugin) {
     node.until_registered(&plugin);
-    let count = if COUNTED.contains(&case) { 10_000 } else { 2 };
+    let is_long = COUNTED.contains(&node.case);
+    let count = if is_long { 10_000 } else { 2 };
     node.until_logged(&format!("devices={count} healthy={count}"));
     plugin.tell("change");
     node.until_logged("now_unhealthy=");
     node.until_stopped(plugin);
-    Outcome::Passed
 }
 
 /// Registers a plugin of another type, with what its handler asks for, and deregisters it.
-fn is_registered(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn is_registered(node: &mut Node<'_>, plugin: Plugin) {
     node.until_registered(&plugin);
-    let learnt = match case {
+    let learnt = match node.case {
         "csi" => "received node information",
         _ => "received device health",
     };
     node.until_logged(learnt);
     node.until_stopped(plugin);
-    Outcome::Passed
 }
 
 /// Serves a plugin that calls Register on `kubelet.sock`, and has to call it again once its stream
 /// has ended.
-fn announces(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start_with_kubelet_sock();
-    let Some(mut plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn announces(node: &mut Node<'_>, mut plugin: Plugin) {
     node.until_logged("devices=2 healthy=2");
     node.until_logged(": registered ");
     plugin.tell("change");
@@ -94,97 +103,67 @@ fn announces(stack: &Runner, case: &str) -> Outcome {
     plugin.tell("stop");
     node.until_logged(" is down: ListAndWatch has ended");
     assert!(plugin.end().success(), "the plugin ends in order");
-    Outcome::Passed
 }
 
 /// Registers a server again that starts again.
-fn starts_again(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    for _ in 0..2 {
-        let Some(plugin) = node.serve(stack, case) else {
-            return Outcome::NotSupported;
-        };
-        node.until_registered(&plugin);
-        node.until_stopped(plugin);
-    }
-    Outcome::Passed
+fn starts_again(node: &mut Node<'_>, plugin: Plugin) {
+    node.until_registered(&plugin);
+    node.until_stopped(plugin);
+    let again = node.serve().expect("it could before");
+    node.until_registered(&again);
+    node.until_stopped(again);
 }
 
 /// Notices the end of a plugin that is killed, and registers it when it starts again.
-fn is_killed(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn is_killed(node: &mut Node<'_>, plugin: Plugin) {
     node.until_registered(&plugin);
     plugin.kill();
     node.until_logged(" is down: ");
     plugin.end();
     node.remove_socket();
     node.until_logged(": deregistered ");
-    let again = node.serve(stack, case).expect("it could before");
+    let again = node.serve().expect("it could before");
     node.until_registered(&again);
     node.until_stopped(again);
-    Outcome::Passed
 }
 
 /// Opens the stream again after the server has closed the connection because of its age.
-fn is_followed_again(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(mut plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn is_followed_again(node: &mut Node<'_>, mut plugin: Plugin) {
     node.until_logged(": registered ");
     plugin.until_said("watched");
     plugin.until_said("watched");
     plugin.tell("change");
     node.until_logged("devices=2 healthy=1");
     node.until_stopped(plugin);
-    Outcome::Passed
 }
 
 /// Keeps the stream open beside pings, or without any. The plugin breaks a device after three
 /// seconds.
-fn keeps_its_stream(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn keeps_its_stream(node: &mut Node<'_>, plugin: Plugin) {
     node.until_logged(": registered ");
     node.until_logged("now_unhealthy=device-1");
     assert_eq!(plugin.count_said("watched"), 1, "the first stream is open");
     node.until_stopped(plugin);
-    Outcome::Passed
 }
 
 /// Registers a plugin whose responses are compressed only if that was negotiated; names the reason
 /// for any other, which kubelet cannot read either.
-fn is_registered_or_told(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn is_registered_or_told(node: &mut Node<'_>, plugin: Plugin) {
     let told = "compression was not negotiated";
     if node.until_either(": registered ", told) {
         node.until_stopped(plugin);
     }
-    Outcome::Passed
 }
 
 /// Shows the status of a GetInfo that fails, and succeeds at the next try.
-fn fails_first(stack: &Runner, case: &str) -> Outcome {
-    let mut node = Node::start();
-    let Some(plugin) = node.serve(stack, case) else {
-        return Outcome::NotSupported;
-    };
+fn fails_first(node: &mut Node<'_>, plugin: Plugin) {
     node.until_logged("GetInfo failed: the peer returned UNAVAILABLE");
     node.until_registered(&plugin);
     node.until_stopped(plugin);
-    Outcome::Passed
 }
 
 /// Serves a client on the stack: unary calls and a stream.
-fn calls(stack: &Runner, _case: &str) -> Outcome {
+fn calls(stack: &Runner) -> Outcome {
     let dir = tempfile::tempdir().expect("a directory");
     let simulated = Simulated::start(dir.path(), "DevicePlugin", "example.com/peer", &[]);
     let Some(client) = stack.call(simulated.socket()) else {
@@ -195,7 +174,9 @@ fn calls(stack: &Runner, _case: &str) -> Outcome {
 }
 
 /// A daemon in strict mode, and the directory that it watches.
-struct Node {
+struct Node<'a> {
+    stack: &'a Runner,
+    case: &'static str,
     dir: TempDir,
     daemon: Daemon,
     /// The lines of the log that were read and not looked for.
@@ -204,24 +185,19 @@ struct Node {
     _other: TempDir,
 }
 
-impl Node {
-    fn start() -> Self {
-        Self::start_with("--plugins-dir")
-    }
-
-    fn start_with_kubelet_sock() -> Self {
-        Self::start_with("--device-plugins-dir")
-    }
-
-    fn start_with(option: &str) -> Self {
+impl<'a> Node<'a> {
+    fn start(stack: &'a Runner, case: &'static str) -> Self {
         let [dir, other] = [(); 2].map(|()| trusted_dir());
         let registry = other.path().join("registry");
-        let mut options = vec![option.as_ref(), dir.path().as_os_str()];
-        if option != "--plugins-dir" {
+        let mut options = vec!["--plugins-dir".as_ref(), dir.path().as_os_str()];
+        if case == "announce" {
+            options[0] = "--device-plugins-dir".as_ref();
             options.extend(["--plugins-dir".as_ref(), registry.as_os_str()]);
         }
         let daemon = Daemon::start_strict(other.path(), &options);
         Self {
+            stack,
+            case,
             dir,
             daemon,
             seen: Vec::new(),
@@ -230,8 +206,9 @@ impl Node {
     }
 
     /// Starts a plugin; `None` if the stack cannot do what the case asks for.
-    fn serve(&self, stack: &Runner, case: &str) -> Option<Plugin> {
-        stack.serve(&self.dir.path().join("peer-reg.sock"), case)
+    fn serve(&self) -> Option<Plugin> {
+        let socket = self.dir.path().join("peer-reg.sock");
+        self.stack.serve(&socket, self.case)
     }
 
     /// Waits until the plugin is registered and was notified.

@@ -53,7 +53,7 @@ fn row(stack: Stack) -> (String, Vec<String>) {
     };
     let (mut row, mut failed) = (format!("| {stack} |"), Vec::new());
     for case in CASES {
-        row += match panic::catch_unwind(|| (case.play)(&runner, case.name)) {
+        row += match panic::catch_unwind(|| case.play(&runner)) {
             Ok(Outcome::Passed) => " ok |",
             Ok(Outcome::NotSupported) => " - |",
             Err(_) => {

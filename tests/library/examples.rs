@@ -1,44 +1,19 @@
 //! The HTTP/2 and gRPC examples, run as programs with real sockets.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::support::process::Process;
+
 #[test]
 fn a_request_over_the_network_is_served_and_both_ends_are_ours() {
-    let mut serve = Serve::start();
-    let url = format!("http://{}/a/path", serve.address());
-    let output = program("request")
-        .args(["10", "0", &*url])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
-/// The running example server, which is killed when this is dropped.
-struct Serve(Child);
-
-impl Serve {
-    fn start() -> Self {
-        let mut program = program("serve");
-        Self(program.stdout(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Returns the address that the server prints.
-    fn address(&mut self) -> String {
-        let out = self.0.stdout.take().expect("the output is taken once");
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        line.trim().to_owned()
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait().map(drop));
-    }
+    let mut serve = program("serve");
+    let serve = Process::start(serve.stdout(Stdio::piped()), |child| child.stdout.take());
+    let url = format!("http://{}/a/path", serve.until_line("").trim());
+    let ran = Process::run(program("request").args(["10", "0", &*url]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
 /// Builds an example, which `cargo test --test library` alone does not, and returns its command.

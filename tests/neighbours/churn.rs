@@ -8,10 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::row::Row;
+use crate::support::ticks::ticks;
 
 #[test]
 fn a_large_directory_that_is_renamed_again_and_again() {
@@ -77,9 +76,7 @@ fn names_that_come_and_go_as_fast_as_the_machine_allows() {
 /// daemon. Asserts that there were at least [`LEAST_ACTS`] calls, without which it was not an
 /// attack.
 pub(crate) fn until(over: &AtomicBool, mut act: impl FnMut() -> io::Result<()>) {
-    let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
-    let every = Expiration::Interval(TimeSpec::from_duration(INTERVAL));
-    clock.set(every, TimerSetTimeFlags::empty()).unwrap();
+    let clock = ticks(INTERVAL);
     let mut acts = 0;
     let mut failure = None;
     while failure.is_none() && !over.load(Ordering::Relaxed) {

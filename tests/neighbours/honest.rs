@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-
 use crate::support::plugin::Plugin;
+use crate::support::ticks::ticks;
 
 /// The durations of what an honest plugin or operator does.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +17,7 @@ impl Times {
     /// Has something done `rounds` times, under a new name each time. `act` returns how long it
     /// took.
     pub(crate) fn measure(name: &str, rounds: usize, act: impl Fn(&str) -> Duration) -> Self {
-        let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
-        let every = Expiration::Interval(TimeSpec::from_duration(INTERVAL));
-        clock.set(every, TimerSetTimeFlags::empty()).unwrap();
+        let clock = ticks(INTERVAL);
         let mut times = Vec::new();
         for n in 0..rounds {
             clock.wait().unwrap();

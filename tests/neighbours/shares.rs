@@ -56,8 +56,7 @@ impl Attackers {
     /// Lets them attack until the attack is over.
     fn run(count: usize, what: &str, path: &Path, over: &AtomicBool) {
         let _attackers = Self::start(count, what, path);
-        let steps = Steps::new(over);
-        while steps.next() {}
+        Steps::last(over);
     }
 }
 
@@ -170,12 +169,18 @@ fn may_become_another_or_skip() -> bool {
     may
 }
 
-/// Returns a directory for device plugins, the options of its daemon, and `kubelet.sock`.
-fn kubelet_dir() -> (TempDir, [OsString; 2], PathBuf) {
+/// Returns a directory for device plugins, and the path of `kubelet.sock` in it.
+fn kubelet_dir() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let options = ["--device-plugins-dir".into(), dir.path().into()];
     let kubelet = dir.path().join("kubelet.sock");
-    (dir, options, kubelet)
+    (dir, kubelet)
+}
+
+/// Has honest device plugins announce themselves.
+fn announcing(kubelet: &Path, row: Row) -> Row {
+    let socket = kubelet.to_owned();
+    row.options(["--device-plugins-dir".as_ref(), kubelet.parent().unwrap()])
+        .honest(move |_, name| announce(&socket, name))
 }
 
 /// Starts a device plugin, registers it by a call, and stops it. Each five times it is one for a
@@ -195,42 +200,41 @@ fn announce(kubelet: &Path, name: &str) -> Duration {
 
 #[test]
 fn calls_that_wait_for_plugins() {
-    let (_dir, options, kubelet) = kubelet_dir();
-    let socket = kubelet.clone();
-    Row::new("208 calls that wait for plugins", "30 s without an answer")
-        .options(options)
-        .honest(move |_, name| announce(&socket, name))
-        .ends_early()
-        .withstand(|_, over| Attackers::run(13, "wait", &kubelet, over));
+    let (_dir, kubelet) = kubelet_dir();
+    announcing(
+        &kubelet,
+        Row::new("208 calls that wait for plugins", "30 s without an answer"),
+    )
+    .ends_early()
+    .withstand(|_, over| Attackers::run(13, "wait", &kubelet, over));
 }
 
 #[test]
 fn a_process_with_a_thousand_names() {
-    let (_dir, options, kubelet) = kubelet_dir();
-    let socket = kubelet.clone();
-    Row::new("a process with 1,023 names", "new names are refused")
-        .options(options)
-        .honest(move |_, name| announce(&socket, name))
-        .ends_early()
-        .withstand(|_, over| Attackers::run(1, "announce", &kubelet, over));
+    let (_dir, kubelet) = kubelet_dir();
+    announcing(
+        &kubelet,
+        Row::new("a process with 1,023 names", "new names are refused"),
+    )
+    .ends_early()
+    .withstand(|_, over| Attackers::run(1, "announce", &kubelet, over));
 }
 
 #[test]
 fn connections_that_are_opened_and_closed() {
-    let (_dir, options, kubelet) = kubelet_dir();
-    let socket = kubelet.clone();
-    Row::new("connections without end", "p50 183 to 392 ms")
-        .options(options)
-        .honest(move |_, name| announce(&socket, name))
-        .restless()
-        .ends_early()
-        .withstand(|_, over| Attackers::run(4, "connect", &kubelet, over));
+    let (_dir, kubelet) = kubelet_dir();
+    announcing(
+        &kubelet,
+        Row::new("connections without end", "p50 183 to 392 ms"),
+    )
+    .restless()
+    .ends_early()
+    .withstand(|_, over| Attackers::run(4, "connect", &kubelet, over));
 }
 
 #[test]
 fn lists_of_less_than_16_kib() {
-    let run = tempfile::tempdir().unwrap();
-    let socket = run.path().join("plugind.sock");
+    let (_run, socket) = api_dir();
     let api = socket.clone();
     let budget: [OsString; 2] = ["--memory-budget".into(), "1Mi".into()];
     Row::new("80 small lists beside 1 MiB", "an honest list is cut")
@@ -257,10 +261,16 @@ fn lists_of_less_than_16_kib() {
                 Plugin::serve_devices(&dir.join(format!("{n}.sock")), &name, list(150), 0)
             };
             let plugins: Vec<_> = (0..80).map(serve).collect();
-            let steps = Steps::new(over);
-            while steps.next() {}
+            Steps::last(over);
             plugins.into_iter().for_each(Plugin::stop);
         });
+}
+
+/// Returns a run directory, and the path of the API socket in it.
+fn api_dir() -> (TempDir, PathBuf) {
+    let run = tempfile::tempdir().unwrap();
+    let socket = run.path().join("plugind.sock");
+    (run, socket)
 }
 
 /// Has root ask for a reload. Returns how long it took.
@@ -290,8 +300,7 @@ fn watches_of_another_user() {
 
 #[test]
 fn a_loop_of_reloads() {
-    let run = tempfile::tempdir().unwrap();
-    let socket = run.path().join("plugind.sock");
+    let (_run, socket) = api_dir();
     Row::new("a loop of reloads", "2.7 MiB of log in 4 s")
         .options(api_at(&socket))
         .ends_early()
@@ -307,8 +316,7 @@ fn a_takeover_beside_sockets_that_are_renewed() {
     if !may_become_another_or_skip() {
         return;
     }
-    let run = tempfile::tempdir().unwrap();
-    let socket = run.path().join("plugind.sock");
+    let (_run, socket) = api_dir();
     Row::new(
         "sockets renewed in 30 directories",
         "a takeover is not seen",
@@ -382,8 +390,7 @@ fn programs_of_one_type_that_hang() {
             Plugin::serve_type(&socket, "Hooked", &format!("hung-{n}"))
         };
         let plugins: Vec<_> = (0..2 * MAX_PROGRAMS).map(serve).collect();
-        let steps = Steps::new(over);
-        while steps.next() {}
+        Steps::last(over);
         plugins.into_iter().for_each(Plugin::stop);
     });
 }

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::timerfd::TimerFd;
 use plugind::proto::pluginregistration::RegistrationStatus;
 
 use crate::support::plugin::Plugin;
+use crate::support::ticks::ticks;
 
 /// The steps of an attacker, with a pause between them.
 pub(crate) struct Steps<'a> {
@@ -18,10 +18,14 @@ pub(crate) struct Steps<'a> {
 impl<'a> Steps<'a> {
     /// Returns steps that last until the attack is over.
     pub(crate) fn new(over: &'a AtomicBool) -> Self {
-        let clock = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC).unwrap();
-        let every = Expiration::Interval(TimeSpec::from_duration(PAUSE));
-        clock.set(every, TimerSetTimeFlags::empty()).unwrap();
+        let clock = ticks(PAUSE);
         Self { over, clock }
+    }
+
+    /// Waits until the attack is over.
+    pub(crate) fn last(over: &'a AtomicBool) {
+        let steps = Self::new(over);
+        while steps.next() {}
     }
 
     /// Waits for the next step. Returns `false` once the attack is over.

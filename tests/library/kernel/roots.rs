@@ -1,11 +1,8 @@
 //! Roots that are lost: removed, renamed, unmounted, covered.
 
-use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-
-use plugind::config::Config;
+use std::path::Path;
 
 use crate::kernel::limits::is_scanning;
 use crate::kernel::mounts::node_below;
@@ -35,27 +32,6 @@ fn a_root_without_reports_is_scanned_on_the_tick() {
     let config = watching(Path::new("/proc/sys/kernel/random"));
     let node = Node::start_with(unused, &config);
     assert!(is_scanning(&node));
-}
-
-#[test]
-fn a_root_that_is_named_twice_and_relatively_is_watched_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let link = dir.path().join("link");
-    let real = dir.path().join("real");
-    symlink(&real, &link).unwrap();
-    let here = env::current_dir().unwrap();
-    let up = here.components().skip(1).map(|_| "..").collect::<PathBuf>();
-    let relative = up.join(real.strip_prefix("/").unwrap());
-    let config = Config {
-        plugins_dirs: vec![relative, link, real.clone()],
-        ..Config::default()
-    };
-    let mut node = Node::start_with(dir, &config);
-    let plugin = Plugin::serve(&real.join("reg.sock"), "once");
-    node.until_registered(&plugin);
-    node.until_desired(1);
-    let mut desired = node.plugins.manager().desired();
-    assert!(desired.all(|(path, _)| path.is_absolute()));
 }
 
 #[test]
