@@ -78,14 +78,9 @@ fn a_plugin_of_an_unknown_type_is_a_warning() {
     let _plugin = Simulated::start(&place.dir, "Toaster", "a", &[]);
     let json = place.examine(&[]);
     assert_eq!(json.status, 1, "{json:?}");
-    let found = json.about("sockets");
-    assert_eq!(found["level"], "warning");
     let message = "would refuse the plugin: no handler for plugin type \"Toaster\"";
-    assert_eq!(found["message"], message);
-    assert!(
-        found["remedy"].as_str().unwrap().contains("--type"),
-        "{json:?}"
-    );
+    json.assert_finds("sockets", "warning", message);
+    json.assert_finds("sockets", "warning", "--type");
 }
 
 #[test]
@@ -120,13 +115,8 @@ fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     drop(bind(&place.dir.join(name)));
     let json = place.examine(&[]);
     assert_eq!(json.status, 1);
-    let found = json.about("sockets");
-    assert_eq!(found["level"], "warning");
-    let message = found["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("nothing listens on the socket"),
-        "{message}"
-    );
+    let message = "nothing listens on the socket";
+    let found = json.assert_finds("sockets", "warning", message);
     assert_eq!(found["paths"][0], place.path(name));
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
     assert!(json.out.bytes().all(is_plain));
@@ -164,10 +154,7 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
     }
     let json = Examined::by(&mut command);
     assert_eq!(json.status, 1);
-    let found = json.about("sockets");
-    assert_eq!(found["level"], "warning", "{json:?}");
-    let message = found["message"].as_str().unwrap();
-    assert!(message.contains("permission"), "{message}");
+    json.assert_finds("sockets", "warning", "permission");
     if Uid::effective().is_root() {
         let denied = "it cannot be created: permission denied";
         let mut directories = json.all_about("directory");
@@ -204,11 +191,9 @@ fn an_endpoint_elsewhere_is_a_note() {
     let option = format!("--endpoint={}/csi.sock", elsewhere.path().display());
     let plugin = Simulated::start(&place.dir, "CSIPlugin", "a", &[&option]);
     let json = place.examine(&[]);
-    let found = json.about("trust");
-    assert_eq!((&found["level"], json.status), (&"note".into(), 0));
+    assert_eq!(json.status, 0);
+    let found = json.assert_finds("trust", "note", "; allowed by --endpoint-dir");
     assert_eq!(found["paths"][0], plugin.socket().to_str().unwrap());
-    let message = found["message"].as_str().unwrap();
-    assert!(message.contains("; allowed by --endpoint-dir"), "{message}");
 }
 
 #[test]
@@ -222,9 +207,8 @@ fn sockets_in_the_root_of_another_distribution_are_found() {
         let place = Place::new();
         let json = place.examine(&[]);
         assert_eq!(json.status, 1);
-        let found = json.about("root-dir");
-        assert_eq!(found["level"], "warning");
-        assert_eq!(found["remedy"], "use --root-dir /var/lib/k0s/kubelet");
+        let remedy = "use --root-dir /var/lib/k0s/kubelet";
+        json.assert_finds("root-dir", "warning", remedy);
 
         let json = place.examine(&["--root-dir=/var/lib/k0s/kubelet"]);
         assert_eq!(json.all_about("root-dir").count(), 0, "{json:?}");
@@ -238,10 +222,8 @@ fn limits_that_are_too_low_are_named() {
     inside(name, prepare, || {
         let place = Place::new();
         let json = place.examine(&[]);
-        let found = json.about("directory");
-        assert_eq!(found["level"], "warning");
         let raise = "raise the sysctl fs.inotify.max_user_instances";
-        assert_eq!(found["remedy"], raise);
+        json.assert_finds("directory", "warning", raise);
         assert_eq!(json.status, 1);
     });
 }
@@ -252,9 +234,8 @@ fn a_hard_limit_of_descriptors_that_is_too_low_is_named() {
     let mut command = Process::command_behind("ulimit -n 64 &&");
     command.args(place.doctor(&["-ojson"]).get_args());
     let json = Examined::by(&mut command);
-    let found = json.about("descriptors");
-    assert_eq!(found["level"], "warning");
-    assert_eq!(found["message"], "a daemon may need 112: hard_limit=64");
+    let message = "a daemon may need 112: hard_limit=64";
+    json.assert_finds("descriptors", "warning", message);
 }
 
 #[test]
@@ -408,6 +389,19 @@ impl Examined {
     /// Returns the findings of a check.
     fn all_about(&self, check: &str) -> impl Iterator<Item = &Value> {
         self.findings.iter().filter(move |it| it["check"] == check)
+    }
+
+    /// Asserts that the first finding of a check has this level, and these words in its message or
+    /// in its remedy. Returns it.
+    #[track_caller]
+    fn assert_finds(&self, check: &str, level: &str, words: &str) -> &Value {
+        let found = self.about(check);
+        assert_eq!(found["level"], level, "{self:?}");
+        let mut texts = ["message", "remedy"]
+            .iter()
+            .filter_map(|key| found[key].as_str());
+        assert!(texts.any(|text| text.contains(words)), "{words}: {found}");
+        found
     }
 
     /// Returns the first finding of a check.

@@ -95,34 +95,26 @@ fn connections(listener: &UnixListener) -> usize {
     std::iter::from_fn(|| listener.accept().ok()).count()
 }
 
-/// An attack, and the words about it.
-struct Attack {
-    carry_out: fn(&Place) -> Vec<Simulated>,
-    /// The reason in the log.
-    words: &'static str,
-    /// The options that allow it.
-    allowed_by: &'static [&'static str],
-}
-
-impl Attack {
-    /// Runs the attack against a daemon with these options. Returns the line of the log that ends
-    /// it.
-    fn run(&self, options: &[&str], until: &str) -> String {
+/// Carries out an attack on each of several daemons: it succeeds without strict mode, and with it if
+/// these options allow it; otherwise, the log gives this reason.
+#[track_caller]
+fn assert_refused_in_strict_mode_only(
+    attack: fn(&Place) -> Simulated,
+    reason: &str,
+    allowed_by: &str,
+) {
+    let run = |options: &[&str], until: &str| {
         let place = Place::new();
         let mut daemon = place.start(options);
-        let _plugins = (self.carry_out)(&place);
+        let _plugin = attack(&place);
         daemon.until_logged(until)
-    }
-
-    fn assert_refused_in_strict_mode_only(&self) {
-        let line = self.run(&["--trust=warn"], "would be refused with --trust strict");
-        assert!(line.contains(self.words), "{line}");
-        self.run(&["--trust=warn"], "registered X victim");
-        let line = self.run(&["--trust=strict"], "; next try in");
-        assert!(line.contains(self.words), "{line}");
-        let allowed = [&["--trust=strict"], self.allowed_by].concat();
-        self.run(&allowed, "registered X victim");
-    }
+    };
+    let line = run(&["--trust=warn"], "would be refused with --trust strict");
+    assert!(line.contains(reason), "{line}");
+    run(&["--trust=warn"], "registered X victim");
+    let line = run(&["--trust=strict"], "; next try in");
+    assert!(line.contains(reason), "{line}");
+    run(&["--trust=strict", allowed_by], "registered X victim");
 }
 
 /// Reports whether this process can become any user.
@@ -141,18 +133,13 @@ fn a_plugin_of_another_user_is_refused() {
     if !can_be_others_or_skip() {
         return;
     }
-    let attack = Attack {
-        carry_out: |place| vec![place.plugin_of(4242, ("X", "victim"), &[])],
-        words: "user 4242; allowed by --allow-uid 4242",
-        allowed_by: &["--allow-uid=4242"],
-    };
-    attack.assert_refused_in_strict_mode_only();
-    let allowed_by = &["--allow-name=4242=X/vic*"];
-    Attack {
-        allowed_by,
-        ..attack
+    for allowed_by in ["--allow-uid=4242", "--allow-name=4242=X/vic*"] {
+        assert_refused_in_strict_mode_only(
+            |place| place.plugin_of(4242, ("X", "victim"), &[]),
+            "user 4242; allowed by --allow-uid 4242",
+            allowed_by,
+        );
     }
-    .assert_refused_in_strict_mode_only();
 }
 
 #[test]
@@ -179,20 +166,19 @@ fn a_socket_that_belongs_to_another_user_is_refused() {
     if !can_be_others_or_skip() {
         return;
     }
-    Attack {
-        carry_out: |place| {
+    assert_refused_in_strict_mode_only(
+        |place| {
             // The process is root's, and the socket is given away before the plugin is found.
             let hidden = place.registry.join(".hidden");
             fs::create_dir(&hidden).unwrap();
             let plugin = Simulated::start(&hidden, "X", "victim", &[]);
             chown(plugin.socket(), Some(4242), None).unwrap();
             fs::rename(plugin.socket(), place.registry.join("a.sock")).unwrap();
-            vec![plugin]
+            plugin
         },
-        words: "belongs to user 4242; allowed by --allow-uid 4242",
-        allowed_by: &["--allow-uid=4242"],
-    }
-    .assert_refused_in_strict_mode_only();
+        "belongs to user 4242; allowed by --allow-uid 4242",
+        "--allow-uid=4242",
+    );
 }
 
 #[test]
@@ -200,16 +186,9 @@ fn a_name_of_another_user_is_not_taken_over() {
     if !can_be_others_or_skip() {
         return;
     }
-    for (mode, logged) in [
-        (
-            "--trust=warn",
-            "takes the place of a plugin of another user; uid=4242",
-        ),
-        (
-            "--trust=strict",
-            "not trusted: its name is that of a plugin of user 0",
-        ),
-    ] {
+    let taken = "takes the place of a plugin of another user; uid=4242";
+    let refused = "its name is that of a plugin of user 0";
+    for (mode, logged) in [("--trust=warn", taken), ("--trust=strict", refused)] {
         let place = Place::new();
         let mut daemon = place.start(&[mode, "--allow-uid=4242"]);
         let first = Simulated::start(&place.registry, "X", "victim", &[]);
@@ -218,10 +197,7 @@ fn a_name_of_another_user_is_not_taken_over() {
         daemon.until_logged(logged);
         if mode == "--trust=strict" {
             let said = thief.until_said("NotifyRegistrationStatus");
-            assert!(
-                said.contains("its name is that of a plugin of user 0"),
-                "{said}"
-            );
+            assert!(said.contains(refused), "{said}");
             first.end_saying("socket removed");
             daemon.until_logged("registered X victim");
         }
@@ -230,39 +206,35 @@ fn a_name_of_another_user_is_not_taken_over() {
 
 #[test]
 fn an_endpoint_elsewhere_is_not_connected_to() {
-    for is_link in [false, true] {
-        for is_strict in [false, true] {
-            let place = Place::new();
-            let foreign = place.listen_elsewhere();
-            let mut endpoint = place.elsewhere.join("docker.sock");
-            if is_link {
-                let link = place.registry.join(".csi.sock");
-                symlink(&endpoint, &link).unwrap();
-                endpoint = link;
-            }
-            let mode = if is_strict {
-                "--trust=strict"
-            } else {
-                "--trust=warn"
-            };
-            let mut daemon = place.start(&[mode]);
-            let socket = place.registry.join("a.sock");
-            let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
-            let dir = place.elsewhere.display();
-            let why = format!(
-                "its socket {dir}/docker.sock is in none of the directories for sockets; allowed by \
-                 --endpoint-dir {dir}"
-            );
-            if is_strict {
-                let status = plugin.until_notified();
-                assert!(status.error.contains(&why), "{status:?}");
-            } else {
-                let line =
-                    daemon.until_logged("CSIPlugin thief would be refused with --trust strict");
-                assert!(line.contains(&why), "{line}");
-            }
-            assert_eq!(connections(&foreign) == 0, is_strict);
+    let modes = ["--trust=warn", "--trust=strict"];
+    for (is_link, mode) in [false, true]
+        .map(|is_link| modes.map(|it| (is_link, it)))
+        .concat()
+    {
+        let place = Place::new();
+        let foreign = place.listen_elsewhere();
+        let mut endpoint = place.elsewhere.join("docker.sock");
+        if is_link {
+            let link = place.registry.join(".csi.sock");
+            symlink(&endpoint, &link).unwrap();
+            endpoint = link;
         }
+        let mut daemon = place.start(&[mode]);
+        let socket = place.registry.join("a.sock");
+        let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
+        let dir = place.elsewhere.display();
+        let why = format!(
+            "its socket {dir}/docker.sock is in none of the directories for sockets; allowed by \
+             --endpoint-dir {dir}"
+        );
+        let is_strict = mode == "--trust=strict";
+        let said = if is_strict {
+            plugin.until_notified().error
+        } else {
+            daemon.until_logged("CSIPlugin thief would be refused with --trust strict")
+        };
+        assert!(said.contains(&why), "{said}");
+        assert_eq!(connections(&foreign) == 0, is_strict);
     }
 }
 
@@ -370,13 +342,11 @@ fn a_program_that_others_can_change_is_not_run() {
 
 #[test]
 fn the_status_shows_the_sandbox() {
+    let inherited = "off, because programs would inherit it";
     for (option, expected) in [
         ("--sandbox=on", "on, "),
         ("--sandbox=off", "off"),
-        (
-            "--exec=Y=/bin/true",
-            "off, because programs would inherit it",
-        ),
+        ("--exec=Y=/bin/true", inherited),
     ] {
         let place = Place::new();
         let socket = place.elsewhere.join("api.sock");
@@ -386,13 +356,8 @@ fn the_status_shows_the_sandbox() {
         assert!(said.starts_with(expected), "{said}");
         let has_landlock = said.starts_with("on, Landlock ABI ");
         let lacks_it = said == "on, without Landlock: it is not available";
-        if lacks(Without::Landlock) {
-            assert!(!has_landlock, "{said}");
-        }
-        assert!(
-            !said.starts_with("on") || has_landlock || lacks_it,
-            "{said}"
-        );
+        assert!(!(has_landlock && lacks(Without::Landlock)), "{said}");
+        assert_eq!(said.starts_with("on"), has_landlock || lacks_it, "{said}");
         assert_eq!(daemon.seen_with(&format!("the sandbox is {said}")).len(), 1);
     }
 }
@@ -411,7 +376,6 @@ fn a_reload_reports_what_the_sandbox_does_not_allow() {
         daemon.signal(Signal::SIGHUP);
         daemon.until_logged("reloaded the configuration: ")
     };
-    fs::write(&config, "").unwrap();
     let named = format!("--config={}", config.display());
     let registry = format!("plugins-dir {}\n", place.registry.display());
     fs::write(&config, &registry).unwrap();
@@ -430,20 +394,15 @@ fn a_reload_reports_what_the_sandbox_does_not_allow() {
     assert_eq!(outside.exists(), !is_confined);
     let line = outcomes(&mut daemon, &format!("{registry}exec Y=/bin/true\n"));
     assert!(line.ends_with("needs-restart=exec"), "{line}");
+    let allowing = "trust strict\nallow-uid 7\n";
     for (lines, expected) in [
-        ("trust strict\nallow-uid 7\n", ": changed=trust,allow-uid"),
-        ("trust strict\n", ": changed=allow-uid"),
-        (
-            "trust strict\nallow-uid 7\n",
-            ": changed=allow-uid needs-restart=allow-uid",
-        ),
-        (
-            "trust warn\n",
-            ": changed=trust,allow-uid needs-restart=trust",
-        ),
+        (allowing, "trust,allow-uid"),
+        ("trust strict\n", "allow-uid"),
+        (allowing, "allow-uid needs-restart=allow-uid"),
+        ("trust warn\n", "trust,allow-uid needs-restart=trust"),
     ] {
         let line = outcomes(&mut daemon, &(registry.clone() + lines));
-        assert!(line.ends_with(expected), "{line}");
+        assert!(line.ends_with(&format!(": changed={expected}")), "{line}");
     }
     drop(daemon);
     fs::write(&config, lines).unwrap();

@@ -40,12 +40,7 @@ fn withstand(name: &str, plugins: usize, octets: &[u8], missing: usize, slack: u
     let steps = Steps::new(&never);
     let serve = |name: &str, octets: &[u8], missing| {
         let socket = daemon.root().join(format!("{name}.sock"));
-        Plugin::serve_devices(
-            &socket,
-            &format!("example.com/{name}"),
-            octets.to_vec(),
-            missing,
-        )
+        Plugin::serve_devices(&socket, &format!("example.com/{name}"), octets, missing)
     };
     let gpu = || {
         let gpu = serve("honest-gpu", &list(8), 0);
@@ -116,7 +111,7 @@ fn a_list_of_as_many_devices_as_there_may_be_takes_a_short_turn() {
     let plugin = Plugin::serve_devices(
         &daemon.root().join("gpu.sock"),
         "example.com/gpu",
-        list(MAX_DEVICES),
+        &list(MAX_DEVICES),
         0,
     );
     daemon.until_logged(&format!("devices={MAX_DEVICES}"));

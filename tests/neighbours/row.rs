@@ -114,11 +114,9 @@ impl Row {
     }
 
     /// Makes the attack as long as when it is measured, because it takes time to begin.
-    pub(crate) fn long(self) -> Self {
-        Self {
-            rounds: ROUNDS,
-            ..self
-        }
+    pub(crate) fn long(mut self) -> Self {
+        self.rounds = ROUNDS;
+        self
     }
 
     /// Lets the attacker use all processors, the daemon's too, as the scheduler allows.
@@ -127,46 +125,36 @@ impl Row {
     /// The daemon gets only its share of one processor. A change that is preempted holds the lock
     /// of its directory while other processes use their shares, some milliseconds each; a look has
     /// to wait for that lock.
-    pub(crate) fn greedy(self) -> Self {
-        Self {
-            is_greedy: true,
-            ..self
-        }
+    pub(crate) fn greedy(mut self) -> Self {
+        self.is_greedy = true;
+        self
     }
 
     /// Measures the daemon without real-time priority, because it always has something to do.
     ///
     /// sched(7): by default, the kernel stops real-time processes for 50 ms of each second in which
     /// they never rest. It has the highest priority of the others.
-    pub(crate) fn restless(self) -> Self {
-        Self {
-            is_restless: true,
-            ..self
-        }
+    pub(crate) fn restless(mut self) -> Self {
+        self.is_restless = true;
+        self
     }
 
     /// Measures something else than registrations.
-    pub(crate) fn honest(self, act: impl Fn(&Path, &str) -> Duration + Sync + 'static) -> Self {
-        Self {
-            honest: Box::new(act),
-            ..self
-        }
+    pub(crate) fn honest(mut self, act: impl Fn(&Path, &str) -> Duration + Sync + 'static) -> Self {
+        self.honest = Box::new(act);
+        self
     }
 
     /// Checks the daemon after the measurement, while the attack continues.
-    pub(crate) fn checked(self, check: impl Fn(&Daemon) + Sync + 'static) -> Self {
-        Self {
-            check: Box::new(check),
-            ..self
-        }
+    pub(crate) fn checked(mut self, check: impl Fn(&Daemon) + Sync + 'static) -> Self {
+        self.check = Box::new(check);
+        self
     }
 
     /// Lets the attacker end before the daemon, after which all has to be as before.
-    pub(crate) fn ends_early(self) -> Self {
-        Self {
-            ends_early: true,
-            ..self
-        }
+    pub(crate) fn ends_early(mut self) -> Self {
+        self.ends_early = true;
+        self
     }
 
     /// Attacks a daemon, and checks that it keeps its limits.

@@ -124,7 +124,7 @@ fn wait_for_plugins(kubelet: &Path) {
 
 /// Announces as many plugins as there may be, again and again.
 fn announce_names(kubelet: &Path) {
-    let _plugin = Plugin::serve_devices(&kubelet.with_file_name("greedy.sock"), "", list(1), 0);
+    let _plugin = Plugin::serve_devices(&kubelet.with_file_name("greedy.sock"), "", &list(1), 0);
     let mut caller = Caller::connect(kubelet);
     let mut numbers = (0..1023).cycle();
     loop {
@@ -190,7 +190,7 @@ fn announce(kubelet: &Path, name: &str) -> Duration {
     let resource = format!("example.com/{phase}-{}", n.parse::<u32>().unwrap() / 5);
     let endpoint = format!("{name}.sock");
     let start = Instant::now();
-    let plugin = Plugin::serve_devices(&kubelet.with_file_name(&endpoint), "", list(8), 0);
+    let plugin = Plugin::serve_devices(&kubelet.with_file_name(&endpoint), "", &list(8), 0);
     let registered = kubelet::register(kubelet, &request(&endpoint, &resource));
     let time = start.elapsed();
     assert_eq!(registered, Ok(()), "{name}");
@@ -244,7 +244,7 @@ fn lists_of_less_than_16_kib() {
             let path = dir.join(format!("{name}.sock"));
             let name = format!("example.com/{name}");
             let start = Instant::now();
-            let plugin = Plugin::serve_devices(&path, &name, list(400), 0);
+            let plugin = Plugin::serve_devices(&path, &name, &list(400), 0);
             assert!(plugin.until_notified().plugin_registered);
             let time = start.elapsed();
             until("its devices are listed", || {
@@ -258,7 +258,7 @@ fn lists_of_less_than_16_kib() {
         .withstand(|dir, over| {
             let serve = |n| {
                 let name = format!("example.com/greedy-{n}");
-                Plugin::serve_devices(&dir.join(format!("{n}.sock")), &name, list(150), 0)
+                Plugin::serve_devices(&dir.join(format!("{n}.sock")), &name, &list(150), 0)
             };
             let plugins: Vec<_> = (0..80).map(serve).collect();
             Steps::last(over);

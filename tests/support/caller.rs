@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use plugind::grpc::{CallError, CallId, Client, Event};
 use plugind::http2::Endpoint as _;
-use plugind::proto::pluginregistration::{
-    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse, registration,
-};
+use plugind::proto::pluginregistration::{InfoRequest, PluginInfo, registration};
 use plugind::time::Time;
 use prost::Message;
 
@@ -19,16 +17,12 @@ pub(crate) type Outcome = Result<Vec<u8>, CallError>;
 
 /// A client and its socket.
 pub(crate) struct Caller {
-    pub(crate) client: Client,
+    client: Client,
     stream: UnixStream,
     start: Instant,
-    /// Everything that was received from the peer, one element per read.
-    pub(crate) received: Vec<Vec<u8>>,
     /// Whether the peer still reads. If not, it may still have written something.
     is_writable: bool,
     finished: Vec<(CallId, Outcome)>,
-    /// The number of messages that were received on streams.
-    pub(crate) messages: usize,
 }
 
 impl Caller {
@@ -39,10 +33,8 @@ impl Caller {
             client: Client::new(Time::ZERO),
             stream,
             start: Instant::now(),
-            received: Vec::new(),
             is_writable: true,
             finished: Vec::new(),
-            messages: 0,
         }
     }
 
@@ -50,16 +42,6 @@ impl Caller {
     pub(crate) fn get_info(&mut self) -> Result<PluginInfo, CallError> {
         let reply = self.unary(registration::GET_INFO, &InfoRequest {})?;
         Ok(PluginInfo::decode(&*reply).expect("a PluginInfo"))
-    }
-
-    /// Notifies the peer that it is registered.
-    pub(crate) fn notify(&mut self) -> Result<RegistrationStatusResponse, CallError> {
-        let status = RegistrationStatus {
-            plugin_registered: true,
-            error: String::new(),
-        };
-        let reply = self.unary(registration::NOTIFY_REGISTRATION_STATUS, &status)?;
-        Ok(RegistrationStatusResponse::decode(&*reply).expect("a RegistrationStatusResponse"))
     }
 
     /// Makes a call with generous limits for its reply and its time.
@@ -82,34 +64,20 @@ impl Caller {
             .unary(path, &message, max_reply, now + timeout, now)
     }
 
-    /// Waits for the outcome of a call.
+    /// Moves octets until the outcome of a call is known.
     pub(crate) fn end(&mut self, call: CallId) -> Outcome {
-        self.run_until(|caller| caller.has_ended(call));
-        let mut finished = self.finished.iter();
-        let at = finished.position(|(finished, _)| *finished == call);
-        self.finished.remove(at.expect("the call has ended")).1
-    }
-
-    /// Returns whether the outcome of a call is known, and was not returned yet.
-    pub(crate) fn has_ended(&self, call: CallId) -> bool {
-        let mut finished = self.finished.iter();
-        finished.any(|(finished, _)| *finished == call)
-    }
-
-    /// Moves octets until `is_over` returns `true`.
-    pub(crate) fn run_until(&mut self, mut is_over: impl FnMut(&Self) -> bool) {
         loop {
             self.write();
             while let Some(event) = self.client.poll_event(self.now()) {
-                match event {
-                    Event::Finished { call, result } => self.finished.push((call, result)),
-                    Event::Message { .. } => self.messages += 1,
-                    Event::Closed { .. } => {}
+                if let Event::Finished { call, result } = event {
+                    self.finished.push((call, result));
                 }
             }
-            if is_over(self) {
+            let mut finished = self.finished.iter();
+            if let Some(at) = finished.position(|(finished, _)| *finished == call) {
                 // The last event may have queued something, a WINDOW_UPDATE for example.
-                return self.write();
+                self.write();
+                return self.finished.remove(at).1;
             }
             if self.client.transmit().is_empty() || !self.is_writable {
                 self.read();
@@ -141,10 +109,7 @@ impl Caller {
         assert!(!buffer.is_empty(), "nothing to write and no room to read");
         match self.stream.read(buffer) {
             Ok(0) => self.client.eof(self.now()),
-            Ok(count) => {
-                self.received.push(buffer[..count].to_vec());
-                self.client.received(count, self.now());
-            }
+            Ok(count) => self.client.received(count, self.now()),
             Err(error) if is_timeout(error.kind()) => {
                 assert!(wait < PATIENCE, "nothing happened for {PATIENCE:?}");
                 self.client.handle_timeout(self.now());

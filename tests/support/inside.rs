@@ -62,12 +62,13 @@ pub(crate) fn is_inside(test: &str) -> bool {
 }
 
 /// Returns whether a shell in namespaces of its own can run this script.
-fn run(script: &str) -> bool {
+pub(crate) fn run(script: &str) -> bool {
     let output = namespaces(script).output();
     output.is_ok_and(|output| output.status.success())
 }
 
-fn namespaces(script: &str) -> Command {
+/// Returns a command that runs a shell script in namespaces of its own.
+pub(crate) fn namespaces(script: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
     command

@@ -51,84 +51,51 @@ impl Plugin {
 
     /// Serves a plugin with this type and name, which listens when this returns.
     pub(crate) fn serve_type(socket: &Path, kind: &str, name: &str) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
-        Self::serve_on(listener, socket, (kind, name), None)
-    }
-
-    /// Serves a plugin that reports this info, which listens when this returns.
-    pub(crate) fn serve_info(socket: &Path, info: PluginInfo) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
-        Self::serve_with(listener, socket, info, None)
+        Self::bind(socket, Behavior::of(kind, name))
     }
 
     /// Serves a CSI plugin with a flaw.
     pub(crate) fn serve_flawed(socket: &Path, name: &str, flaw: Flaw) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
-        Self::serve_on(listener, socket, ("CSIPlugin", name), Some(flaw))
+        let mut behavior = Behavior::of("CSIPlugin", name);
+        behavior.flaw = Some(flaw);
+        Self::bind(socket, behavior)
     }
 
     /// Serves a CSI plugin on a bound socket, on which it begins to listen here.
     pub(crate) fn listen_on(bound: OwnedFd, socket: &Path, name: &str) -> Self {
         listen(&bound, Backlog::MAXALLOWABLE).unwrap();
-        Self::serve_on(bound.into(), socket, ("CSIPlugin", name), None)
+        Self::start(bound.into(), socket, Behavior::of("CSIPlugin", name))
     }
 
     /// Serves a CSI plugin that reports this endpoint.
     pub(crate) fn serve_elsewhere(socket: &Path, name: &str, endpoint: &Path) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
-        let info = PluginInfo {
-            endpoint: endpoint.to_str().unwrap().to_owned(),
-            ..info(("CSIPlugin", name))
-        };
-        Self::serve_with(listener, socket, info, None)
-    }
-
-    /// Serves a plugin with this type and name on an existing listener.
-    pub(crate) fn serve_on(
-        listener: UnixListener,
-        socket: &Path,
-        who: (&str, &str),
-        flaw: Option<Flaw>,
-    ) -> Self {
-        Self::serve_with(listener, socket, info(who), flaw)
+        let mut behavior = Behavior::of("CSIPlugin", name);
+        behavior.info.endpoint = endpoint.display().to_string();
+        Self::bind(socket, behavior)
     }
 
     /// Serves a device plugin with this name whose list of devices is this, which is `missing`
     /// octets shorter than announced.
-    pub(crate) fn serve_devices(socket: &Path, name: &str, list: Vec<u8>, missing: usize) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
-        let info = PluginInfo {
-            supported_versions: vec!["v1beta1".to_owned()],
-            ..info(("DevicePlugin", name))
-        };
-        Self::serve_all(listener, socket, info, None, (list, missing))
+    pub(crate) fn serve_devices(socket: &Path, name: &str, list: &[u8], missing: usize) -> Self {
+        let mut behavior = Behavior::of("DevicePlugin", name);
+        behavior.info.supported_versions = vec!["v1beta1".to_owned()];
+        behavior.devices = grpc::frame(list, missing);
+        Self::bind(socket, behavior)
     }
 
-    fn serve_with(
-        listener: UnixListener,
-        socket: &Path,
-        info: PluginInfo,
-        flaw: Option<Flaw>,
-    ) -> Self {
-        Self::serve_all(listener, socket, info, flaw, (Vec::new(), 0))
+    fn bind(socket: &Path, behavior: Behavior) -> Self {
+        Self::start(UnixListener::bind(socket).unwrap(), socket, behavior)
     }
 
-    fn serve_all(
-        listener: UnixListener,
-        socket: &Path,
-        info: PluginInfo,
-        flaw: Option<Flaw>,
-        (list, missing): (Vec<u8>, usize),
-    ) -> Self {
+    fn start(listener: UnixListener, socket: &Path, behavior: Behavior) -> Self {
         let (asked_by, asked) = mpsc::channel();
         let (notifier, notified) = mpsc::channel();
         let (patience, patient) = mpsc::channel();
         let answers = Answers {
-            info,
+            devices: watch::Sender::new(Ok(behavior.devices.clone())),
+            behavior,
             asked: asked_by,
             notified: notifier,
-            flaw,
-            devices: watch::Sender::new(Ok(grpc::frame(&list, missing))),
             is_refused: AtomicBool::new(false),
             patient: Mutex::new(patient),
         };
@@ -183,22 +150,35 @@ pub(crate) fn set_times(path: &Path) {
     utimensat(AT_FDCWD, path, &time, &time, UtimensatFlags::FollowSymlink).unwrap();
 }
 
-/// Returns the info that a plugin with this type and name reports.
-fn info((kind, name): (&str, &str)) -> PluginInfo {
-    PluginInfo {
-        r#type: kind.to_owned(),
-        name: name.to_owned(),
-        endpoint: String::new(),
-        supported_versions: vec!["1.0.0".to_owned()],
+/// What a plugin does.
+struct Behavior {
+    info: PluginInfo,
+    flaw: Option<Flaw>,
+    /// Its list of devices, as the body of a reply.
+    devices: Bytes,
+}
+
+impl Behavior {
+    /// Returns the behavior of a plugin with this type and name.
+    fn of(kind: &str, name: &str) -> Self {
+        Self {
+            info: PluginInfo {
+                r#type: kind.to_owned(),
+                name: name.to_owned(),
+                endpoint: String::new(),
+                supported_versions: vec!["1.0.0".to_owned()],
+            },
+            flaw: None,
+            devices: grpc::frame(&[], 0),
+        }
     }
 }
 
 /// The answers of the plugin to calls.
 struct Answers {
-    info: PluginInfo,
+    behavior: Behavior,
     asked: Sender<String>,
     notified: Sender<RegistrationStatus>,
-    flaw: Option<Flaw>,
     /// The list of devices, which stays the same.
     devices: watch::Sender<Result<Bytes, Status>>,
     is_refused: AtomicBool,
@@ -208,7 +188,7 @@ struct Answers {
 impl Service for Answers {
     fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
         let _ = self.asked.send(path.to_owned());
-        match self.flaw {
+        match self.behavior.flaw {
             Some(Flaw::Refuses(method))
                 if method == path && !self.is_refused.swap(true, Ordering::Relaxed) =>
             {
@@ -220,7 +200,7 @@ impl Service for Answers {
             _ => {}
         }
         match path {
-            registration::GET_INFO => Ok(self.info.encode_to_vec()),
+            registration::GET_INFO => Ok(self.behavior.info.encode_to_vec()),
             registration::NOTIFY_REGISTRATION_STATUS => {
                 let status = RegistrationStatus::decode(message).map_err(|_| INVALID_ARGUMENT)?;
                 let _ = self.notified.send(status);

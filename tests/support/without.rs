@@ -11,6 +11,7 @@ use std::{env, fs, thread};
 use nix::libc::{self, c_long, seccomp_data, sock_filter};
 use tempfile::NamedTempFile;
 
+use super::inside;
 use super::seccomp::{self, ALLOW, ARCHITECTURE, argument, fail, jump_unless, load, number, start};
 use super::skip::{NO_NAMESPACES, skip};
 
@@ -143,15 +144,8 @@ fn run(without: Without, arguments: &[&str]) -> Result<(Output, String), String>
 
 /// Returns a command that runs a shell script in a user and a mount namespace.
 fn namespace(script: &str) -> Result<Command, String> {
-    let unshare = |script| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-        command
-    };
-    match unshare("true").output() {
-        Ok(output) if output.status.success() => Ok(unshare(script)),
-        _ => Err(NO_NAMESPACES.to_owned()),
-    }
+    let is_allowed = inside::run("true").then(|| inside::namespaces(script));
+    is_allowed.ok_or_else(|| NO_NAMESPACES.to_owned())
 }
 
 fn printed(output: &Output) -> String {
