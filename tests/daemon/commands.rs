@@ -164,36 +164,26 @@ fn each_command_shows_its_answer() {
         (metrics, &["GET /metrics HTTP/1.0".to_owned()][..])
     );
 
+    let rescanned = "{\"directories\":2,\"found\":1,\"lost\":0}";
+    let numbers = "directories:  2\nfound:        1\nlost:         0\n";
+    let (debug, initial) = ("{\"filter\":\"debug\"}", "{\"filter\":\"\"}");
+    let (retried, forgotten) = ("{\"retried\":1}", "{\"forgotten\":1}");
+    let forget = "forget?type=A&name=b";
     for (line, path, body, expected) in [
-        ("retry", "/v1/retry", "{\"retried\":1}", "retried:  1\n"),
-        (
-            "forget A/b",
-            "/v1/forget?type=A&name=b",
-            "{\"forgotten\":1}",
-            "forgotten:  1\n",
-        ),
-        (
-            "rescan",
-            "/v1/rescan",
-            "{\"directories\":2,\"found\":1,\"lost\":0}",
-            "directories:  2\nfound:        1\nlost:         0\n",
-        ),
-        (
-            "log debug",
-            "/v1/log?filter=debug",
-            "{\"filter\":\"debug\"}",
-            "filter:  debug\n",
-        ),
+        ("retry", "retry", retried, "retried:  1\n"),
+        ("forget A/b", forget, forgotten, "forgotten:  1\n"),
+        ("rescan", "rescan", rescanned, numbers),
+        ("log debug", "log?filter=debug", debug, "filter:  debug\n"),
         (
             "log-level default",
-            "/v1/log?filter=",
-            "{\"filter\":\"\"}",
+            "log?filter=",
+            initial,
             "filter:  default\n",
         ),
     ] {
         let (requests, shown) = done(line, vec![answer(200, body)]);
         assert_eq!(shown, expected);
-        assert_eq!(requests, [format!("POST {path} HTTP/1.0")]);
+        assert_eq!(requests, [format!("POST /v1/{path} HTTP/1.0")]);
     }
 }
 

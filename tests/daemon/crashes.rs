@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::rng::Rng;
-use crate::support::inside::inside;
+use crate::support::inside::within;
 use crate::support::plugin::Plugin;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::program::install;
@@ -208,43 +208,38 @@ fn a_plugin_that_goes_after_a_kill_is_deregistered() {
 
 #[test]
 fn on_a_full_disk_a_plugin_is_refused_until_there_is_room() {
-    let name = "crashes::on_a_full_disk_a_plugin_is_refused_until_there_is_room";
-    inside(
-        name,
-        "mount -t tmpfs -o size=16k,mode=755 none /mnt",
-        || {
-            if !programs_can_be_trusted_or_skip() {
-                return;
+    within("mount -t tmpfs -o size=16k,mode=755 none /mnt", || {
+        if !programs_can_be_trusted_or_skip() {
+            return;
+        }
+        let mut node = Node::new();
+        node.state_file = "/mnt/state".into();
+        let daemon = node.start();
+        let before = node.serve("before");
+        node.until_ended("add", "before");
+        let filled = fs::write("/mnt/filler", vec![0; 32 * 1024]);
+        assert!(filled.is_err());
+        // What is left of the last page.
+        while fs::read_dir("/mnt").unwrap().count() < 8 {
+            let n = fs::read_dir("/mnt").unwrap().count();
+            let _ = fs::write(format!("/mnt/filler-{n}"), [0; 4096]);
+        }
+        let plugin = node.serve("disk");
+        let refused = plugin.until_notified();
+        let reason = "cannot write the state file: No space left on device";
+        assert!(refused.error.contains(reason), "{}", refused.error);
+        before.stop();
+        node.until_ended("del", "before");
+        for filler in fs::read_dir("/mnt").unwrap() {
+            let path = filler.unwrap().path();
+            if path.to_string_lossy().contains("filler") {
+                fs::remove_file(path).unwrap();
             }
-            let mut node = Node::new();
-            node.state_file = "/mnt/state".into();
-            let daemon = node.start();
-            let before = node.serve("before");
-            node.until_ended("add", "before");
-            let filled = fs::write("/mnt/filler", vec![0; 32 * 1024]);
-            assert!(filled.is_err());
-            // What is left of the last page.
-            while fs::read_dir("/mnt").unwrap().count() < 8 {
-                let n = fs::read_dir("/mnt").unwrap().count();
-                let _ = fs::write(format!("/mnt/filler-{n}"), [0; 4096]);
-            }
-            let plugin = node.serve("disk");
-            let refused = plugin.until_notified();
-            let reason = "cannot write the state file: No space left on device";
-            assert!(refused.error.contains(reason), "{}", refused.error);
-            before.stop();
-            node.until_ended("del", "before");
-            for filler in fs::read_dir("/mnt").unwrap() {
-                let path = filler.unwrap().path();
-                if path.to_string_lossy().contains("filler") {
-                    fs::remove_file(path).unwrap();
-                }
-            }
-            while !plugin.until_notified().plugin_registered {}
-            daemon.signal(Signal::SIGTERM);
-            assert!(daemon.end().0.success());
-        },
-    );
+        }
+        while !plugin.until_notified().plugin_registered {}
+        daemon.signal(Signal::SIGTERM);
+        assert!(daemon.end().0.success());
+    });
 }
 
 #[test]

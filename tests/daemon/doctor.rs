@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::inside::inside;
+use crate::support::inside::within;
 use crate::support::process::{Process, Ran};
 use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
@@ -198,9 +198,8 @@ fn an_endpoint_elsewhere_is_a_note() {
 
 #[test]
 fn sockets_in_the_root_of_another_distribution_are_found() {
-    let name = "doctor::sockets_in_the_root_of_another_distribution_are_found";
     let prepare = "mount -t tmpfs -o mode=755 none /var/lib";
-    inside(name, prepare, || {
+    within(prepare, || {
         let k0s = Path::new("/var/lib/k0s/kubelet/plugins_registry");
         fs::create_dir_all(k0s).unwrap();
         let _plugin = UnixListener::bind(k0s.join("a.sock")).unwrap();
@@ -217,9 +216,8 @@ fn sockets_in_the_root_of_another_distribution_are_found() {
 
 #[test]
 fn limits_that_are_too_low_are_named() {
-    let name = "doctor::limits_that_are_too_low_are_named";
     let prepare = "echo 0 > /proc/sys/user/max_inotify_instances";
-    inside(name, prepare, || {
+    within(prepare, || {
         let place = Place::new();
         let json = place.examine(&[]);
         let raise = "raise the sysctl fs.inotify.max_user_instances";
@@ -296,7 +294,6 @@ fn the_socket_of_a_daemon_listens_is_dead_or_is_missing() {
 
 #[test]
 fn a_file_system_that_does_not_answer_is_not_entered() {
-    let name = "doctor::a_file_system_that_does_not_answer_is_not_entered";
     if !fuse_can_be_opened_or_skip() {
         return;
     }
@@ -306,7 +303,7 @@ fn a_file_system_that_does_not_answer_is_not_entered() {
         "exec 3<>/dev/fuse && mount -t tmpfs -o mode=755 none /mnt && mkdir /mnt/stalled && \
          mount -i -t fuse -o {options} stalled /mnt/stalled"
     );
-    inside(name, &prepare, || {
+    within(&prepare, || {
         let place = Place::new();
         for (option, level) in [
             ("--plugins-dir=/mnt/stalled", "problem"),

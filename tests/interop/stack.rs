@@ -15,82 +15,57 @@ use crate::support::process::Process;
 use crate::support::until::until;
 
 /// A gRPC stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stack {
-    GrpcGo,
-    ConnectGo,
-    Grpcio,
-    GrpcAio,
-    GrpcJs,
-    GrpcJava,
-    Tonic,
-    /// The plugin that the binary itself simulates.
-    Simulate,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    name: &'static str,
+    /// What a machine without its program lacks.
+    pub(crate) missing: &'static str,
+}
+
+/// The stack of the plugin that the binary itself simulates.
+const SIMULATE: &str = "simulate";
+
+const fn stack(name: &'static str, missing: &'static str) -> Stack {
+    Stack { name, missing }
 }
 
 impl Stack {
     pub(crate) const ALL: [Self; 8] = [
-        Self::GrpcGo,
-        Self::ConnectGo,
-        Self::Grpcio,
-        Self::GrpcAio,
-        Self::GrpcJs,
-        Self::GrpcJava,
-        Self::Tonic,
-        Self::Simulate,
+        stack("grpc-go", "Go is not installed"),
+        stack("connect-go", "Go is not installed"),
+        stack("grpcio", "grpcio for Python is not installed"),
+        stack("grpc.aio", "grpcio for Python is not installed"),
+        stack("grpc-js", "Node with npm is not installed"),
+        stack("grpc-java", "Java with Maven is not installed"),
+        stack("tonic", "tonic is not installed"),
+        stack(SIMULATE, ""),
     ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::GrpcGo => "grpc-go",
-            Self::ConnectGo => "connect-go",
-            Self::Grpcio => "grpcio",
-            Self::GrpcAio => "grpc.aio",
-            Self::GrpcJs => "grpc-js",
-            Self::GrpcJava => "grpc-java",
-            Self::Tonic => "tonic",
-            Self::Simulate => "simulate",
-        }
-    }
 
     /// Returns what runs a plugin on the stack, if `tests/tools/stacks.sh` could build it.
     pub(crate) fn runner(self) -> Option<Runner> {
-        if self == Self::Simulate {
-            return Some(Runner {
-                stack: self,
-                program: PathBuf::from(binary()),
-            });
-        }
-        let program = PathBuf::from(env::var_os("TEST_STACKS")?).join(self.name());
+        let is_simulated = self.name == SIMULATE;
+        let program = if is_simulated {
+            PathBuf::from(binary())
+        } else {
+            PathBuf::from(env::var_os("TEST_STACKS")?).join(self.name)
+        };
         program.exists().then_some(Runner {
-            stack: self,
+            is_simulated,
             program,
         })
-    }
-
-    /// Returns what the machine lacks for the stack.
-    pub(crate) fn what_is_missing(self) -> &'static str {
-        match self {
-            Self::GrpcGo | Self::ConnectGo => "Go is not installed",
-            Self::Grpcio | Self::GrpcAio => "grpcio for Python is not installed",
-            Self::GrpcJs => "Node with npm is not installed",
-            Self::GrpcJava => "Java with Maven is not installed",
-            Self::Tonic => "tonic is not installed",
-            Self::Simulate => unreachable!("the binary is always there"),
-        }
     }
 }
 
 impl fmt::Display for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name)
     }
 }
 
 /// The program of a stack.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    stack: Stack,
+    is_simulated: bool,
     program: PathBuf,
 }
 
@@ -106,7 +81,7 @@ impl Runner {
     /// what the case asks for.
     pub(crate) fn serve(&self, socket: &Path, case: &str) -> Option<Plugin> {
         let mut command = Command::new(&self.program);
-        if self.stack == Stack::Simulate {
+        if self.is_simulated {
             simulate(&mut command, socket.parent()?, case)?;
         } else {
             command.arg("serve").arg(socket).arg(case);
@@ -129,7 +104,7 @@ impl Runner {
 
     /// Starts a client, which calls the plugin on a socket; `None` if it is the daemon's own.
     pub(crate) fn call(&self, socket: &Path) -> Option<Plugin> {
-        if self.stack == Stack::Simulate {
+        if self.is_simulated {
             return None;
         }
         let mut command = Command::new(&self.program);
@@ -146,7 +121,7 @@ impl Runner {
         });
         Plugin {
             process,
-            input: input.filter(|_| self.stack != Stack::Simulate),
+            input: input.filter(|_| !self.is_simulated),
         }
     }
 }

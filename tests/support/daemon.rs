@@ -8,8 +8,10 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use plugind::config::READY_TIME;
 
 use super::process::Process;
+use super::until::until;
 
 /// A running daemon and its log.
 pub(crate) struct Daemon {
@@ -93,6 +95,20 @@ impl Daemon {
                 Ok(line) => assert!(Instant::now() < end, "the daemon still logs: {line}"),
             }
         }
+    }
+
+    /// Waits until the daemon is at rest, and returns how often it was woken.
+    #[track_caller]
+    pub(crate) fn until_at_rest(&self) -> u64 {
+        // Links to plugins from before are compared once, and the last connection is closed a moment
+        // after the last line is written.
+        assert!(self.is_silent_for(READY_TIME));
+        let mut wakeups = self.wakeups();
+        until("the daemon rests", || {
+            assert!(self.is_silent_for(Duration::from_millis(300)));
+            let before = std::mem::replace(&mut wakeups, self.wakeups());
+            (before == wakeups).then_some(wakeups)
+        })
     }
 
     /// Returns how often the daemon has gone to sleep so far, which is how often it was woken.

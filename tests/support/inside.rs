@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::any::type_name;
 use std::env;
 use std::path::Path;
 use std::process::Command;
@@ -34,6 +35,21 @@ pub(crate) fn inside(test: &str, prepare: &str, body: impl FnOnce()) {
         assert!(said.contains("1 passed"), "no such test: {said}");
         print!("{said}"); // The test may print a measurement.
     }
+}
+
+/// Does the same with the test in which the closure `body` is written.
+#[track_caller]
+pub(crate) fn within<F: FnOnce()>(prepare: &str, body: F) {
+    inside(test_of::<F>(), prepare, body);
+}
+
+/// Returns the test in which a closure is written: `kernel::bare::a_state_file_is_written`.
+pub(crate) fn test_of<F: FnOnce()>() -> &'static str {
+    let path = type_name::<F>().strip_suffix("::{{closure}}");
+    let (_crate, test) = path
+        .and_then(|path| path.split_once("::"))
+        .expect("a closure");
+    test
 }
 
 /// Runs a command on a directory, such as `mount -t tmpfs none`.

@@ -135,18 +135,11 @@ fn what_does_not_exist_ends_a_check_and_a_run_with_78() {
 fn the_example_of_the_manual_starts() {
     let page = include_str!("../../../src/dist/man/plugind.conf.5");
     let example = page.split(".Sh EXAMPLES").nth(1).unwrap();
-    let example = example.split_once(".Bd -literal").unwrap().1;
-    let example = example
-        .split_once('\n')
-        .unwrap()
-        .1
-        .split(".Ed")
-        .next()
-        .unwrap();
+    let example = example.split("-offset indent\n").nth(1).unwrap();
+    let example = example.split(".Ed").next().unwrap();
     let example = example.replace("\\-", "-").replace("\\(aq", "'");
-    let example = example
-        .replace("/data", "DIR")
-        .replace("/run/plugind", "DIR");
+    let example = example.replace("/data", "DIR");
+    let example = example.replace("/run/plugind", "DIR");
     assert!(example.contains("root-dir DIR/kubelet\n"), "{example}");
     let place = Place::with(&example);
     fs::create_dir(place.path("kubelet")).unwrap();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::node::{Node, line};
-use crate::support::inside::{inside, run_on};
+use crate::support::inside::{run_on, within};
 use crate::support::process::Process;
 use crate::support::simulated::Simulated;
 use crate::support::until::until;
@@ -193,8 +193,7 @@ fn a_change_that_fails_is_made_later() {
 
 #[test]
 fn a_disk_that_is_full_or_read_only_is_tried_again() {
-    let name = "containers::cdi::a_disk_that_is_full_or_read_only_is_tried_again";
-    inside(name, "mount -t tmpfs -o size=16k none /mnt", || {
+    within("mount -t tmpfs -o size=16k none /mnt", || {
         let mut cdi = Cdi::start_on(tempfile::tempdir_in("/mnt").unwrap());
         let fails = "cannot update the files of devices, retrying";
         let filler = cdi.dir.path().join("filler");

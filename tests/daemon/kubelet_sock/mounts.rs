@@ -4,12 +4,11 @@ use std::fs;
 
 use crate::kubelet_sock::directory::{register, until_listening};
 use crate::kubelet_sock::node::Node;
-use crate::support::inside::{cover, inside, uncover};
+use crate::support::inside::{cover, uncover, within};
 
 #[test]
 fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
-    let name = "kubelet_sock::mounts::a_directory_that_is_mounted_over_has_a_kubelet_sock";
-    inside(name, "true", || {
+    within("true", || {
         let mut node = Node::serving();
         let _below = register(&mut node, "below");
         cover(&node.plugins());
@@ -23,8 +22,7 @@ fn a_directory_that_is_mounted_over_has_a_kubelet_sock() {
 
 #[test]
 fn a_directory_above_that_is_mounted_over_is_created() {
-    let name = "kubelet_sock::mounts::a_directory_above_that_is_mounted_over_is_created";
-    inside(name, "true", || {
+    within("true", || {
         let mut node = Node::serving();
         // The registry, too: a plugin there is not what this is about.
         cover(node.dir.path());

@@ -3,8 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use plugind::config::READY_TIME;
-
 use crate::kubelet_sock::node::Node;
 use crate::support::client::Client;
 use crate::support::process::Process;
@@ -58,14 +56,7 @@ fn nothing_happens_while_a_plugin_is_registered() {
     let plugin = node.simulate_legacy("example.com/gpu");
     plugin.until_said("example.com/gpu: registered");
     node.daemon.until_logged("received a device list devices=2");
-    // Links to plugins from before are compared once.
-    assert!(node.daemon.is_silent_for(READY_TIME));
-    let mut wakeups = node.daemon.wakeups();
-    until("the daemon is not woken for a while", || {
-        assert!(node.daemon.is_silent_for(Duration::from_millis(300)));
-        let before = std::mem::replace(&mut wakeups, node.daemon.wakeups());
-        (before == wakeups).then_some(())
-    });
+    let wakeups = node.daemon.until_at_rest();
     assert!(node.daemon.is_silent_for(Duration::from_secs(2)));
     assert_eq!(node.daemon.wakeups() - wakeups, 0);
     drop(plugin);

@@ -263,17 +263,14 @@ fn queries() -> Vec<String> {
     let targets = panels
         .iter()
         .flat_map(|it| it["targets"].as_array().unwrap());
-    let shown = targets.map(|it| it["expr"].as_str().unwrap());
-    let shown = shown.map(|it| {
-        it.replace("$instance", ".*")
-            .replace("$__rate_interval", "5m")
+    let shown = targets.map(|it| {
+        let query = it["expr"].as_str().unwrap().replace("$instance", ".*");
+        query.replace("$__rate_interval", "5m")
     });
     let rules = read("plugind.rules.yml");
     let alerts = rules.split("expr: ").skip(1).map(|rest| {
-        let end = ["\n        for:", "\n        labels:"]
-            .map(|it| rest.find(it))
-            .into_iter();
-        let expr = &rest[..end.flatten().min().unwrap()];
+        let expr = rest.split("\n        for:").next().unwrap();
+        let expr = expr.split("\n        labels:").next().unwrap();
         expr.trim_start_matches(">-\n").trim().replace('\n', " ")
     });
     shown.chain(alerts).collect()
@@ -325,11 +322,7 @@ fn every_metric_and_label_of_rules_and_dashboard_is_exposed() {
             let labels = exposed.labels(series);
             known.extend(labels.flat_map(|it| it.keys().map(String::as_str)));
         }
-        let lists = ["by (", "on ("]
-            .map(|it| (it, ')'))
-            .into_iter()
-            .chain([("{", '}')]);
-        for (begin, end) in lists {
+        for (begin, end) in [("by (", ')'), ("on (", ')'), ("{", '}')] {
             for list in query.split(begin).skip(1) {
                 for label in names(list, end) {
                     assert!(known.contains(label), "{label}: {query}");

@@ -6,14 +6,13 @@ use std::path::Path;
 use plugind::config::Config;
 
 use crate::support::bind::bind;
-use crate::support::inside::inside;
+use crate::support::inside::within;
 use crate::support::node::{Node, watching};
 use crate::support::plugin::{Plugin, set_times};
 
 #[test]
 fn a_plugin_is_registered_where_proc_is_not_mounted() {
-    let name = "kernel::bare::a_plugin_is_registered_where_proc_is_not_mounted";
-    inside(name, "mount -t tmpfs none /proc", || {
+    within("mount -t tmpfs none /proc", || {
         let mut node = Node::start();
         let plugin = Plugin::serve(&node.path("reg.sock"), "bare");
         node.until_registered(&plugin);
@@ -22,8 +21,7 @@ fn a_plugin_is_registered_where_proc_is_not_mounted() {
 
 #[test]
 fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
-    let name = "kernel::bare::a_state_file_is_not_used_where_the_boot_id_cannot_be_read";
-    inside(name, "mount -t tmpfs none /proc", || {
+    within("mount -t tmpfs none /proc", || {
         let memory = tempfile::tempdir().unwrap();
         let file = memory.path().join("state.json");
         let dir = tempfile::tempdir().unwrap();
@@ -54,9 +52,8 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
 
 #[test]
 fn a_socket_whose_times_change_is_registered() {
-    let name = "kernel::bare::a_socket_whose_times_change_is_registered";
     // ramfs keeps no birth times, and neither does tmpfs before Linux 5.18.
-    inside(name, "mount -t ramfs none /mnt", || {
+    within("mount -t ramfs none /mnt", || {
         let dir = tempfile::tempdir_in("/mnt").unwrap();
         assert!(fs::metadata(dir.path()).unwrap().created().is_err());
         let mut node = Node::start_on(dir);
@@ -71,8 +68,7 @@ fn a_socket_whose_times_change_is_registered() {
 
 #[test]
 fn a_state_file_that_could_not_be_written_is_written() {
-    let name = "kernel::bare::a_state_file_that_could_not_be_written_is_written";
-    inside(name, "mount -t tmpfs -o size=8k,mode=755 none /mnt", || {
+    within("mount -t tmpfs -o size=8k,mode=755 none /mnt", || {
         let file = Path::new("/mnt/state.json");
         let dir = tempfile::tempdir().unwrap();
         let config = Config {

@@ -10,7 +10,7 @@ use plugind::daemon::{PluginManager, SetupError, SocketProblem};
 use plugind::handler::HandlerTable;
 use plugind::watch::Problem;
 
-use crate::support::inside::{cover, inside, uncover};
+use crate::support::inside::{cover, uncover, within};
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
@@ -208,8 +208,7 @@ fn a_removed_directory_that_is_created_again_can_be_added_again() {
 
 #[test]
 fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed() {
-    let name = "kernel::directories::a_directory_on_a_mount_is_added_and_its_mounts_are_followed";
-    inside(name, "mount -t tmpfs none /mnt", || {
+    within("mount -t tmpfs none /mnt", || {
         let mut node = node();
         let second = Path::new("/mnt/second");
         node.plugins.add_directory(second).unwrap();

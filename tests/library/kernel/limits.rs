@@ -3,16 +3,16 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use crate::support::inside::{inside, is_inside};
+use crate::support::inside::{is_inside, test_of, within};
 use crate::support::node::Node;
 use crate::support::plugin::Plugin;
 use crate::support::skip::skip;
 use crate::support::watches;
 
 /// Runs a test with limits of its own, which can only be lower than those outside.
-fn limited(test: &str, prepare: &str, body: impl FnOnce()) {
-    if is_inside(test) || watches::are_enough_or_skip() {
-        inside(test, prepare, body);
+fn limited<F: FnOnce()>(prepare: &str, body: F) {
+    if is_inside(test_of::<F>()) || watches::are_enough_or_skip() {
+        within(prepare, body);
     }
 }
 
@@ -24,8 +24,7 @@ pub(crate) fn is_scanning(node: &Node) -> bool {
 
 #[test]
 fn without_an_inotify_instance_plugins_come_on_the_tick() {
-    let name = "kernel::limits::without_an_inotify_instance_plugins_come_on_the_tick";
-    limited(name, &format!("echo 0 > {MAX_INSTANCES}"), || {
+    limited(&format!("echo 0 > {MAX_INSTANCES}"), || {
         let mut node = Node::start();
         assert!(is_scanning(&node));
         fs::create_dir(node.path("sub")).unwrap();
@@ -46,8 +45,7 @@ fn without_an_inotify_instance_plugins_come_on_the_tick() {
 #[test]
 fn a_directory_without_a_watch_is_scanned_on_the_tick() {
     // Three watches: the root, the directory above it, and one below it.
-    let name = "kernel::limits::a_directory_without_a_watch_is_scanned_on_the_tick";
-    limited(name, &format!("echo 3 > {MAX_WATCHES}"), || {
+    limited(&format!("echo 3 > {MAX_WATCHES}"), || {
         let mut node = Node::start();
         fs::create_dir(node.path("first")).unwrap();
         let watched = Plugin::serve(&node.path("first/reg.sock"), "watched");

@@ -6,13 +6,12 @@ use plugind::config::{Config, Mode};
 use plugind::daemon::{PluginManager, SetupError};
 use plugind::handler::HandlerTable;
 
-use crate::support::inside::inside;
+use crate::support::inside::within;
 use crate::support::node::watching;
 
 #[test]
 fn a_read_only_run_directory_is_an_error() {
-    let name = "kernel::locks::a_read_only_run_directory_is_an_error";
-    inside(name, "mount -t tmpfs -o ro none /run", || {
+    within("mount -t tmpfs -o ro none /run", || {
         let dir = tempfile::tempdir().unwrap();
         let config = watching(dir.path());
         let start = |config: &Config| PluginManager::new(config, HandlerTable::new());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::support::inside::{cover, inside, uncover};
+use crate::support::inside::{cover, uncover, within};
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 
@@ -20,8 +20,7 @@ pub(crate) fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
 
 #[test]
 fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
-    let name = "kernel::mounts::a_root_that_is_unmounted_lazily_shows_the_plugins_below";
-    inside(name, "true", || {
+    within("true", || {
         let (mut node, root) = node_below(cover);
         let covering = Plugin::serve(&root.join("reg.sock"), "covering");
         node.until_registered(&covering);
@@ -34,8 +33,7 @@ fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
 
 #[test]
 fn a_root_under_a_new_mount_is_created_in_it() {
-    let name = "kernel::mounts::a_root_under_a_new_mount_is_created_in_it";
-    inside(name, "true", || {
+    within("true", || {
         let (mut node, root) = node_below(|_| ());
         let plugin = Plugin::serve(&root.join("reg.sock"), "hidden");
         node.until_registered(&plugin);
@@ -50,8 +48,7 @@ fn a_root_under_a_new_mount_is_created_in_it() {
 
 #[test]
 fn a_directory_that_is_mounted_over_shows_the_plugins() {
-    let name = "kernel::mounts::a_directory_that_is_mounted_over_shows_the_plugins";
-    inside(name, "true", || {
+    within("true", || {
         for below in ["", "sub"] {
             let (mut node, root) = node_below(|root| fs::create_dir(root.join("sub")).unwrap());
             let dir = root.join(below);
@@ -67,8 +64,7 @@ fn a_directory_that_is_mounted_over_shows_the_plugins() {
 
 #[test]
 fn mounts_elsewhere_wake_the_loop_at_most_twice_a_second() {
-    let name = "kernel::mounts::mounts_elsewhere_wake_the_loop_at_most_twice_a_second";
-    inside(name, "mount -t tmpfs none /mnt", || {
+    within("mount -t tmpfs none /mnt", || {
         let (mut node, _) = node_below(|_| ());
         node.until_quiet();
         let start = Instant::now();

@@ -13,7 +13,7 @@ use nix::sys::time::TimeValLike as _;
 use plugind::config::{Config, HandlerConfig};
 use plugind::daemon::handlers;
 
-use crate::support::inside::inside;
+use crate::support::inside::{inside, test_of};
 use crate::support::node::{Node, watching};
 use crate::support::plugin::Plugin;
 use crate::support::skip::fuse_can_be_opened_or_skip;
@@ -28,14 +28,14 @@ fn node_that_asks_endpoints() -> Node {
 
 /// Runs a test with an unresponsive mount on `/mnt` and a descriptor for another one.
 #[track_caller]
-fn stalled(test: &str, body: impl FnOnce()) {
+fn stalled<F: FnOnce()>(body: F) {
     if !fuse_can_be_opened_or_skip() {
         return;
     }
     // The mount returns an error once the last descriptor of its connection is closed, so the
     // descriptor stays open in the test. The other descriptor is for a mount that the test makes.
     let prepare = format!("exec 3<>/dev/fuse 4<>/dev/fuse && {}", mount(3, "/mnt"));
-    inside(test, &prepare, || {
+    inside(test_of::<F>(), &prepare, || {
         // A system call that waits for such a mount returns only when the process ends.
         let (ended, end) = mpsc::channel::<()>();
         thread::spawn(move || {
@@ -66,8 +66,7 @@ fn run(script: &str) {
 
 #[test]
 fn a_link_to_a_mount_that_does_not_answer_is_ignored() {
-    let name = "kernel::stalled::a_link_to_a_mount_that_does_not_answer_is_ignored";
-    stalled(name, || {
+    stalled(|| {
         let dir = tempfile::tempdir().unwrap();
         symlink("/mnt/a.sock", dir.path().join("before.sock")).unwrap();
         let mut node = Node::start_on(dir);
@@ -96,8 +95,7 @@ fn a_link_to_a_mount_that_does_not_answer_is_ignored() {
 
 #[test]
 fn an_endpoint_on_a_dead_mount_is_refused_with_that_reason() {
-    let name = "kernel::stalled::an_endpoint_on_a_dead_mount_is_refused_with_that_reason";
-    stalled(name, || {
+    stalled(|| {
         let mut node = node_that_asks_endpoints();
         symlink("/mnt", node.path("way")).unwrap();
         let own_root = Path::new("/proc/self/root");
@@ -135,8 +133,7 @@ fn an_endpoint_on_a_dead_mount_is_refused_with_that_reason() {
 
 #[test]
 fn a_sub_directory_on_a_dead_mount_is_not_looked_into() {
-    let name = "kernel::stalled::a_sub_directory_on_a_dead_mount_is_not_looked_into";
-    stalled(name, || {
+    stalled(|| {
         let dir = tempfile::tempdir().unwrap();
         let sub = dir.path().join("sub");
         fs::create_dir(&sub).unwrap();
@@ -159,8 +156,7 @@ fn exchange(dir: &Path) {
 
 #[test]
 fn a_socket_whose_directory_turns_into_a_link_delays_nothing() {
-    let name = "kernel::stalled::a_socket_whose_directory_turns_into_a_link_delays_nothing";
-    stalled(name, || {
+    stalled(|| {
         let mut node = Node::start();
         fs::create_dir(node.path("a")).unwrap();
         let socket = node.path("a/s.sock");
@@ -177,8 +173,7 @@ fn a_socket_whose_directory_turns_into_a_link_delays_nothing() {
 
 #[test]
 fn a_mount_that_does_not_answer_and_comes_later_is_noticed() {
-    let name = "kernel::stalled::a_mount_that_does_not_answer_and_comes_later_is_noticed";
-    stalled(name, || {
+    stalled(|| {
         let later = tempfile::tempdir().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let config: Config = watching(dir.path());
@@ -203,8 +198,7 @@ fn young_mount(dir: &Path) {
 
 #[test]
 fn an_endpoint_on_a_mount_that_died_just_now_delays_nothing() {
-    let name = "kernel::stalled::an_endpoint_on_a_mount_that_died_just_now_delays_nothing";
-    stalled(name, || {
+    stalled(|| {
         let young = tempfile::tempdir().unwrap();
         let mut node = node_that_asks_endpoints();
         let endpoint = young.path().join("csi.sock");
@@ -225,8 +219,7 @@ fn an_endpoint_on_a_mount_that_died_just_now_delays_nothing() {
 
 #[test]
 fn thousands_of_links_that_take_many_steps_make_no_turn_long() {
-    let name = "kernel::stalled::thousands_of_links_that_take_many_steps_make_no_turn_long";
-    stalled(name, || {
+    stalled(|| {
         let mut node = Node::start();
         let crowd = node.path(".crowd");
         fs::create_dir(&crowd).unwrap();
