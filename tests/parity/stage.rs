@@ -26,7 +26,7 @@ pub(crate) struct Stage<'a> {
     plugins: BTreeMap<String, ScriptedPlugin>,
     bound: BTreeMap<String, OwnedFd>,
     /// The statuses that ended plugins were notified of.
-    notified: Vec<(String, Vec<String>)>,
+    notified: BTreeMap<String, Vec<String>>,
 }
 
 /// The statuses that plugins were notified of, and the calls of the handler.
@@ -46,7 +46,7 @@ impl<'a> Stage<'a> {
             first: None,
             plugins: BTreeMap::new(),
             bound: BTreeMap::new(),
-            notified: Vec::new(),
+            notified: BTreeMap::new(),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'a> Stage<'a> {
 
     fn add(&mut self, name: &str, plugin: ScriptedPlugin) {
         if let Some(before) = self.plugins.insert(name.to_owned(), plugin) {
-            self.notified.push((name.to_owned(), before.notified()));
+            self.retire(name, &before);
         }
     }
 
@@ -108,7 +108,12 @@ impl<'a> Stage<'a> {
     /// Ends a plugin that leaves its socket behind.
     pub(crate) fn kill(&mut self, name: &str) {
         let plugin = self.plugins.remove(name).unwrap();
-        self.notified.push((name.to_owned(), plugin.notified()));
+        self.retire(name, &plugin);
+    }
+
+    fn retire(&mut self, name: &str, plugin: &ScriptedPlugin) {
+        let notified = self.notified.entry(name.to_owned()).or_default();
+        notified.extend(plugin.notified());
     }
 
     /// Ends a plugin that removes its socket.
@@ -164,25 +169,19 @@ impl<'a> Stage<'a> {
         self.settle();
         let place = format!("{}/", self.dir.path().display());
         let plain = |words: &str| words.replace(&place, "").replace(REGISTRY, "registry");
-        let plugins = std::mem::take(&mut self.plugins);
-        self.notified.extend(
-            plugins
-                .into_iter()
-                .map(|(name, plugin)| (name, plugin.notified())),
-        );
-        let mut notified: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, words) in std::mem::take(&mut self.notified) {
-            let words = words.iter().map(|it| plain(it));
-            notified.entry(name).or_default().extend(words);
+        for (name, plugin) in std::mem::take(&mut self.plugins) {
+            self.retire(&name, &plugin);
+        }
+        let mut notified = std::mem::take(&mut self.notified);
+        for words in notified.values_mut().flatten() {
+            *words = plain(words);
         }
         let mut asked: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let calls = self.subject.take().map_or_else(Vec::new, |it| it.calls());
         for call in calls.iter().filter(|call| !call.contains(FIRST)) {
             let name = call.split(' ').nth(1).unwrap_or_default().to_owned();
-            asked
-                .entry(name)
-                .or_default()
-                .push(call.replace(&place, ""));
+            let of_it: &mut Vec<_> = asked.entry(name).or_default();
+            of_it.push(call.replace(&place, ""));
         }
         notified.values_mut().for_each(collapse);
         asked.values_mut().for_each(collapse);

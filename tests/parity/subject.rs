@@ -113,26 +113,29 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn note(&self, words: String) {
+    fn note(&self, question: &str, plugin: &Plugin, more: &str) {
+        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
+        let words = format!("{question} {name} {endpoint}{more}");
         self.calls.lock().unwrap().push(words);
+    }
+
+    fn note_versions(&self, question: &str, plugin: &Plugin) {
+        self.note(question, plugin, &format!(" {}", plugin.versions.join(",")));
     }
 }
 
 impl PluginHandler for Recorder {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-        let versions = plugin.versions.join(",");
-        self.note(format!("validate {name} {endpoint} {versions}"));
-        if name.starts_with("invalid") {
+        self.note_versions("validate", plugin);
+        if plugin.name.starts_with("invalid") {
             return Answer::no("it is not acceptable");
         }
         Answer::YES
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-        let versions = plugin.versions.join(",");
-        self.note(format!("register {name} {endpoint} {versions}"));
+        self.note_versions("register", plugin);
+        let name = &plugin.name;
         let is_refused = name.starts_with("once") && self.refused.insert(name.clone())
             || name.starts_with("refused");
         if is_refused {
@@ -142,8 +145,7 @@ impl PluginHandler for Recorder {
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        let (name, endpoint) = (&plugin.name, plugin.endpoint.display());
-        self.note(format!("deregister {name} {endpoint}"));
+        self.note("deregister", plugin, "");
         Answer::YES
     }
 }
