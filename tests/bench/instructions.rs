@@ -7,7 +7,6 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
@@ -22,11 +21,16 @@ pub(crate) fn registering(subject: Subject, plugins: usize) -> Result<usize, Box
     let dir = tempfile::tempdir()?;
     let log = dir.path().join("log");
     let mut field = Field::new(subject)?;
-    let process = field.start_under(counting(&log), None)?;
+    let mut counting = Command::new("valgrind");
+    counting.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    counting.arg(format!("--log-file={}", log.display()));
+    let process = field.start_under(counting, None)?;
     field.farm.at_once(plugins)?;
     process.until_quiet()?;
     process.end()?;
-    collected(&log)
+    let log = fs::read_to_string(log)?;
+    let count = log.lines().find_map(|line| line.split_once("Collected :"));
+    Ok(count.ok_or("valgrind did not count")?.1.trim().parse()?)
 }
 
 /// A daemon whose instructions are counted from one moment to the next.
@@ -70,21 +74,6 @@ impl Counted {
             self.dir.path().join(format!("output.{}", self.dumps)),
         )?)
     }
-}
-
-/// Returns a command that counts the instructions of the program behind it.
-fn counting(log: &Path) -> Command {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-    command.arg(format!("--log-file={}", log.display()));
-    command
-}
-
-/// Returns the number of counted instructions.
-fn collected(log: &Path) -> Result<usize, Box<dyn Error>> {
-    let log = fs::read_to_string(log)?;
-    let count = log.lines().find_map(|line| line.split_once("Collected :"));
-    Ok(count.ok_or("valgrind did not count")?.1.trim().parse()?)
 }
 
 /// The number of plugins in the smaller run, in which one-time work is done as well.
