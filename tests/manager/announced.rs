@@ -176,16 +176,22 @@ fn two_names_may_have_one_endpoint() {
 
 #[test]
 fn a_plugin_whose_process_has_ended_stays_for_five_minutes() {
-    let mut world = registered();
-    world.kill(A);
-    assert_eq!(world.state(A), Some(State::Down));
-    world.advance(seconds(299));
-    world.assert_calls("");
-    world.advance(seconds(1));
-    world.assert_calls("deregister example.com/gpu");
-    assert_eq!((world.counts(), world.state(A)), ((0, 0), None));
-    world.advance(seconds(600));
-    assert_eq!(world.handler_calls(), "", "it has to announce itself again");
+    for (policy, grace) in [
+        (OnDown::Keep, 300),
+        (OnDown::Deregister(seconds(30)), 30), // It may shorten the five minutes.
+    ] {
+        let mut world = registered();
+        world.manager.set_on_down(policy);
+        world.kill(A);
+        assert_eq!(world.state(A), Some(State::Down));
+        world.advance(seconds(grace - 1));
+        world.assert_calls("");
+        world.advance(seconds(1));
+        world.assert_calls("deregister example.com/gpu");
+        assert_eq!((world.counts(), world.state(A)), ((0, 0), None));
+        world.advance(seconds(600));
+        assert_eq!(world.handler_calls(), "", "it has to announce itself again");
+    }
 }
 
 #[test]
@@ -197,16 +203,6 @@ fn a_plugin_that_listens_again_on_the_same_endpoint_is_up_again() {
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE);
     world.assert_calls("");
-}
-
-#[test]
-fn the_on_down_policy_shortens_the_five_minutes() {
-    let mut world = registered();
-    world.manager.set_on_down(OnDown::Deregister(seconds(30)));
-    world.kill(A);
-    world.advance(seconds(30));
-    world.assert_calls("deregister example.com/gpu");
-    assert_eq!(world.counts(), (0, 0));
 }
 
 /// Restarts the daemon, which restores what it has saved.

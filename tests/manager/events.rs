@@ -80,27 +80,7 @@ fn a_failure_is_an_event_with_the_time_of_the_next_attempt() {
 }
 
 #[test]
-fn each_refusal_has_a_reason_of_its_own() {
-    let unheard = Script::csi("a").with_notify(Answer::Status(2, "no"));
-    for (script, answers, reason) in [
-        (Script::good("Toaster", "a"), vec![], "ValidationFailed"),
-        (
-            Script::csi("a"),
-            vec![no("not this one")],
-            "ValidationFailed",
-        ),
-        (
-            Script::csi("a"),
-            vec![YES, no("not now")],
-            "RegistrationFailed",
-        ),
-        (unheard, vec![], "NotifyFailed"),
-    ] {
-        let mut world = World::new();
-        world.handler.will_answer(answers);
-        world.appear(A, script);
-        assert_eq!(world.reasons(), format!("SocketFound {reason}"));
-    }
+fn a_socket_on_which_nothing_listens_is_reported() {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(Duration::from_secs(60));

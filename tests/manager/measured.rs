@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use plugind::config::{EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS_OF_TYPE, SOFT_OPERATION_LIMIT};
+use plugind::config::{
+    EXEC_TIMEOUT, GET_INFO_TIMEOUT, MAX_PROGRAMS_OF_TYPE, PERMIT_TIME, SOFT_OPERATION_LIMIT,
+};
 use plugind::handler::{Code, ProgramEnd};
 use plugind::manager::event::EventKind;
 use plugind::manager::{Limit, Measurement};
@@ -122,6 +124,9 @@ fn sockets_that_wait_for_a_permit_hit_the_limit_once_each() {
     }
     assert_eq!(hits(&world, Limit::Operations), 3);
     assert_eq!(hits(&world, Limit::Descriptors), 0);
+    assert_eq!(world.manager.records().undialed(), 3);
+    world.advance(PERMIT_TIME);
+    assert_eq!(world.manager.records().undialed(), 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #[path = "../support/exposition.rs"]
 #[allow(dead_code, reason = "a part of it is enough")]
-pub(crate) mod exposition;
+mod exposition;
 #[path = "../support/skip.rs"]
 mod skip;
 
@@ -17,7 +17,7 @@ use plugind::api::metrics::{Sources, render};
 use plugind::api::{Counters, Event, ProcessFacts};
 use plugind::config::LIST_INTERVAL;
 use plugind::handler::{self, AcceptHandler, HandlerTable, Unknown};
-use plugind::manager::{Manager, Measurement, PluginEvent, State};
+use plugind::manager::{Manager, Measurement, State};
 use plugind::watch::{Problem, Report, Watch};
 
 use self::exposition::Exposition;
@@ -26,8 +26,8 @@ use crate::world::World;
 
 /// What the metrics of a world are read from, besides its manager.
 #[derive(Debug)]
-pub(crate) struct Scraped {
-    pub(crate) counters: Counters,
+struct Scraped {
+    counters: Counters,
     watch: Watch,
 }
 
@@ -41,16 +41,11 @@ impl Default for Scraped {
 }
 
 impl Scraped {
-    /// Counts an event.
-    pub(crate) fn record(&mut self, event: PluginEvent, manager: &Manager) {
-        let event = Event::Plugin(Box::new(event));
-        self.counters.record(&event, manager);
-    }
-
     /// Counts what has happened in a world since the last call.
     fn count(&mut self, world: &mut World) {
         for event in std::mem::take(&mut world.events) {
-            self.record(event, &world.manager);
+            let event = Event::Plugin(Box::new(event));
+            self.counters.record(&event, &world.manager);
         }
         for measurement in std::mem::take(&mut world.measured) {
             self.counters.measure(&measurement, &world.manager);
@@ -68,7 +63,7 @@ impl Scraped {
     }
 
     /// Returns the whole response.
-    pub(crate) fn text(&self, manager: &Manager) -> Vec<u8> {
+    fn text(&self, manager: &Manager) -> Vec<u8> {
         render(&self.sources(manager))
     }
 

@@ -210,6 +210,7 @@ fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
         let failure = world.failure(A);
         let words = "NotifyRegistrationStatus failed: ";
         assert!(failure.starts_with(words), "{failure}");
+        assert!(world.reasons().starts_with("SocketFound NotifyFailed"));
     }
 }
 
@@ -240,23 +241,26 @@ fn unregistrations_come_before_registrations() {
 
 #[test]
 fn a_plugin_that_is_refused_is_told_so_in_kubelet_s_words() {
-    for (kind, answers, calls, why) in [
+    for (kind, answers, calls, reason, why) in [
         (
             "Unknown",
             vec![],
             "",
+            "ValidationFailed",
             "no handler registered for plugin type: Unknown at socket /r/a-reg.sock",
         ),
         (
             "CSIPlugin",
             vec![no("bad version")],
             "validate a",
+            "ValidationFailed",
             "plugin validation failed with err: bad version",
         ),
         (
             "CSIPlugin",
             vec![YES, no("no node id")],
             "validate a, register a",
+            "RegistrationFailed",
             "plugin registration failed with err: no node id",
         ),
     ] {
@@ -267,6 +271,7 @@ fn a_plugin_that_is_refused_is_told_so_in_kubelet_s_words() {
         let told = world.plugin(A).last_notified();
         assert_eq!(told, Some((false, notified.as_str())));
         assert_eq!(world.handler_calls(), calls);
+        assert_eq!(world.reasons(), format!("SocketFound {reason}"));
         assert_eq!(world.counts(), (1, 0));
     }
 }

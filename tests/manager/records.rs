@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plugind::config::{
-    BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS, PERMIT_TIME, SOFT_OPERATION_LIMIT,
-};
+use plugind::config::{BACKOFF, DIAL_TIMEOUT, MAX_REMOVED_RECORDS};
 use plugind::manager::{Change, ChangeCursor, Expired, Record, State};
 
 use crate::script::{Answer, Script};
@@ -191,16 +189,4 @@ fn a_restored_plugin_that_was_not_found_is_not_on_standby() {
     world.run();
     let states = [A, B].map(|path| world.state(path));
     assert_eq!(states, [State::Registered, State::Standby].map(Some));
-}
-
-#[test]
-fn a_socket_that_waits_in_the_queue_was_not_dialed_yet() {
-    let mut world = World::new();
-    assert_eq!(world.manager.records().undialed(), 0);
-    for n in 0..=SOFT_OPERATION_LIMIT {
-        world.appear(&format!("/r/silent-{n}"), Script::silent());
-    }
-    assert_eq!(world.manager.records().undialed(), 1);
-    world.advance(PERMIT_TIME);
-    assert_eq!(world.manager.records().undialed(), 0);
 }

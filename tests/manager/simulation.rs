@@ -133,12 +133,7 @@ impl Simulation {
         } else {
             OnDown::Keep
         };
-        let weights = HAPPENINGS.iter().map(|(weight, _)| match rng.below(0..4) {
-            0 => 0,
-            1 => weight * 8,
-            _ => weight * 2,
-        });
-        let weights = weights.collect();
+        let weights = weigh(2, &HAPPENINGS, &mut rng);
         let restarts = if rng.one_in(2) { rng.below(1..4) } else { 0 };
         let restored = Restored::default();
         let oracle = Oracle::new(!seed, restored.clone());
@@ -432,6 +427,16 @@ impl Simulation {
         let handlers = self.oracle.handlers();
         assert_eq!(handlers, 1, "handlers that were replaced are dropped");
     }
+}
+
+/// Returns weights for a run, in this unit: some are 0, some are high.
+fn weigh(unit: u64, from: &[(u64, Happening)], rng: &mut Rng) -> Vec<u64> {
+    let weights = from.iter().map(|(weight, _)| match rng.below(0..4) {
+        0 => 0,
+        1 => weight * unit * 4,
+        _ => weight * unit,
+    });
+    weights.collect()
 }
 
 /// Returns the element that is `at` this sum of weights, if any is.

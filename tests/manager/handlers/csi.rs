@@ -142,11 +142,12 @@ fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
 fn a_driver_whose_endpoint_is_dead_is_refused() {
     let mut node = Node::new();
     node.world.appear(REG, registrar(&["1.0.0"]));
-    node.world.advance(READY_GRACE);
     let words = "rpc error: code = Unavailable desc = connection error: \
                  desc = \"transport: Error while dialing: dial unix /p/disk.sock: \
                  connect: no such file or directory\"";
-    assert_eq!(node.notified(REG).unwrap_err(), format!("{FAILED}{words}"));
+    node.refuses_after(REG, READY_GRACE, &format!("{FAILED}{words}"));
+    // Dialed at 0, 50, 150, 350, 750 and 1550 ms, and at the end.
+    assert_eq!(node.world.dials[Path::new(CSI)], 7);
     node.world.create(CSI, driver("node-1"));
     node.world.advance(seconds(1));
     assert_eq!(node.notified(REG), Ok(()));
@@ -186,22 +187,6 @@ fn a_driver_that_is_ready_a_moment_later_is_told_once() {
         let registrar = node.world.plugin(REG);
         assert_eq!((registrar.asked, registrar.notified.len()), (1, 1), "{how}");
         assert_eq!(node.world.plugin(CSI).called[0], node::NODE_GET_INFO);
-    }
-}
-
-#[test]
-fn a_driver_that_is_not_ready_after_two_seconds_is_refused() {
-    for (how, early) in unready() {
-        let mut node = with_unready_driver(how, early);
-        node.world.advance(Duration::from_millis(1999));
-        assert_eq!(node.notified(REG), Err("not notified"), "{how}");
-        node.world.advance(Duration::from_millis(1));
-        assert!(node.notified(REG).unwrap_err().starts_with(FAILED), "{how}");
-        // Dialed at 0, 50, 150, 350, 750 and 1550 ms, and at the end.
-        assert_eq!(node.world.dials[Path::new(CSI)], 7, "{how}");
-        node.world.advance(seconds(1));
-        assert_eq!(node.world.plugin(REG).asked, 2, "{how}");
-        assert_eq!(node.world.dials[Path::new(CSI)], 8, "{how}");
     }
 }
 

@@ -216,18 +216,3 @@ fn a_driver_that_does_not_serve_its_health_is_not_asked_again() {
     let driver = node.knows.dra_drivers.get(DRIVER).expect("a driver");
     assert!(driver.is_connected);
 }
-
-#[test]
-fn a_driver_that_tells_too_much_is_asked_ever_more_rarely() {
-    for nonsense in [
-        Answer::Announce(u32::MAX),
-        Answer::Close,
-        Answer::Status(13, "internal"),
-    ] {
-        let mut node = with_driver(ALPHA, watch(nonsense));
-        node.world.advance(seconds(600));
-        let asked = node.world.plugin(NIC).called.len();
-        assert!((8..20).contains(&asked), "{asked} calls in ten minutes");
-        assert_eq!((node.notified(REG), known_health(&node)), (Ok(()), None));
-    }
-}

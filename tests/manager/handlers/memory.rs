@@ -80,7 +80,7 @@ fn is_registered(node: &Node, socket: &str) -> bool {
 }
 
 #[test]
-fn a_list_beyond_the_budget_is_refused() {
+fn a_list_beyond_the_budget_is_refused_and_tried_more_rarely() {
     let mut node = small_node();
     for n in 0..4 {
         add(&mut node, n, 1000);
@@ -101,16 +101,6 @@ fn a_list_beyond_the_budget_is_refused() {
         "{message}"
     );
     assert!(usage(&node).used <= used);
-}
-
-#[test]
-fn a_plugin_whose_list_was_refused_is_tried_more_rarely() {
-    let mut node = small_node();
-    for n in 0..4 {
-        add(&mut node, n, 1000);
-    }
-    node.world.advance(seconds(1));
-    grow(&mut node, 0, 3000);
     node.world.advance(seconds(3600));
     let often = refusals(&node);
     assert!((30..45).contains(&often), "{often}");

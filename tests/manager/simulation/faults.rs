@@ -7,7 +7,7 @@ use plugind::manager::{Input, Manager};
 
 use super::announcer::Announcer;
 use super::events::Happening;
-use super::{Simulation, choose};
+use super::{Simulation, choose, weigh};
 use crate::node::{OTHER_ROOT, ROOT};
 use crate::rng::Rng;
 use crate::script::Script;
@@ -64,12 +64,7 @@ impl Simulation {
         if rng.one_in(2) {
             simulation.announcer = Some(Announcer::new(seed));
         }
-        let weights = FAULTS.iter().map(|(weight, _)| match rng.below(0..4) {
-            0 => 0,
-            1 => weight * 4,
-            _ => *weight,
-        });
-        let weights = weights.collect();
+        let weights = weigh(1, &FAULTS, &mut rng);
         simulation.faults = Some(Faults { rng, weights });
         simulation.node.make_directory(OTHER_ROOT);
         let manager = std::mem::replace(
