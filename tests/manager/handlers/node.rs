@@ -41,8 +41,8 @@ impl Node {
         }
     }
 
-    /// Asserts that a plugin is refused after this time and no sooner, with words that begin so, and
-    /// that another plugin registers meanwhile.
+    /// Asserts that a plugin is refused after this time and no sooner, with words that begin so,
+    /// and that another plugin registers meanwhile.
     #[track_caller]
     pub(crate) fn refuses_after(&mut self, socket: &str, time: Duration, words: &str) {
         if let Some(before) = time.checked_sub(Duration::from_millis(1)) {

@@ -2,6 +2,7 @@
 
 use log::Level;
 use plugind::config::{BACKOFF, UnknownTypes};
+use plugind::manager::PluginEvent;
 
 use crate::handlers::node::Node;
 use crate::script::Script;
@@ -34,8 +35,9 @@ fn a_plugin_of_an_unknown_type_is_told_what_the_option_says() {
         let refused = events.find(|it| it.reason() == "ValidationFailed");
         let is_wanted = unknown == Ignore && kind != long;
         let level = if is_wanted { Level::Info } else { Level::Warn };
-        let levels = (refused.map(|it| it.level()), told.is_err().then_some(level));
-        assert_eq!(levels.0, levels.1, "{unknown:?} {name}");
+        let logged = refused.map(PluginEvent::level);
+        let expected = told.is_err().then_some(level);
+        assert_eq!(logged, expected, "{unknown:?} {name}");
         let registered = usize::from(told.is_ok());
         assert_eq!(node.world.counts(), (1, registered), "{unknown:?} {name}");
         node.world.advance(3 * BACKOFF.cap);
