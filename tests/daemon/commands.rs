@@ -4,19 +4,12 @@ use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
 
-use nix::fcntl::OFlag;
 use nix::pty::openpty;
-use nix::unistd::pipe2;
 use serde_json::{Value, json};
 
 use crate::support::canned::{Canned, HEAD, Play, answer, endless, flood, raw, slow};
+use crate::support::pipe::pipe;
 use crate::support::process::{Process, Ran};
-
-/// Returns both ends of a pipe, the one to read from first, that no child inherits.
-fn pipe() -> (File, File) {
-    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
-    (reader.into(), writer.into())
-}
 
 /// Runs a command with this daemon, which has no argument with a blank.
 fn ask(daemon: &Canned, line: &str) -> Ran {
@@ -111,19 +104,11 @@ fn each_command_shows_its_answer() {
         "describe CSIPlugin/a",
         vec![answer(200, &a), answer(200, &a), slow(AN_EVENT)],
     );
-    assert_eq!(
-        requests,
-        [
-            "GET /v1/plugins?type=CSIPlugin HTTP/1.0",
-            "GET /v1/plugins/CSIPlugin/a HTTP/1.0",
-            "GET /v1/events HTTP/1.0"
-        ]
-    );
+    let asked = ["plugins?type=CSIPlugin", "plugins/CSIPlugin/a", "events"];
+    assert_eq!(requests, asked.map(|it| format!("GET /v1/{it} HTTP/1.0")));
     assert!(shown.starts_with("Name:        a\n"), "{shown}");
-    assert!(
-        shown.ends_with("  Normal  Registered  <unknown>  registered\n"),
-        "{shown}"
-    );
+    let last = "  Normal  Registered  <unknown>  registered\n";
+    assert!(shown.ends_with(last), "{shown}");
 
     let (_, shown) = done(
         "describe /r/a -o json",
@@ -135,20 +120,16 @@ fn each_command_shows_its_answer() {
     assert_eq!(shown["events"][0]["reason"], "Registered");
 
     let (_, shown) = done("events --no-headers", vec![slow(AN_EVENT)]);
-    assert_eq!(
-        shown,
-        "<unknown>  Normal  Registered  CSIPlugin/a  registered\n"
-    );
+    let only = "<unknown>  Normal  Registered  CSIPlugin/a  registered\n";
+    assert_eq!(shown, only);
 
     let (_, shown) = done("events -ojson", vec![answer(200, AN_EVENT)]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["items"][0]["plugin"]["name"], "a");
     let (_, shown) = done("events -ojsonl", vec![answer(200, AN_EVENT)]);
     assert_eq!(shown.lines().count(), 1);
-    assert!(
-        shown.starts_with("{\"count\":1,"),
-        "keys are sorted: {shown}"
-    );
+    let first = "{\"count\":1,";
+    assert!(shown.starts_with(first), "keys are sorted: {shown}");
 
     let status = vec![answer(200, "{\"version\":\"0.1.0\",\"sockets\":0}")];
     let (requests, shown) = done("status", status);
@@ -159,10 +140,8 @@ fn each_command_shows_its_answer() {
 
     let metrics = "# TYPE a gauge\na{b=\"é\"} 1\n";
     let (requests, shown) = done("metrics", vec![slow(metrics)]);
-    assert_eq!(
-        (&*shown, &*requests),
-        (metrics, &["GET /metrics HTTP/1.0".to_owned()][..])
-    );
+    assert_eq!(shown, metrics);
+    assert_eq!(requests, ["GET /metrics HTTP/1.0"]);
 
     let rescanned = "{\"directories\":2,\"found\":1,\"lost\":0}";
     let numbers = "directories:  2\nfound:        1\nlost:         0\n";

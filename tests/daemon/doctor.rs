@@ -248,16 +248,19 @@ fn a_kubelet_with_the_same_root_is_a_warning() {
     command.args(["-c", "read line", "kubelet"]);
     command.arg(format!("--root-dir={}", root.display()));
     let mut kubelet = command.stdin(Stdio::piped()).spawn().unwrap();
-    // The kernel wakes the parent before it sets the name and, after that, the arguments.
-    let line = format!("/proc/{}/cmdline", kubelet.id());
-    until("the arguments of the process", || {
-        let line = fs::read_to_string(&line).unwrap();
-        line.contains("--root-dir").then_some(())
+    // The kernel wakes the parent before it sets the name and the arguments.
+    let process = Path::new("/proc").join(kubelet.id().to_string());
+    let reads = |file: &str| fs::read_to_string(process.join(file)).unwrap();
+    until("the name and the arguments of the process", || {
+        let is_named = reads("comm") == "kubelet\n";
+        (is_named && reads("cmdline").contains("--root-dir")).then_some(())
     });
     let pid = format!("process=/proc/{}", kubelet.id());
     let is_it = |it: &&Value| it["message"].as_str().unwrap().ends_with(&pid);
     let elsewhere = place.examine(&[]);
-    let found = elsewhere.all_about("kubelet").find(is_it).unwrap();
+    let found = elsewhere.all_about("kubelet").find(is_it);
+    let found =
+        found.unwrap_or_else(|| panic!("{elsewhere:?}: {}, {}", reads("comm"), reads("cmdline")));
     assert_eq!(found["level"], "note");
     assert_eq!(found["paths"][0], root.to_str().unwrap());
     // Another path to the same directory.

@@ -17,6 +17,7 @@ use crate::support::pipe::{FILLER, full_pipe, pipe};
 use crate::support::plugin::Plugin;
 use crate::support::process::Process;
 use crate::support::timed::assert_faster;
+use crate::support::until::until;
 
 /// Starts a daemon whose log goes where the test chooses.
 fn start(dir: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Process {
@@ -121,22 +122,13 @@ fn a_log_whose_reader_has_gone_ends_nothing_and_wakes_nothing() {
     assert!(plugin.until_notified().plugin_registered);
     let process = daemon.id().to_string();
     let wakeups = || status(&process, "voluntary_ctxt_switches:");
-    until_quiet(wakeups);
-    stop(daemon);
-}
-
-/// Waits until the daemon is not woken for a second.
-#[track_caller]
-fn until_quiet(wakeups: impl Fn() -> u64) {
     let (_quiet, nothing) = mpsc::channel::<()>();
-    for _ in 0..20 {
+    until("the daemon is not woken for a second", || {
         let before = wakeups();
         assert!(nothing.recv_timeout(Duration::from_secs(1)).is_err());
-        if wakeups() == before {
-            return;
-        }
-    }
-    panic!("the daemon is never idle");
+        (wakeups() == before).then_some(())
+    });
+    stop(daemon);
 }
 
 #[test]

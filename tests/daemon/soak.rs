@@ -8,8 +8,8 @@ use nix::sys::signal::Signal;
 
 use crate::support::daemon::Daemon;
 use crate::support::plugin::Plugin;
-use crate::support::process::PATIENCE;
 use crate::support::simulated::Simulated;
+use crate::support::until::until;
 
 #[test]
 #[ignore = "make full ONLY=soak"]
@@ -25,19 +25,17 @@ fn plugins_that_come_and_go_leave_a_daemon_nothing() {
         assert!(plugin.until_notified().plugin_registered);
         plugin.stop();
         // The log of one socket is limited, but a status is always logged.
-        let end = Instant::now() + PATIENCE;
-        loop {
+        until(&format!("{name} is deregistered"), || {
             daemon.signal(Signal::SIGUSR1);
             let status = daemon.until_logged("status ");
-            if status.contains("registered=0 ") {
-                break;
-            }
-            assert!(Instant::now() < end, "{name} stays registered: {status}");
-        }
+            status.contains("registered=0 ").then_some(())
+        });
     };
     // Suppressed lines may be reported.
     let used = |daemon: &Daemon| {
-        daemon.until_silent_for(Duration::from_secs(1));
+        until("the daemon is silent", || {
+            daemon.is_silent_for(Duration::from_secs(1)).then_some(())
+        });
         (daemon.descriptors(), daemon.resident())
     };
     (0..CYCLES).for_each(|n| cycle(&mut daemon, n));

@@ -95,8 +95,8 @@ fn connections(listener: &UnixListener) -> usize {
     std::iter::from_fn(|| listener.accept().ok()).count()
 }
 
-/// Carries out an attack on each of several daemons: it succeeds without strict mode, and with it if
-/// these options allow it; otherwise, the log gives this reason.
+/// Carries out an attack on each of several daemons: it succeeds without strict mode, and with it
+/// if this option allows it; otherwise, the log gives this reason.
 #[track_caller]
 fn assert_refused_in_strict_mode_only(
     attack: fn(&Place) -> Simulated,

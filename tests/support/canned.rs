@@ -1,6 +1,5 @@
 //! A daemon's API socket with prepared responses: valid, invalid and incomplete ones.
 
-use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -40,11 +39,11 @@ impl Canned {
     }
 
     fn listen(socket: PathBuf, plays: impl IntoIterator<Item = Play>) -> Receiver<String> {
-        let mut plays: VecDeque<Play> = plays.into_iter().collect();
+        let plays: Vec<Play> = plays.into_iter().collect();
         let listener = UnixListener::bind(socket).unwrap();
         let (sender, requests) = mpsc::channel();
         thread::spawn(move || {
-            while let Some(play) = plays.pop_front() {
+            for play in plays {
                 let (mut stream, _) = listener.accept().unwrap();
                 let _ = sender.send(request(&mut stream));
                 play(stream);

@@ -73,21 +73,12 @@ impl Client {
         (status, head)
     }
 
-    /// Reads a response.
+    /// Reads a response, which ends with the connection.
     #[track_caller]
     pub(crate) fn response(&mut self) -> Response {
-        let (status, head) = self.head();
+        let (status, _) = self.head();
         let mut body = String::new();
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("Content-Length: "));
-        if let Some(length) = length {
-            let mut bytes = vec![0; length.parse().unwrap()];
-            self.reader.read_exact(&mut bytes).unwrap();
-            body = String::from_utf8(bytes).unwrap();
-        } else {
-            self.reader.read_to_string(&mut body).unwrap();
-        }
+        self.reader.read_to_string(&mut body).unwrap();
         Response { status, body }
     }
 

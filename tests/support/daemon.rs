@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plugind::config::READY_TIME;
@@ -50,10 +50,18 @@ impl Daemon {
     /// The daemon does not inherit the output of the test. A panic that aborts a test leaves its
     /// daemon behind (`make static`), and the test runner reads that output until it is closed.
     pub(crate) fn start_command(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self::start_plainly(command.stdin(Stdio::null()).stdout(Stdio::null()))
+    }
+
+    /// Does the same with the input and the output that the command has.
+    pub(crate) fn start_plainly(command: &mut Command) -> Self {
         let process = Process::start(command, |child| child.stderr.take());
         let seen = process.lines_until("watching ");
         Self { process, seen }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns the lines that hold `words` and were logged before the daemon watched.
@@ -84,24 +92,11 @@ impl Daemon {
         self.process.lines.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
     }
 
-    /// Waits until the daemon has logged nothing for `time`.
-    #[track_caller]
-    pub(crate) fn until_silent_for(&self, time: Duration) {
-        let end = Instant::now() + time + SILENT_WITHIN;
-        loop {
-            match self.process.lines.recv_timeout(time) {
-                Err(RecvTimeoutError::Timeout) => return,
-                Err(RecvTimeoutError::Disconnected) => panic!("the daemon has ended"),
-                Ok(line) => assert!(Instant::now() < end, "the daemon still logs: {line}"),
-            }
-        }
-    }
-
     /// Waits until the daemon is at rest, and returns how often it was woken.
     #[track_caller]
     pub(crate) fn until_at_rest(&self) -> u64 {
-        // Links to plugins from before are compared once, and the last connection is closed a moment
-        // after the last line is written.
+        // Links to plugins from before are compared once, and the last connection is closed a
+        // moment after the last line is written.
         assert!(self.is_silent_for(READY_TIME));
         let mut wakeups = self.wakeups();
         until("the daemon rests", || {
@@ -141,7 +136,3 @@ pub(crate) fn status(process: &str, word: &str) -> u64 {
     let line = lines.find_map(|line| line.strip_prefix(word)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
-
-/// The time limit for a daemon to become silent, several times what the longest of its own delays
-/// takes.
-const SILENT_WITHIN: Duration = Duration::from_secs(60);

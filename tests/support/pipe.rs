@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::Write as _;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::unistd::pipe2;
 
-/// Returns both ends of a pipe, the one to read from first.
+/// Returns both ends of a pipe, the one to read from first, that no child inherits.
 pub(crate) fn pipe() -> (File, File) {
-    let (reader, writer) = nix::unistd::pipe().unwrap();
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC).unwrap();
     (reader.into(), writer.into())
 }
 

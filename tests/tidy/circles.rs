@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::Source;
-use super::{assert_none, first_segments, identifier, is_identifier};
+use super::{assert_none, identifier, is_identifier, named_behind};
 
 /// The imports of each module.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -66,16 +66,8 @@ fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
 fn names_in(file: &Source, folder: &str) -> Vec<String> {
     let code = file.shipped();
     let up = "super::".repeat(file.depth() - 1);
-    let mut names = Vec::new();
-    for prefix in [up, format!("crate::{folder}::")] {
-        for (at, _) in code.match_indices(&prefix) {
-            let is_whole = !code[..at].ends_with("super::") && !code[..at].ends_with(is_identifier);
-            if is_whole {
-                names.extend(first_segments(&code[at + prefix.len()..]));
-            }
-        }
-    }
-    names
+    let named = named_behind(&code, &[&up, &format!("crate::{folder}::")]);
+    named.into_iter().map(|(_, name)| name).collect()
 }
 
 /// Returns the modules that are left once those that import none of them, or that none of them

@@ -190,12 +190,9 @@ fn reported(file: &Source) -> Vec<Line> {
 
 /// Returns the text of a literal.
 fn plain(literal: &str) -> String {
-    let mut text = String::new();
     let mut parts = literal.split("\\\n");
-    text.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        text.push_str(part.trim_start());
-    }
+    let first = parts.next().unwrap_or_default();
+    let text = parts.fold(first.to_owned(), |text, part| text + part.trim_start());
     text.replace("\\\"", "\"")
         .replace("{{", "{")
         .replace("}}", "}")

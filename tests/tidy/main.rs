@@ -176,12 +176,20 @@ fn mentions(file: &Source, texts: &[&str]) -> Vec<String> {
 fn layers_named(file: &Source) -> Vec<(usize, String)> {
     let code = file.shipped();
     let to_root = "super::".repeat(file.depth());
+    named_behind(&code, &["crate::", "plugind::", &to_root])
+}
+
+/// Returns the names that follow one of these prefixes of a path, each with its line.
+fn named_behind(code: &str, prefixes: &[&str]) -> Vec<(usize, String)> {
     let mut named = Vec::new();
-    for prefix in ["crate::", "plugind::", &to_root] {
+    for prefix in prefixes {
         for (at, _) in code.match_indices(prefix) {
-            let line = code[..at].matches('\n').count() + 1;
-            let layers = first_segments(&code[at + prefix.len()..]);
-            named.extend(layers.into_iter().map(|layer| (line, layer)));
+            let before = &code[..at];
+            if !before.ends_with("super::") && !before.ends_with(is_identifier) {
+                let line = before.matches('\n').count() + 1;
+                let names = first_segments(&code[at + prefix.len()..]);
+                named.extend(names.into_iter().map(|name| (line, name)));
+            }
         }
     }
     named

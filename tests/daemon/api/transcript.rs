@@ -146,16 +146,20 @@ fn try_walkthroughs(node: &Node) {
     assert!(target.file_type().is_socket(), "{link:?}");
 }
 
-/// Returns the lines of the sample of README that begins as this one, up to its end.
-fn sample(begin: &str) -> Vec<String> {
+/// Asserts that what was printed has the lines of the sample of README that begins as this one.
+#[track_caller]
+fn assert_has_sample(text: &str, begin: &str) {
     let readme = include_str!("../../../README.md");
     let lines = readme.lines().skip_while(|line| !line.starts_with(begin));
-    let lines: Vec<String> = lines
+    let sample: Vec<_> = lines
         .take_while(|line| *line != "```")
         .map(masked)
         .collect();
-    assert!(lines.len() >= 2, "{begin}: {lines:?}");
-    lines
+    assert!(sample.len() >= 2, "{begin}: {sample:?}");
+    let printed: Vec<String> = text.lines().map(masked).collect();
+    for line in sample {
+        assert!(printed.contains(&line), "{line}\nis not in\n{text}");
+    }
 }
 
 #[test]
@@ -171,10 +175,7 @@ fn the_demo_prints_the_lines_that_readme_shows() {
     let socket = Path::new(listening.lines().next().unwrap());
     let dir = socket.parent().and_then(Path::to_str).unwrap();
     let text = text.replace(dir, "/tmp/demo");
-    let printed: Vec<String> = text.lines().map(masked).collect();
-    for line in sample("  20") {
-        assert!(printed.contains(&line), "{line}\nis not in\n{text}");
-    }
+    assert_has_sample(&text, "  20");
 }
 
 #[test]
@@ -184,8 +185,5 @@ fn probe_prints_the_sample_of_readme() {
     let socket = dir.path().join("toast.example-reg.sock");
     let text = Process::run(Process::command().arg("probe").arg(socket)).out;
     let text = text.replace(dir.path().to_str().unwrap(), "/tmp/plugins");
-    let printed: Vec<String> = text.lines().map(masked).collect();
-    for line in sample("plugind 0.2.0-dev probes ") {
-        assert!(printed.contains(&line), "{line}\nis not in\n{text}");
-    }
+    assert_has_sample(&text, "plugind 0.2.0-dev probes ");
 }

@@ -191,16 +191,10 @@ fn signals_are_passed_on_and_a_killed_command_holds_nothing() {
     let held = Held::start(&[]);
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
     let mut command = held.command(&[RESOURCE, "--", "sh", "-c", script]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut ready = [0; 6];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut ready)
-        .unwrap();
-    signal(&child, Signal::SIGUSR1);
-    assert_eq!(child.wait().unwrap().code(), Some(9));
+    let process = Process::start(command.stdout(Stdio::piped()), |child| child.stdout.take());
+    process.until_line("ready");
+    process.signal(Signal::SIGUSR1);
+    assert_eq!(process.end().0.code(), Some(9));
 
     let mut stopped = held.hold(&[&format!("{RESOURCE}=2")]);
     let children = format!("/proc/{0}/task/{0}/children", stopped.id());
@@ -348,22 +342,18 @@ fn a_plugin_that_hangs_is_given_up_after_ten_seconds() {
 #[test]
 fn a_command_goes_on_without_the_daemon_and_is_warned() {
     let held = Held::start(&[]);
-    let mut command = held.command(&[RESOURCE, "--", "sh", "-c", "echo && exec cat"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    // It runs: `with` has been told of its devices.
-    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let mut command = held.command(&[RESOURCE, "--", "sh", "-c", "echo runs >&2; exec cat"]);
+    command.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut input = None;
+    let process = Process::start(&mut command, |child| {
+        input = child.stdin.take();
+        child.stderr.take()
+    });
+    process.until_line("runs");
     held.node.daemon.end_with(Signal::SIGTERM);
-    let mut warning = [0; 7];
-    child
-        .stderr
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut warning)
-        .unwrap();
-    assert_eq!(&warning, b"plugind");
-    assert!(child.try_wait().unwrap().is_none(), "it goes on");
-    end(child);
+    process.until_line("plugind");
+    drop(input); // It has gone on until now.
+    assert!(process.end().0.success());
 }
 
 #[test]

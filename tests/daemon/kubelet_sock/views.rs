@@ -5,30 +5,15 @@ use std::time::Duration;
 
 use crate::kubelet_sock::node::Node;
 use crate::support::client::Client;
-use crate::support::process::Process;
 use crate::support::until::until;
-
-/// Runs a command that asks the daemon.
-#[track_caller]
-fn ask(node: &Node, command: &[&str]) -> String {
-    let ran = Process::ask(&node.socket, command);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    ran.out
-}
 
 #[test]
 fn a_plugin_is_shown_in_lists_links_and_metrics() {
     let mut node = Node::serving();
     let plugin = node.simulate_legacy("example.com/gpu");
     node.daemon.until_logged("received a device list devices=2");
-    let list = ask(&node, &["list"]);
-    assert!(
-        list.contains("example.com/gpu") && list.contains("Registered"),
-        "{list}"
-    );
-    let described = ask(&node, &["describe", "DevicePlugin/example.com/gpu"]);
     let socket = plugin.socket().display().to_string();
-    assert!(described.contains(&socket), "{described}");
+    assert_eq!(node.registered(), [("example.com/gpu".to_owned(), socket)]);
 
     let link = until("the link by name", || {
         let links = fs::read_dir(node.dir.path().join("run/by-name/DevicePlugin")).ok()?;
@@ -43,8 +28,7 @@ fn a_plugin_is_shown_in_lists_links_and_metrics() {
     plugin.kill();
     plugin.until_ended();
     node.daemon.until_logged(" is down");
-    let list = ask(&node, &["list"]);
-    assert!(list.contains("Down"), "{list}");
+    node.until_listed(|items| items[0]["state"] == "Down");
 }
 
 #[test]

@@ -44,24 +44,13 @@ fn command(dir: &Path, names: &str, descriptors: Vec<OwnedFd>, options: &[&str])
 
 /// Starts a daemon to which descriptors are passed, which watches its directories when this
 /// returns.
-fn start(dir: &Path, names: &str, descriptors: Vec<OwnedFd>, options: &[&str]) -> Passed {
-    let mut command = command(dir, names, descriptors, options);
-    let process = Process::start(&mut command, |child| child.stderr.take());
-    let seen = process.lines_until("watching plugins directory");
-    Passed { process, seen }
+fn start(dir: &Path, names: &str, descriptors: Vec<OwnedFd>, options: &[&str]) -> Daemon {
+    Daemon::start_plainly(&mut command(dir, names, descriptors, options))
 }
 
-/// A daemon to which descriptors were passed, and the first lines of its log.
-struct Passed {
-    process: Process,
-    seen: Vec<String>,
-}
-
-impl Passed {
-    fn end(self) {
-        self.process.signal(Signal::SIGTERM);
-        assert!(self.process.end().0.success());
-    }
+#[track_caller]
+fn end(daemon: Daemon) {
+    assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }
 
 /// Sends a request and returns the status of the response, and all of it.
@@ -101,15 +90,12 @@ fn a_socket_for_the_api_replaces_ours_and_stays_as_it_is() {
         let descriptor = listener.try_clone().unwrap().into();
         let daemon = start(dir.path(), names, vec![descriptor], options);
         let words = format!("serving the API socket={}", path.display());
-        assert!(
-            daemon.seen.iter().any(|line| line.ends_with(&words)),
-            "{:?}",
-            daemon.seen
-        );
+        let seen = daemon.seen_with("");
+        assert!(seen.iter().any(|line| line.ends_with(&words)), "{seen:?}");
         assert_eq!(ask(connect(&path), "GET /v1/status").0, 200);
         assert_eq!(ask(connect(&path), "POST /v1/rescan").0, 200);
         assert!(!dir.path().join("run/plugind.sock").exists());
-        daemon.end();
+        end(daemon);
         assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o640);
         // A client that connects now is answered by the next daemon.
         let mut client = connect(&path);
@@ -118,7 +104,7 @@ fn a_socket_for_the_api_replaces_ours_and_stays_as_it_is() {
         let mut response = String::new();
         client.read_to_string(&mut response).unwrap();
         assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
-        daemon.end();
+        end(daemon);
     }
 }
 
@@ -153,7 +139,7 @@ fn a_socket_for_metrics_serves_them_whatever_its_family() {
     by_tcp().read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
     drop(idle);
-    daemon.end();
+    end(daemon);
     let refused = TcpStream::connect(address).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
 
@@ -164,7 +150,7 @@ fn a_socket_for_metrics_serves_them_whatever_its_family() {
     }
     let api = connect(&dir.path().join("run/plugind.sock"));
     assert_eq!(ask(api, "GET /v1/status").0, 200);
-    daemon.end();
+    end(daemon);
 }
 
 #[test]
@@ -175,7 +161,7 @@ fn both_sockets_can_be_passed_and_both_are_closed_on_exec() {
     let daemon = start(dir.path(), "metrics:api", sockets.into(), &[]);
     assert_eq!(ask(connect(&api), "GET /v1/status").0, 200);
     assert_eq!(ask(connect(&metrics), "GET /v1/status").0, 404);
-    let pid = daemon.process.id();
+    let pid = daemon.id();
     for fd in [3, 4] {
         let info = fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap();
         let flags = info
@@ -185,7 +171,7 @@ fn both_sockets_can_be_passed_and_both_are_closed_on_exec() {
         let flags = u32::from_str_radix(flags.trim(), 8).unwrap();
         assert_ne!(flags & 0o2_000_000, 0, "O_CLOEXEC: {flags:o}");
     }
-    daemon.end();
+    end(daemon);
 }
 
 #[test]

@@ -311,19 +311,15 @@ const SUMMARY: usize = 60;
 /// Splits statuses such as `0 done, 1 failed, at once, 2 wrong usage.`
 fn numbered(text: &str) -> Vec<(u8, String)> {
     let mut statuses: Vec<(u8, String)> = Vec::new();
-    for word in text.trim_end_matches('.').split(' ') {
-        match (word.parse::<u8>(), statuses.last_mut()) {
-            (Ok(number), None) => statuses.push((number, String::new())),
-            (Ok(number), Some((_, text))) if text.ends_with(',') => {
-                text.pop();
-                statuses.push((number, String::new()));
-            }
-            (_, Some((_, text))) => {
-                let space = if text.is_empty() { "" } else { " " };
-                *text += space;
-                *text += word;
-            }
-            (_, None) => panic!("a status does not begin with its number: {text}"),
+    for part in text.trim_end_matches('.').split(", ") {
+        let numbered = part.split_once(' ').and_then(|(number, meaning)| {
+            let number = number.parse().ok()?;
+            Some((number, meaning.to_owned()))
+        });
+        match (numbered, statuses.last_mut()) {
+            (Some(status), _) => statuses.push(status),
+            (None, Some((_, meaning))) => *meaning += &format!(", {part}"),
+            (None, None) => panic!("a status does not begin with its number: {text}"),
         }
     }
     statuses

@@ -87,15 +87,15 @@ fn mandoc_finds_nothing_in_the_pages() {
 fn the_page_about_programs_names_all_that_they_get() {
     let source = fs::read_to_string(in_crate("src/handler/exec.rs")).expect("the handler");
     let page = fs::read_to_string(in_crate(MAN).join("plugind-exec.7")).expect("the page");
-    let quoted: Vec<&str> = source.split('"').skip(1).step_by(2).collect();
-    let variables = quoted.iter().filter(|it| it.starts_with("PLUGIND_"));
+    let quoted = source.split('"').skip(1).step_by(2);
+    let variables = quoted.filter(|it| it.starts_with("PLUGIND_"));
     let input = source.split("struct Registration<'a> {\n").nth(1);
     let fields = input
         .and_then(|rest| rest.split('}').next())
         .expect("fields");
     let names = fields.lines().filter_map(|line| line.split_once(": "));
     let keys = names.map(|(name, _)| name.trim().trim_start_matches("r#"));
-    let (variables, keys): (Vec<&&str>, Vec<&str>) = (variables.collect(), keys.collect());
+    let (variables, keys): (Vec<&str>, Vec<&str>) = (variables.collect(), keys.collect());
     assert!(variables.len() > 5 && keys.len() > 5);
     for variable in variables {
         assert!(page.contains(&format!(".It Ev {variable}\n")), "{variable}");
@@ -129,16 +129,10 @@ fn the_example_program_of_the_manual_can_run_twice() {
     for (action, count) in actions {
         let mut sh = Command::new("sh");
         sh.args(["-c", &script]).env("PLUGIND_ACTION", action);
-        let status = sh
-            .env("PLUGIND_SOCKET", "/a b.sock")
-            .stdin(Stdio::null())
-            .status();
-        assert!(status.expect("sh runs").success(), "{action}");
-        assert_eq!(
-            fs::read_dir(&kept).expect("its directory").count(),
-            count,
-            "{action}"
-        );
+        sh.env("PLUGIND_SOCKET", "/a b.sock").stdin(Stdio::null());
+        assert!(sh.status().expect("sh runs").success(), "{action}");
+        let files = fs::read_dir(&kept).expect("its directory");
+        assert_eq!(files.count(), count, "{action}");
     }
 }
 
