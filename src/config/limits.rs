@@ -72,7 +72,7 @@ pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 pub const BACKLOG: i32 = 64;
 
 /// The pause before clients are accepted again after the process has run out of descriptors.
-pub const API_ACCEPT_RETRY: Duration = Duration::from_secs(1);
+pub const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
 /// The time for which clients may read their last response when the daemon stops.
 pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
@@ -392,7 +392,6 @@ pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 pub const MAX_CLIENT_REGISTRATIONS: usize = 16;
 
 /// The pauses before `kubelet.sock` is created again, except for the first time, which is at once.
-/// The cap is also the pause after descriptors ran out.
 pub const REGISTRATION_RETRY: Backoff = Backoff {
     first: Duration::from_millis(100),
     cap: Duration::from_secs(10),

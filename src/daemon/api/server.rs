@@ -31,7 +31,7 @@ use super::ready::Readiness;
 use crate::api::{
     self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
 };
-use crate::config::{API_ACCEPT_RETRY, API_CLIENTS, API_STOP_GRACE, Config};
+use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
 use crate::daemon::TimeOfDay;
 use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
@@ -51,8 +51,6 @@ pub(crate) struct Api {
     listeners: Vec<Listener>,
     /// The group whose members may be granted devices.
     allocate_group: Option<u32>,
-    /// The end of the pause after which clients are accepted again, if descriptors ran out.
-    accept_at: Option<Time>,
     pub(crate) server: Server,
     clients: Vec<Client>,
     /// The events that are kept for readers.
@@ -100,7 +98,6 @@ impl Api {
         Ok(Self {
             listeners,
             allocate_group: config.allocate_group,
-            accept_at: None,
             server: Server::default(),
             clients: Vec::new(),
             events: EventLog::default(),
@@ -143,7 +140,7 @@ impl Api {
     pub(crate) fn report(&mut self, event: &Event) {
         if event.token() == Source::ApiListener.token() {
             for listener in &mut self.listeners {
-                listener.acceptor.is_ready = true;
+                listener.acceptor.report();
             }
         }
         let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
@@ -159,16 +156,15 @@ impl Api {
 
     /// Returns when the API has something to do although the loop reports nothing.
     pub(crate) fn poll_timeout(&self, manager: &Manager) -> Option<Time> {
-        let is_accepting =
-            self.accept_at.is_none() && self.listeners.iter().any(|it| it.acceptor.is_ready);
-        let is_client_ready = |client: &Client| client.is_ready(&self.server);
-        if is_accepting || self.clients.iter().any(is_client_ready) {
+        if self.clients.iter().any(|it| it.is_ready(&self.server)) {
             return Some(Time::ZERO);
         }
+        let listeners = self.listeners.iter();
+        let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
         let stop_at = self.stop_at.filter(|_| !self.clients.is_empty());
         let work_at = self.server.work_at(manager.generation());
-        let times = [self.accept_at, self.server.poll_timeout(), work_at, stop_at];
-        times.into_iter().flatten().min()
+        let times = [self.server.poll_timeout(), work_at, stop_at];
+        times.into_iter().flatten().chain(accepting).min()
     }
 
     /// Accepts clients, reads their requests, and does what is due. Returns how many clients were
@@ -176,13 +172,7 @@ impl Api {
     pub(crate) fn read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished(); // This makes room for others.
-        if self.accept_at.is_some_and(|at| at <= now) {
-            self.accept_at = None;
-        }
-        let mut refused = 0;
-        if self.accept_at.is_none() {
-            refused = self.accept(registry, now);
-        }
+        let refused = self.accept(registry, now);
         for client in &mut self.clients {
             client.read(&mut self.server, now);
         }
@@ -342,17 +332,12 @@ impl Api {
             for _ in 0..ACCEPTED_AT_ONCE {
                 let listener = &mut self.listeners[at];
                 let serves_api = listener.serves_api;
-                match listener.acceptor.accept() {
-                    Ok(Some(stream)) => match self.add(stream, serves_api, registry, now) {
-                        Ok(is_added) => refused += usize::from(!is_added),
-                        Err(error) => log::debug!("cannot serve a client of the API: {error}"),
-                    },
-                    Ok(None) => break,
-                    Err(error) => {
-                        log::debug!("cannot accept clients of the API, retrying: {error}");
-                        self.accept_at = Some(now + API_ACCEPT_RETRY);
-                        break;
-                    }
+                let Some(stream) = listener.acceptor.accept(now) else {
+                    break;
+                };
+                match self.add(stream, serves_api, registry, now) {
+                    Ok(is_added) => refused += usize::from(!is_added),
+                    Err(error) => log::debug!("cannot serve a client of the API: {error}"),
                 }
             }
         }

@@ -15,42 +15,58 @@ use rustix::net::{SocketFlags, accept_with};
 use super::dial::dial;
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
+use crate::config::ACCEPT_RETRY;
 use crate::daemon::connection;
 use crate::escape;
 use crate::handler::DialError;
+use crate::time::Time;
 
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     /// The source of events.
     pub(crate) listener: UnixListener,
-    /// Whether a connection may be waiting: readiness is reported once per change only.
-    pub(crate) is_ready: bool,
+    /// The time from which on a connection may be waiting: readiness is reported once per change
+    /// only.
+    ready_at: Option<Time>,
 }
 
 impl Acceptor {
     pub(crate) fn new(listener: UnixListener) -> Self {
         Self {
             listener,
-            is_ready: true,
+            ready_at: Some(Time::ZERO),
         }
     }
 
-    /// Accepts a connection, or returns `None` if no connection is waiting. Fails if no descriptor
-    /// is left: then a connection may still be waiting.
-    pub(crate) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
-        while self.is_ready {
+    /// Records that the loop has reported a connection. A pause goes on.
+    pub(crate) fn report(&mut self) {
+        self.ready_at.get_or_insert(Time::ZERO);
+    }
+
+    /// Returns when to call [`Acceptor::accept`] although the loop reports nothing.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.ready_at
+    }
+
+    /// Accepts a connection, or returns `None` if none is waiting. If no descriptor is left, one may
+    /// be waiting: it is accepted after a pause.
+    pub(crate) fn accept(&mut self, now: Time) -> Option<UnixStream> {
+        while self.ready_at.is_some_and(|at| at <= now) {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(stream) => return Ok(Some(UnixStream::from_std(stream.into()))),
+                Ok(stream) => return Some(UnixStream::from_std(stream.into())),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => self.is_ready = false,
+                    io::ErrorKind::WouldBlock => self.ready_at = None,
                     // The client has closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    _ => return Err(error.into()),
+                    _ => {
+                        log::debug!("cannot accept a client, retrying: {error}");
+                        self.ready_at = Some(now + ACCEPT_RETRY);
+                    }
                 },
             }
         }
-        Ok(None)
+        None
     }
 }
 

@@ -11,6 +11,7 @@ use crate::bind::bind;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::fs::permissions::group_id;
 use crate::inside::{inside, is_inside};
+use crate::time::Time;
 
 fn dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -33,10 +34,11 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
     fs::write(dir.path().join("api.sock.lock"), "").unwrap();
     for _ in 0..2 {
         let mut listener = open_at(&path).unwrap();
-        assert!(listener.acceptor.accept().unwrap().is_none() && !listener.acceptor.is_ready);
+        assert!(listener.acceptor.accept(Time::ZERO).is_none());
+        assert_eq!(listener.acceptor.poll_timeout(), None);
         let _client = net::UnixStream::connect(&path).unwrap();
-        listener.acceptor.is_ready = true;
-        assert!(listener.acceptor.accept().unwrap().is_some());
+        listener.acceptor.report();
+        assert!(listener.acceptor.accept(Time::ZERO).is_some());
         drop(listener);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }

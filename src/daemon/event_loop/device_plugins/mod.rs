@@ -47,8 +47,6 @@ pub(crate) struct DevicePlugins {
     pause: Duration,
     /// The problem because of which the service cannot listen, as it was logged.
     problem: Option<String>,
-    /// The end of the pause after which clients are accepted again, if descriptors ran out.
-    accept_at: Option<Time>,
     is_stopping: bool,
 }
 
@@ -69,7 +67,6 @@ impl DevicePlugins {
             listen_at: Time::ZERO,
             pause: REGISTRATION_RETRY.first,
             problem: None,
-            accept_at: None,
             is_stopping: false,
         })
     }
@@ -89,7 +86,7 @@ impl DevicePlugins {
         let token = event.token();
         match (Source::of(token), &mut self.directory) {
             (Source::DevicePluginsDir, _) => self.doubt(),
-            (Source::RegistrationListener, Some(directory)) => directory.acceptor.is_ready = true,
+            (Source::RegistrationListener, Some(directory)) => directory.acceptor.report(),
             _ => {}
         }
         let mut clients = self.clients.iter_mut();
@@ -103,21 +100,23 @@ impl DevicePlugins {
 
     /// Returns when there is something to do although the loop reports nothing.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let is_waiting = self
-            .directory
-            .as_ref()
-            .is_some_and(|it| it.acceptor.is_ready);
-        let can_accept = is_waiting && self.accept_at.is_none();
-        let has_room = self.registrar.has_room();
-        if self.is_any_ready || can_accept && has_room {
-            return Some(Time::ZERO);
-        }
-        let room_at = self.registrar.room_at().filter(|_| can_accept);
-        let is_closed = self.directory.is_none() && !self.is_stopping;
-        let listen_at = (self.is_doubted || is_closed).then_some(self.listen_at);
+        let is_any_ready = self.is_any_ready.then_some(Time::ZERO);
+        let room_at = if self.registrar.has_room() {
+            Some(Time::ZERO)
+        } else {
+            self.registrar.room_at()
+        };
+        let accept_at = room_at.zip(self.waiting_at()).map(|(a, b)| a.max(b));
+        let is_examined = !self.is_stopping && (self.is_doubted || self.directory.is_none());
+        let listen_at = is_examined.then_some(self.listen_at);
         let client = self.registrar.poll_timeout();
-        let times = [self.accept_at, client, listen_at, room_at];
+        let times = [is_any_ready, accept_at, client, listen_at];
         times.into_iter().flatten().min()
+    }
+
+    /// Returns from when on a client may wait to be accepted, if there is one.
+    fn waiting_at(&self) -> Option<Time> {
+        self.directory.as_ref()?.acceptor.poll_timeout()
     }
 
     /// Accepts clients, reads their calls and writes their answers, a piece of each. Returns the
@@ -125,17 +124,12 @@ impl DevicePlugins {
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
         self.registrar.handle_timeout(now);
         self.examine_directory(registry, now);
-        if self.accept_at.is_some_and(|at| at <= now) {
-            self.accept_at = None;
-        }
         self.is_any_ready = false;
         for client in &mut self.clients {
             self.is_any_ready |= serve(client, &mut self.registrar, now);
         }
         self.remove_closed();
-        if self.accept_at.is_none() {
-            self.accept(registry, now);
-        }
+        self.accept(registry, now);
         let mut announced = Vec::new();
         while let Some(output) = self.registrar.poll_output() {
             match output {
@@ -221,11 +215,7 @@ impl DevicePlugins {
     /// that were accepted are served before.
     fn accept(&mut self, registry: &Registry, now: Time) {
         for _ in 0..ACCEPTS_AT_ONCE {
-            if !self
-                .directory
-                .as_ref()
-                .is_some_and(|it| it.acceptor.is_ready)
-            {
+            if self.waiting_at().is_none_or(|at| at > now) {
                 return;
             }
             if !self.registrar.has_room() {
@@ -240,17 +230,9 @@ impl DevicePlugins {
 
     /// Accepts a client that waits. Returns whether there was one.
     fn accept_one(&mut self, registry: &Registry, now: Time) -> bool {
-        let Some(directory) = &mut self.directory else {
+        let directory = self.directory.as_mut();
+        let Some(mut stream) = directory.and_then(|it| it.acceptor.accept(now)) else {
             return false;
-        };
-        let mut stream = match directory.acceptor.accept() {
-            Ok(Some(stream)) => stream,
-            Ok(None) => return false,
-            Err(error) => {
-                log::debug!("cannot accept device plugins, retrying: {error}");
-                self.accept_at = Some(now + REGISTRATION_RETRY.cap);
-                return false;
-            }
         };
         self.is_any_ready = true;
         let id = self.registrar.accept(connection::process(&stream), now);

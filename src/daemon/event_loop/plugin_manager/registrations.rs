@@ -73,6 +73,8 @@ pub(super) fn path_map(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::handler::HandlerTable;
 
@@ -108,6 +110,10 @@ mod tests {
             plugins.stop();
             plugins.stop();
             assert!(plugins.is_stopped() && !socket.exists());
+            plugins.turn(Some(Duration::ZERO)).unwrap();
+            let service = plugins.device_plugins.as_mut().unwrap();
+            service.doubt();
+            assert_eq!(service.poll_timeout(), None, "nothing is left to do");
         }
     }
 }

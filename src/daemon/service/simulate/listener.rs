@@ -1,17 +1,14 @@
 //! A socket that a simulated plugin listens on.
 
-use std::io;
 use std::path::Path;
 
-use mio::net::{UnixListener, UnixStream};
+use mio::net::UnixListener;
 
 use super::Reporter;
 use crate::daemon::SetupError;
 use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
-use crate::daemon::fs::scan;
 use crate::escape;
 use crate::simulate::Socket;
-use crate::watch::Cause;
 
 /// A listening socket.
 #[derive(Debug)]
@@ -45,16 +42,6 @@ impl Listener {
             "listening on {}",
             escape::path(&self.file.path)
         ));
-    }
-
-    /// Accepts a connection, or returns `None` if no connection is waiting or no descriptor is
-    /// left.
-    pub(super) fn accept(&mut self) -> io::Result<Option<UnixStream>> {
-        match self.acceptor.accept() {
-            // Retried in the next turn: another connection may have ended by then.
-            Err(error) if scan::cause(&error) == Cause::DescriptorsUsedUp => Ok(None),
-            accepted => accepted,
-        }
     }
 }
 

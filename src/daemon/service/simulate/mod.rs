@@ -152,7 +152,9 @@ impl Simulation {
         let timeout = if has_moved {
             Some(Duration::ZERO)
         } else {
-            let deadline = self.plugin.poll_timeout();
+            let listeners = self.listeners.iter().filter(|_| self.plugin.has_room());
+            let accepting = listeners.filter_map(|it| it.acceptor.poll_timeout());
+            let deadline = accepting.chain(self.plugin.poll_timeout()).min();
             deadline.map(|at| self.clock.until(at))
         };
         match self.poll.poll(events, timeout) {
@@ -167,7 +169,7 @@ impl Simulation {
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
-                    listener.acceptor.is_ready = true;
+                    listener.acceptor.report();
                 }
             }
         }
@@ -187,13 +189,14 @@ impl Simulation {
 
     /// Accepts the connections that are waiting, as long as there is room.
     fn accept_pending(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
         for at in 0..self.listeners.len() {
             while self.plugin.has_room() {
                 let listener = &mut self.listeners[at];
-                let Some(stream) = listener.accept()? else {
+                let Some(stream) = listener.acceptor.accept(now) else {
                     break;
                 };
-                let conn = self.plugin.accept(listener.socket, self.clock.now());
+                let conn = self.plugin.accept(listener.socket, now);
                 self.add(conn, stream)?;
             }
         }
