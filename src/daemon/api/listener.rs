@@ -6,27 +6,18 @@
 //! put another socket in its place, so only root and the daemon's user may.
 //!
 //! A socket that the service manager has passed in replaces ours: its file is not touched.
-//!
-//! The file has its mode before a process can connect: until then, only its user may open it.
 
-use std::fs::{self, Permissions};
-use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{PermissionsExt as _, lchown};
+use std::os::fd::OwnedFd;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mio::net::UnixListener;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
-};
-use nix::sys::stat::{Mode, fchmod};
 
-use crate::config::{ApiSocket, BACKLOG, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode as Run};
+use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
 use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear, listen_at};
 use crate::daemon::fs::file_lock::{self, FileLock};
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
@@ -87,7 +78,7 @@ fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let (path, opened) = match &config.api_socket {
         ApiSocket::None => return Ok(None),
         // The default one belongs to a daemon that registers plugins.
-        ApiSocket::Default if config.mode == Run::Observe => return Ok(None),
+        ApiSocket::Default if config.mode == Mode::Observe => return Ok(None),
         ApiSocket::Default => match run_dir::open(config.run_dir.as_deref()) {
             Ok(dir) => {
                 let path = run_dir::api_socket(&dir);
@@ -131,11 +122,11 @@ impl Listener {
             return Err(SocketProblem::NotASocket);
         }
         clear(&path)?;
-        let listener = listen_at(&path, group)?;
+        let listener = listen_at(&path, MODE, group)?;
         let file = OwnFile(SocketFile::at(&path)?, lock);
         Ok(Self {
             path,
-            acceptor: Acceptor::new(UnixListener::from_std(listener)),
+            acceptor: Acceptor::new(listener),
             serves_api: true,
             _file: Some(file),
         })
@@ -156,28 +147,6 @@ impl Listener {
     }
 }
 
-/// Listens at a path at which nothing is.
-fn listen_at(path: &Path, group: Option<u32>) -> io::Result<net::UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    // On Linux, the file gets the mode of the socket, less the bits of the umask.
-    fchmod(&fd, Mode::from_bits_truncate(PRIVATE))?;
-    bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
-    let finish = || {
-        if group.is_some() {
-            lchown(path, None, group)?;
-        }
-        fs::set_permissions(path, Permissions::from_mode(MODE))?;
-        let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
-        listen(&fd, backlog).map_err(io::Error::from)
-    };
-    if let Err(error) = finish() {
-        let _ = fs::remove_file(path);
-        return Err(error);
-    }
-    Ok(fd.into())
-}
-
 /// Returns what can be done about a socket that cannot be used.
 fn remedy(problem: &SocketProblem) -> &'static str {
     match problem {
@@ -195,9 +164,6 @@ const WITHOUT_PATH: &str = "passed";
 
 /// The mode of the socket: its user and its group may connect.
 const MODE: u32 = 0o660;
-
-/// The mode of the socket until it has its group.
-const PRIVATE: u32 = 0o600;
 
 #[cfg(test)]
 mod tests;

@@ -3,19 +3,24 @@
 //! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
 //! used as one, too: to read and to write, to wait and to close is the same for both.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
 use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use nix::sys::stat::{Mode, fchmod};
 use rustix::net::{SocketFlags, accept_with};
 
 use super::dial::dial;
 use super::permissions::ProgramProblem;
 use super::run_dir::RunDirProblem;
-use crate::config::ACCEPT_RETRY;
+use crate::config::{ACCEPT_RETRY, BACKLOG};
 use crate::daemon::connection;
 use crate::escape;
 use crate::handler::DialError;
@@ -141,6 +146,29 @@ impl SocketFile {
     }
 }
 
+/// Listens at a path at which nothing is. The file has its mode and group before a process can
+/// connect: until then, only its user may open it.
+pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    // On Linux, the file gets the mode of the socket, less the bits of the umask.
+    fchmod(&fd, Mode::from_bits_truncate(PRIVATE))?;
+    bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let finish = || {
+        if group.is_some() {
+            lchown(path, None, group)?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
+        listen(&fd, backlog).map_err(io::Error::from)
+    };
+    if let Err(error) = finish() {
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
+    Ok(UnixListener::from_std(fd.into()))
+}
+
 /// Removes a socket on which no process listens. Fails if anything else is at the path.
 pub(crate) fn clear(path: &Path) -> Result<(), SocketProblem> {
     // The path is that of a file, even if it begins like the name of an abstract socket.
@@ -167,3 +195,6 @@ fn id_at(path: &Path) -> io::Result<(u64, u64)> {
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
 }
+
+/// The mode of a socket until it has its group.
+const PRIVATE: u32 = 0o600;

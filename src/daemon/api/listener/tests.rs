@@ -1,9 +1,11 @@
 //! Tests of the API socket with real files.
 
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
+use nix::sys::socket::{Backlog, listen};
 use nix::sys::stat::umask;
 
 use super::*;
@@ -124,8 +126,8 @@ fn the_socket_is_for_its_user_and_group_whatever_the_umask() {
     }
     for mask in [0o000, 0o022, 0o077, 0o777] {
         let (_dir, path) = dir();
-        let before = umask(Mode::from_bits_truncate(mask));
-        let bound = listen_at(&path, None).unwrap();
+        let before = umask(nix::sys::stat::Mode::from_bits_truncate(mask));
+        let bound = listen_at(&path, MODE, None).unwrap();
         umask(before);
         assert_eq!(mode(&path), MODE, "{mask:o}");
         drop(bound);

@@ -1,17 +1,15 @@
 //! The directory of device plugins' sockets, and the socket in it on which the service listens.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::path::Path;
 
 use mio::net::UnixListener;
 use mio::{Interest, Registry};
-use nix::sys::socket::Backlog;
 
-use crate::config::BACKLOG;
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear};
+use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear, listen_at};
 use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::source::Source;
 use crate::escape;
@@ -71,7 +69,6 @@ impl Directory {
         clear(&socket)?;
         let mut acceptor = Acceptor::new(listen(dir, &socket)?);
         let file = SocketFile::at(&socket)?;
-        fs::set_permissions(&socket, Permissions::from_mode(SOCKET_MODE))?;
         let token = Source::RegistrationListener.token();
         registry.register(&mut acceptor.listener, token, Interest::READABLE)?;
         if let Err(problem) = &watched {
@@ -113,16 +110,12 @@ impl Drop for Directory {
 
 /// Listens on a socket in `dir`, whose path may be too long for an address.
 fn listen(dir: &Path, socket: &Path) -> io::Result<UnixListener> {
-    let listener = if socket.as_os_str().len() <= LONGEST_ADDRESS {
-        UnixListener::bind(socket)?
-    } else {
-        let held = File::open(dir)?;
-        UnixListener::bind(format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd()))?
-    };
-    // In place of 4,096: a plugin waits for all that have connected before.
-    let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
-    nix::sys::socket::listen(&listener, backlog)?;
-    Ok(listener)
+    if socket.as_os_str().len() <= LONGEST_ADDRESS {
+        return listen_at(socket, SOCKET_MODE, None);
+    }
+    let held = File::open(dir)?;
+    let within = format!("/proc/self/fd/{}/{SOCKET}", held.as_raw_fd());
+    listen_at(Path::new(&within), SOCKET_MODE, None)
 }
 
 /// Returns what can be done about a `kubelet.sock` that cannot be served.
