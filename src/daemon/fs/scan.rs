@@ -19,7 +19,7 @@ use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. A directory below
-/// a root is returned as an open file, unless `/proc` is not mounted.
+/// a root is returned as an open file, to be used [`within`] that, unless `/proc` is not mounted.
 pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
@@ -44,14 +44,11 @@ pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
         Ok((true, _)) => EntryKind::Other,
         Ok((false, found)) => found.kind(),
         Err(OpenError::System(error)) => unexamined(path, &error),
-        Err(error) => refused(path, &error),
+        Err(error) => {
+            log::debug!("{}: ignored: {error}", escape::path(path));
+            EntryKind::Other
+        }
     }
-}
-
-/// Logs why a path is not examined. Returns [`EntryKind::Other`].
-fn refused(path: &Path, error: &OpenError) -> EntryKind {
-    log::debug!("{}: ignored: {error}", escape::path(path));
-    EntryKind::Other
 }
 
 /// Returns the kind of a path that cannot be examined: [`EntryKind::Other`] if the error proves
@@ -127,32 +124,21 @@ pub(crate) fn within(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
-/// Lists an existing directory, through `held` if the directory is open already. Reads at most
-/// [`config::MAX_NAMES`] names and at most `names`, from which it subtracts those that were read,
-/// and examines at most [`config::MAX_EXAMINED_NAMES`].
-pub(crate) fn list(
-    dir: &Path,
-    held: Option<&File>,
-    mounts: &Mounts,
-    names: &mut usize,
-) -> Result<Listing, Problem> {
-    let opened = match held {
-        Some(held) => fs::read_dir(within(held)),
-        None => fs::read_dir(dir),
-    };
+/// Lists an existing directory, which `at` leads to as well. Reads at most [`config::MAX_NAMES`]
+/// names, and examines at most [`config::MAX_EXAMINED_NAMES`].
+pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     let mut listing = Listing {
         entries: Vec::new(),
         is_cut: false,
-        unreported: None,
+        unreported: mounts.unreported(dir),
     };
     let (mut path, mut examined) = (PathBuf::new(), 0);
-    let mut left = config::MAX_NAMES.min(*names);
-    for entry in opened.map_err(|error| cannot_read(&error))? {
-        if left == 0 || examined >= config::MAX_EXAMINED_NAMES {
+    let opened = fs::read_dir(at).map_err(|error| cannot_read(&error))?;
+    for (count, entry) in opened.enumerate() {
+        if count >= config::MAX_NAMES || examined >= config::MAX_EXAMINED_NAMES {
             listing.is_cut = true;
             break;
         }
-        (left, *names) = (left - 1, *names - 1);
         let entry = entry.map_err(|error| cannot_read(&error))?;
         let name = entry.file_name();
         path.clear();
@@ -196,7 +182,7 @@ mod tests {
 
     /// Lists a whole directory.
     fn list(dir: &Path) -> Result<Listing, Problem> {
-        super::list(dir, None, &Mounts::default(), &mut usize::MAX.clone())
+        super::list(dir, dir, &Mounts::default())
     }
 
     #[test]
@@ -261,14 +247,12 @@ mod tests {
         symlink("/", sub.join("more")).unwrap();
         assert!(list(&sub).unwrap().is_cut);
 
-        for n in 0..10 {
-            fs::create_dir(at(&n.to_string())).unwrap();
+        for n in 1..config::MAX_NAMES {
+            fs::write(at(&n.to_string()), "").unwrap();
         }
-        let mut names = 12;
-        let whole = super::list(dir.path(), None, &Mounts::default(), &mut names).unwrap();
-        assert_eq!((whole.entries.len(), whole.is_cut, names), (11, false, 1));
-        let cut = super::list(dir.path(), None, &Mounts::default(), &mut 10).unwrap();
-        assert_eq!((cut.entries.len(), cut.is_cut), (10, true));
+        assert!(!list(dir.path()).unwrap().is_cut);
+        fs::write(at("more"), "").unwrap();
+        assert!(list(dir.path()).unwrap().is_cut);
     }
 
     #[test]

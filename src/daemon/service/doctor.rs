@@ -14,7 +14,7 @@ use nix::sys::stat::SFlag;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
-use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, MAX_NAMES, PLUGINS_DIR};
+use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, PLUGINS_DIR};
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
@@ -234,8 +234,7 @@ impl Doctor {
             if self.is_named(&dir, named) || self.inode(&dir).is_err() {
                 continue;
             }
-            let mut names = MAX_NAMES;
-            let listed = scan::list(&dir, None, &self.mounts, &mut names);
+            let listed = scan::list(&dir, &dir, &self.mounts);
             let is_socket = |it: &Entry| matches!(it.kind, EntryKind::Socket(_));
             if listed.is_ok_and(|listed| listed.entries.iter().any(is_socket)) {
                 let message = "contains sockets, and the named directories contain none";

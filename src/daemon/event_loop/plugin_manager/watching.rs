@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::PluginManager;
-use crate::config;
 use crate::daemon::fs::scan;
 use crate::manager;
 use crate::time::Time;
@@ -80,18 +79,11 @@ impl PluginManager {
     ) -> (Result<WatchId, Problem>, Result<Listing, Problem>) {
         match scan::prepare(dir, place, &self.mounts) {
             Ok(held) => {
-                let watch = match &held {
-                    Some(held) => self.inotify.watch(&scan::within(held), place),
-                    None => self.inotify.watch(dir, place),
-                };
-                let unreported = self.mounts.unreported(dir);
-                let mut names = config::MAX_NAMES;
-                let listing = scan::list(dir, held.as_ref(), &self.mounts, &mut names);
-                let listing = listing.map(|listing| Listing {
-                    unreported,
-                    ..listing
-                });
-                (watch, listing)
+                let at = held
+                    .as_ref()
+                    .map_or_else(|| dir.to_path_buf(), scan::within);
+                let watch = self.inotify.watch(&at, place);
+                (watch, scan::list(dir, &at, &self.mounts))
             }
             Err(problem) => (Err(problem.clone()), Err(problem)),
         }
