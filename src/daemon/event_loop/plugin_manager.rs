@@ -448,21 +448,17 @@ impl PluginManager {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let longest = self.poll_timeout().into_iter().chain(timeout).min();
         let longest = self.wait_briefly(longest)?;
-        self.events.clear();
         match self.poll.poll(&mut self.events, longest) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            Err(error) => return Err(error),
+            // There are no events then.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            polled => polled?,
         }
         for event in &self.events {
             match Source::of(event.token()) {
                 Source::Inotify => self.is_inotify_ready = true,
                 Source::Wake => {} // The caller checks `is_woken`.
                 Source::Connection(conn) => self.connections.report(conn, event),
-                Source::PeerProcess(conn) if self.peer_processes.contains(conn) => {
-                    self.ended.push(conn);
-                }
-                Source::PeerProcess(_) => {}
+                Source::PeerProcess(conn) => self.ended.push(conn),
                 Source::Program(_) => self.programs.report(event.token()),
                 Source::Mounts => self.mounts.report(),
                 Source::RegistrationListener

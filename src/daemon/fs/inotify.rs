@@ -7,6 +7,7 @@
 //! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
 //! little is lost, because everything is scanned periodically.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -37,9 +38,8 @@ struct Root {
 pub(crate) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    /// The watches of the kernel, sorted by id. A directory has one, however many purposes it is
-    /// watched for.
-    watched: Vec<(WatchId, WatchDescriptor)>,
+    /// The watches of the kernel. A directory has one, however many purposes it is watched for.
+    watched: BTreeMap<WatchId, WatchDescriptor>,
     /// The roots that are watched.
     roots: Vec<Root>,
     /// The room for the events of one read.
@@ -53,7 +53,7 @@ impl Inotify {
     pub(crate) fn new(registry: Registry, token: Token) -> Self {
         Self {
             instance: None,
-            watched: Vec::new(),
+            watched: BTreeMap::new(),
             roots: Vec::new(),
             buffer: vec![0; BUFFER].into(),
             registry,
@@ -63,13 +63,11 @@ impl Inotify {
 
     /// Watches a directory. A directory that is already watched keeps its watch.
     pub(crate) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
-        let watch = match place {
-            Place::MissingRoot | Place::Root => self.add(dir, INTERESTS)?,
-            Place::Below => self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW)?,
-        };
-        if place != Place::Below {
-            self.watch_name_of(dir, watch);
+        if place == Place::Below {
+            return self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW);
         }
+        let watch = self.add(dir, INTERESTS)?;
+        self.watch_name_of(dir, watch);
         Ok(watch)
     }
 
@@ -113,9 +111,7 @@ impl Inotify {
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
         let id = WatchId(descriptor.get_watch_descriptor_id());
-        if let Err(at) = self.position(id) {
-            self.watched.insert(at, (id, descriptor));
-        }
+        self.watched.insert(id, descriptor);
         Ok(id)
     }
 
@@ -128,7 +124,7 @@ impl Inotify {
         if self.roots.iter().any(|root| root.above == id) {
             return;
         }
-        if let (Some(descriptor), Some(instance)) = (self.remove(id), &self.instance) {
+        if let (Some(descriptor), Some(instance)) = (self.watched.remove(&id), &self.instance) {
             if let Err(error) = instance.watches().remove(descriptor) {
                 log::debug!("cannot remove an inotify watch: {error} watch={}", id.0);
             }
@@ -158,7 +154,7 @@ impl Inotify {
                 continue;
             };
             if let Event::Unwatched { watch } = event {
-                self.watched.retain(|(id, _)| *id != watch);
+                self.watched.remove(&watch);
             }
             for root in &self.roots {
                 if concerns(&event, &root.path, root.above) {
@@ -168,15 +164,6 @@ impl Inotify {
             report(event);
         }
         Ok(taken + at_most(LONGEST_NAME) > BUFFER)
-    }
-
-    fn remove(&mut self, id: WatchId) -> Option<WatchDescriptor> {
-        let at = self.position(id).ok()?;
-        Some(self.watched.remove(at).1)
-    }
-
-    fn position(&self, id: WatchId) -> Result<usize, usize> {
-        self.watched.binary_search_by_key(&id, |(it, _)| *it)
     }
 
     fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -354,10 +341,10 @@ mod tests {
         fs::rename(&above, &away).unwrap();
         fs::create_dir_all(&a).unwrap();
         inotify.watch(&a, Place::Root).unwrap();
-        assert!(inotify.position(shared).is_ok());
+        assert!(inotify.watched.contains_key(&shared));
         fs::create_dir(&b).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
-        assert!(inotify.position(shared).is_err());
+        assert!(!inotify.watched.contains_key(&shared));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The processes of registered plugins, watched by descriptors (pidfds) and without calls to the
 //! plugins.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
@@ -19,10 +20,7 @@ use crate::manager::ConnectionId;
 /// that two peers are the same process, and the id may belong to a third process by now: the
 /// process that called `listen` may have ended and left the socket to another one.
 #[derive(Debug, Default)]
-pub(crate) struct PeerProcesses {
-    /// Sorted by connection.
-    by_id: Vec<(ConnectionId, OwnedFd)>,
-}
+pub(crate) struct PeerProcesses(BTreeMap<ConnectionId, OwnedFd>);
 
 impl PeerProcesses {
     /// Watches the peer process of a connection. The connection may be closed afterwards.
@@ -48,28 +46,14 @@ impl PeerProcesses {
             Source::PeerProcess(conn).token(),
             Interest::READABLE,
         )?;
-        match self.position(conn) {
-            Ok(at) => self.by_id[at].1 = process,
-            Err(at) => self.by_id.insert(at, (conn, process)),
-        }
+        self.0.insert(conn, process);
         Ok(())
-    }
-
-    /// Returns whether the peer process of this connection is watched.
-    pub(crate) fn contains(&self, conn: ConnectionId) -> bool {
-        self.position(conn).is_ok()
     }
 
     /// Stops watching the peer process of this connection. Closing the descriptor removes it from
     /// the loop.
     pub(crate) fn remove(&mut self, conn: ConnectionId) {
-        if let Ok(at) = self.position(conn) {
-            self.by_id.remove(at);
-        }
-    }
-
-    fn position(&self, conn: ConnectionId) -> Result<usize, usize> {
-        self.by_id.binary_search_by_key(&conn, |(it, _)| *it)
+        self.0.remove(&conn);
     }
 }
 
