@@ -14,7 +14,7 @@ mod watching;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use mio::unix::SourceFd;
@@ -63,8 +63,6 @@ use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 pub struct PluginManager {
     /// The directories that are watched.
     dirs: Vec<PathBuf>,
-    /// The targets of the path map.
-    mapped: Vec<PathBuf>,
     /// The directories of locks and state.
     own_dirs: Vec<PathBuf>,
     /// The users and the places that are trusted.
@@ -153,7 +151,6 @@ impl PluginManager {
         let mounts = Mounts::new(&dirs, path_map.targets(), polled, clock.now());
         let mut plugins = Self {
             dirs,
-            mapped: path_map.targets().map(Path::to_owned).collect(),
             own_dirs: trust::own_dirs(config),
             trust: Trust::default(),
             directories_checked: Time::ZERO,

@@ -74,7 +74,6 @@ impl PluginManager {
         if found.is_socket() {
             let above = path.parent().map(Path::to_owned);
             self.mounts.set_roots(above.as_slice());
-            self.mapped.extend(above);
             self.handle_input(manager::Input::Found {
                 path: path.clone(),
                 identity: found.identity,

@@ -1,6 +1,6 @@
 //! Settings that are changed at run time. Plugins that they are not about are not touched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{PluginManager, registrations};
 use crate::api::Response;
@@ -49,8 +49,6 @@ impl PluginManager {
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
         self.mounts.set_mapped(path_map.targets());
-        self.mapped = path_map.targets().map(Path::to_owned).collect();
-        self.mounts.set_roots(&self.dirs);
         let device_plugins = self.device_plugins.as_ref();
         let path_map = registrations::path_map(path_map, device_plugins.map(|it| &**it.dir()));
         self.manager.set_path_map(path_map.clone());

@@ -80,11 +80,10 @@ impl PluginManager {
         };
         let device_plugins = self.device_plugins.as_ref().map(|it| &**it.dir());
         let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
-        let dirs = self.dirs.iter().chain(&self.mapped);
-        let dirs = dirs.chain(&trust.endpoint_dirs).map(PathBuf::as_path);
-        let dirs = dirs
-            .chain(device_plugins)
-            .chain(roots.filter_map(|dir| dir.parent()));
+        let roots = roots.filter_map(|dir| dir.parent());
+        let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
+        let dirs = self.mounts.named().chain(allowed);
+        let dirs = dirs.chain(device_plugins).chain(roots);
         let elsewhere = outside(file, &dirs, &self.mounts);
         let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
         let owner = trust.check_user(found.uid).err();
