@@ -51,7 +51,6 @@ use crate::manager::{self, ConnectionId, Generation, Manager};
 use crate::time::Time;
 use crate::watch::{self, Report, Watch};
 
-use self::directories::Leaving;
 use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 
 /// A plugin manager that can be embedded in another poll loop.
@@ -100,8 +99,9 @@ pub struct PluginManager {
     unread_events: UnreadEvents,
     /// The locks that keep other daemons from using the same directories, if there are any.
     locks: Option<Locks>,
-    /// The directories that were removed, until their plugins are deregistered.
-    leaving: Vec<Leaving>,
+    /// The directories that were removed. Their locks are held until their plugins are deregistered:
+    /// another plugin manager must not register them before.
+    leaving: Vec<PathBuf>,
 }
 
 impl PluginManager {

@@ -11,15 +11,6 @@ use crate::escape;
 use crate::manager::Socket;
 use crate::watch::Place;
 
-/// A directory that was removed, and whose lock is held until its plugins are deregistered:
-/// another plugin manager must not register them before.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    dir: PathBuf,
-    /// A socket in the directory, if the last search has found one.
-    socket: Option<Arc<Path>>,
-}
-
 impl PluginManager {
     /// Starts to watch one more directory, as [`PluginManager::new`] does for those of the
     /// configuration: it is created if it is missing. Returns `false` if the directory is watched
@@ -55,6 +46,7 @@ impl PluginManager {
             locks.add(&dir)?;
         }
         let now = self.clock.now();
+        self.leaving.retain(|leaving| *leaving != dir);
         self.dirs.push(dir.clone());
         self.mounts.set_roots(&self.dirs);
         let path = Arc::from(dir.as_path());
@@ -64,7 +56,6 @@ impl PluginManager {
             self.leave(dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
-        self.leaving.retain(|leaving| leaving.dir != dir);
         log::info!(
             target: report::ABOUT_ROOTS,
             "{}: watching the plugins directory",
@@ -105,8 +96,7 @@ impl PluginManager {
     fn leave(&mut self, dir: PathBuf) {
         self.inotify.unwatch_name_of(&dir);
         self.mounts.set_roots(&self.dirs);
-        self.leaving.retain(|leaving| leaving.dir != dir);
-        self.leaving.push(Leaving { dir, socket: None });
+        self.leaving.push(dir);
         self.release_locks();
     }
 
@@ -119,15 +109,13 @@ impl PluginManager {
             locks,
             ..
         } = self;
-        leaving.retain_mut(|Leaving { dir, socket }| {
-            let is_left = |path: &Arc<Path>| path.starts_with(&*dir) && !watch.covers(path);
-            let known = socket.take_if(|it| manager.socket(it).is_some() && is_left(it));
+        leaving.retain(|dir| {
             let mut sockets = manager.sockets().map(Socket::path);
-            *socket = known.or_else(|| sockets.find(|path| is_left(path)).cloned());
-            if let (None, Some(locks)) = (&socket, &mut *locks) {
+            let is_left = sockets.any(|path| path.starts_with(dir) && !watch.covers(path));
+            if let (false, Some(locks)) = (is_left, &mut *locks) {
                 locks.remove(dir);
             }
-            socket.is_some()
+            is_left
         });
     }
 }
