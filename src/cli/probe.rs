@@ -75,14 +75,14 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         let _ = print(if is_directory {
             summary(path, &report)
         } else {
-            report.sockets.iter().map(|(_, it)| end(it)).collect()
+            report.sockets.values().map(end).collect()
         });
         report
     };
     for problem in &report.problems {
         let _ = writeln!(io::stderr(), "plugind: {problem}");
     }
-    let statuses = report.sockets.iter().map(|(_, it)| it.outcome.describe().0);
+    let statuses = report.sockets.values().map(|it| it.outcome.describe().0);
     let unread = u8::from(!report.problems.is_empty());
     let status = statuses.chain([unread]).max().unwrap_or_default();
     Ok(ExitCode::from(status))
@@ -126,7 +126,7 @@ fn end(probed: &Probed) -> String {
 
 /// Returns the lines after the last socket of a directory: the number of sockets for each outcome.
 fn summary(dir: &Path, report: &Report) -> String {
-    let mut outcomes: Vec<Outcome> = report.sockets.iter().map(|(_, it)| it.outcome).collect();
+    let mut outcomes: Vec<Outcome> = report.sockets.values().map(|it| it.outcome).collect();
     outcomes.sort_unstable();
     let (count, dir) = (outcomes.len(), escape::path(dir));
     let sockets = if count == 1 { "socket" } else { "sockets" };

@@ -190,7 +190,7 @@ impl Doctor {
         let is_closed = |path: &&Path| {
             !allows(path, WRITE) || !path.ancestors().skip(1).all(|dir| allows(dir, SEARCH))
         };
-        let sockets = report.sockets.iter().map(|(path, _)| &**path);
+        let sockets = report.sockets.keys().map(|path| &**path);
         let closed: Vec<&Path> = sockets.filter(is_closed).collect();
         if !closed.is_empty() {
             let message = "an ordinary user could not connect; plugind as root can";

@@ -5,6 +5,7 @@
 //! notified, so a plugin in service can be probed. The only step of the probe's own is a connection
 //! to the endpoint of a plugin that would be registered.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use super::handlers::handlers;
 use crate::config::{ApiSocket, Config, DaemonConfig, Mode};
+use crate::daemon::process::passed::Passed;
 use crate::daemon::{Event, PluginManager, SetupError};
 use crate::escape;
 use crate::grpc::{CallError, Code};
@@ -36,8 +38,8 @@ pub struct Options {
 /// The findings of a probe.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The findings about each socket, sorted by path.
-    pub sockets: Vec<(Arc<Path>, Probed)>,
+    /// The findings about each socket.
+    pub sockets: BTreeMap<Arc<Path>, Probed>,
     /// The reasons why directories could not be watched or read as a whole.
     pub problems: Vec<watch::Report>,
 }
@@ -137,7 +139,9 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
         mode: Mode::Observe,
         ..options.config.manager.clone()
     };
-    let plugins = PluginManager::new(&config, handlers)?;
+    // Of a directory, the start alone may have more events than are kept.
+    let keep_events = &mut |plugins: &mut PluginManager| plugins.keep_events(usize::MAX);
+    let plugins = PluginManager::with_passed(&config, handlers, Passed::default(), keep_events)?;
     let mut probe = Probe {
         began: plugins.now(),
         plugins,
@@ -222,7 +226,8 @@ impl Probe<'_> {
             EventKind::AttemptFailed { failure, .. } => (outcome_of(failure), None),
             EventKind::NotConnected { .. } => (Outcome::Unreachable, None),
             EventKind::SocketLost => {
-                return self.report.sockets.retain(|(it, _)| it != path);
+                self.report.sockets.remove(path);
+                return;
             }
             _ => return,
         };
@@ -267,23 +272,12 @@ impl Probe<'_> {
     }
 
     fn is_over(&self, path: &Path) -> bool {
-        let at = self.position(path);
-        at.is_ok_and(|at| self.report.sockets[at].1.is_over)
+        self.report.sockets.get(path).is_some_and(|it| it.is_over)
     }
 
     /// Returns the findings about a socket, which are new if there were none.
     fn probed(&mut self, path: &Arc<Path>) -> &mut Probed {
-        let at = self.position(path).unwrap_or_else(|at| {
-            let new = (path.clone(), Probed::default());
-            self.report.sockets.insert(at, new);
-            at
-        });
-        &mut self.report.sockets[at].1
-    }
-
-    fn position(&self, path: &Path) -> Result<usize, usize> {
-        let sockets = &self.report.sockets;
-        sockets.binary_search_by(|(it, _)| (**it).cmp(path))
+        self.report.sockets.entry(path.clone()).or_default()
     }
 }
 
