@@ -54,8 +54,6 @@ pub use self::service::handlers;
 #[cfg(feature = "cli")]
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::service::{Daemon, Load, config_file, doctor, missing, probe, simulate};
-#[cfg_attr(not(plugind_internals), doc(hidden))]
-pub use self::time_of_day::TimeOfDay;
 
 /// The reason why a start failed, or why a directory was not added.
 #[derive(Debug)]

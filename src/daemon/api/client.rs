@@ -15,10 +15,10 @@ use mio::net::UnixStream;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::daemon::TimeOfDay;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::command;
+use crate::daemon::time_of_day;
 use crate::handler::DialError;
 use crate::time;
 
@@ -159,7 +159,7 @@ impl Connection {
 /// Returns the time since the beginning of 1970 on the clock that also dates the daemon's records
 /// (milliseconds).
 pub fn time_of_day() -> u64 {
-    time::millis(TimeOfDay::now().since_1970())
+    time::millis(time_of_day::time_of_day())
 }
 
 /// Returns the API socket to use if none was named: that of the user's own daemon if it exists,

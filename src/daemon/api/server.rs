@@ -32,11 +32,11 @@ use crate::api::{
     self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
 };
 use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
-use crate::daemon::TimeOfDay;
 use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
 use crate::daemon::process::usage;
 use crate::daemon::source::Source;
+use crate::daemon::time_of_day::time_of_day;
 use crate::escape;
 use crate::handler::Inventory;
 use crate::handler::device::Wish;
@@ -106,7 +106,7 @@ impl Api {
                 mode: config.mode,
                 instance: format!("{:016x}", random()),
                 started: now,
-                start_time: TimeOfDay::now().since_1970(),
+                start_time: time_of_day(),
                 sandbox: "off".to_owned(),
             },
             calendar: Calendar::default(),

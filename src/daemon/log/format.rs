@@ -9,7 +9,7 @@ use nix::sys::stat::fstat;
 use serde::Serialize;
 
 use crate::config::LogFormat;
-use crate::daemon::TimeOfDay;
+use crate::daemon::time_of_day::time_of_day;
 use crate::escape;
 use crate::time::rfc3339;
 
@@ -59,7 +59,7 @@ impl Style {
         fields: Option<&dyn Source>,
         line: &mut Vec<u8>,
     ) {
-        let time = rfc3339(TimeOfDay::now().since_1970());
+        let time = rfc3339(time_of_day());
         let name = level.as_str();
         match self.format {
             LogFormat::Text => {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::PluginManager;
 use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status};
-use crate::daemon::TimeOfDay;
 use crate::daemon::api::server::{Filtered, Sources};
+use crate::daemon::time_of_day::time_of_day;
 use crate::handler::Inventory;
 use crate::manager::{ForgetError, Record};
 use crate::time::Time;
@@ -92,7 +92,7 @@ impl PluginManager {
             counters: &self.counters,
             longest_turn: self.longest_turn_ever,
             now,
-            time_of_day: TimeOfDay::now().since_1970(),
+            time_of_day: time_of_day(),
         };
         self.api.write(&sources, &mut self.readiness);
         if std::mem::take(&mut self.api.has_freed) {

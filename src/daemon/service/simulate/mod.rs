@@ -26,11 +26,11 @@ use nix::sys::stat::{Mode, umask};
 use self::kubelet::KubeletSocket;
 use self::listener::Listener;
 use crate::daemon::SetupError;
-use crate::daemon::TimeOfDay;
 use crate::daemon::clock::Clock;
 use crate::daemon::connection::Connection;
 use crate::daemon::fs::dial::dial;
 use crate::daemon::process::signals::{self, Signals};
+use crate::daemon::time_of_day::time_of_day;
 use crate::handler::DialError;
 use crate::simulate::{ConnectionId, Output, Plugin, Profile};
 
@@ -80,7 +80,7 @@ impl Simulation {
         let poll = Poll::new().map_err(SetupError::Loop)?;
         let clock = Clock::start();
         let mut simulation = Self {
-            plugin: Plugin::new(profile, TimeOfDay::now().since_1970(), clock.now()),
+            plugin: Plugin::new(profile, time_of_day(), clock.now()),
             listeners: open_listeners(profile)?,
             kubelet: None,
             peers: Vec::new(),
