@@ -9,7 +9,7 @@ use crate::time::Time;
 
 /// The time of day at which the clock of the loop began.
 #[derive(Debug, Default)]
-pub(super) struct Calendar {
+pub(crate) struct Calendar {
     /// The time of day at [`Time::ZERO`], since the beginning of 1970.
     origin: Duration,
 }
@@ -17,7 +17,7 @@ pub(super) struct Calendar {
 impl Calendar {
     /// Returns the time of day at `now`, given a reading of the clock a moment later. It follows
     /// the clock when that was set, and ignores smaller differences.
-    pub(super) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
+    pub(crate) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
         let origin = reading.saturating_sub(now.since_origin());
         if self.origin.abs_diff(origin) > TOLERANCE {
             self.origin = origin;

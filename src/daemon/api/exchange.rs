@@ -23,7 +23,7 @@ pub(super) struct Client {
     /// Whether there may be room to write.
     is_writable: bool,
     /// Whether the connection is to be removed.
-    is_broken: bool,
+    pub(super) is_broken: bool,
 }
 
 impl Client {
@@ -63,15 +63,6 @@ impl Client {
             || self.is_writable && !server.pending(self.id).is_empty()
             || self.is_broken
             || server.is_finished(self.id)
-    }
-
-    pub(super) fn is_broken(&self) -> bool {
-        self.is_broken
-    }
-
-    /// Gives the connection up; pending output is lost.
-    pub(super) fn break_off(&mut self) {
-        self.is_broken = true;
     }
 
     /// Reads once, if input is wanted.

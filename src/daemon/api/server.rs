@@ -16,7 +16,6 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::path::Path;
 use std::process;
-use std::time::Duration;
 
 use mio::event::Event;
 use mio::net::UnixStream;
@@ -27,14 +26,10 @@ use serde_json::json;
 use super::calendar::Calendar;
 use super::exchange::{self, Client};
 use super::listener::Listener;
-use super::ready::Readiness;
-use crate::api::{
-    self, Access, Change, ClientId, Counters, EventLog, Response, Selection, Server, Status, View,
-};
+use crate::api::{self, Access, Change, ClientId, EventLog, Response, Selection, Server, Status};
 use crate::config::{API_CLIENTS, API_STOP_GRACE, Config};
 use crate::daemon::connection;
 use crate::daemon::process::peer_groups::is_in_group;
-use crate::daemon::process::usage;
 use crate::daemon::source::Source;
 use crate::daemon::time_of_day::time_of_day;
 use crate::escape;
@@ -42,7 +37,7 @@ use crate::handler::Inventory;
 use crate::handler::device::Wish;
 use crate::manager::Manager;
 use crate::time::Time;
-use crate::watch::{Rescanned, Watch};
+use crate::watch::Rescanned;
 
 /// The API and its clients.
 #[derive(Debug)]
@@ -55,8 +50,8 @@ pub(crate) struct Api {
     clients: Vec<Client>,
     /// The events that are kept for readers.
     pub(crate) events: EventLog,
-    daemon: api::Daemon,
-    calendar: Calendar,
+    pub(crate) daemon: api::Daemon,
+    pub(crate) calendar: Calendar,
     /// The plugins of the built-in handlers, if they are shown.
     pub(crate) inventory: Option<Inventory>,
     /// The logger whose filter clients may change.
@@ -69,18 +64,6 @@ pub(crate) struct Api {
     reloads: Option<Vec<ClientId>>,
     /// The time at which clients that do not read their last response are given up.
     stop_at: Option<Time>,
-}
-
-/// The parts of the plugin manager that responses are rendered from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sources<'a> {
-    pub(crate) manager: &'a Manager,
-    pub(crate) watch: &'a Watch,
-    pub(crate) counters: &'a Counters,
-    pub(crate) longest_turn: Duration,
-    pub(crate) now: Time,
-    /// The reading of the clock in this turn.
-    pub(crate) time_of_day: Duration,
 }
 
 impl Api {
@@ -127,15 +110,6 @@ impl Api {
         listener.map(|it| &*it.path)
     }
 
-    /// Sets what the status says about the sandbox.
-    pub(crate) fn set_sandbox(&mut self, sandbox: String) {
-        self.daemon.sandbox = sandbox;
-    }
-
-    pub(crate) fn sandbox(&self) -> &str {
-        &self.daemon.sandbox
-    }
-
     /// Records an event that the loop has reported: about the listeners, or about a client.
     pub(crate) fn report(&mut self, event: &Event) {
         if event.token() == Source::ApiListener.token() {
@@ -179,37 +153,15 @@ impl Api {
         refused
     }
 
-    /// Renders responses, and writes what the clients read.
-    pub(crate) fn write(&mut self, sources: &Sources<'_>, readiness: &mut Readiness) {
-        let Sources {
-            manager,
-            watch,
-            now,
-            ..
-        } = *sources;
-        let work_at = self.server.work_at(manager.generation());
-        if work_at.is_some_and(|at| at <= now) {
-            let not_ready = readiness.problems(manager, watch, now);
-            self.server.advance(&View {
-                manager,
-                watch,
-                inventory: self.inventory.as_ref(),
-                events: &self.events,
-                counters: sources.counters,
-                process: usage::read,
-                peer: usage::read_peer,
-                daemon: &self.daemon,
-                not_ready: &not_ready,
-                longest_turn: sources.longest_turn,
-                now,
-                time_of_day: self.calendar.time_of_day(now, sources.time_of_day),
-            });
-        }
+    /// Writes what the clients read.
+    pub(crate) fn write(&mut self, now: Time) {
         for client in &mut self.clients {
             client.write(&mut self.server, now);
         }
         if self.stop_at.is_some_and(|at| at <= now) {
-            self.clients.iter_mut().for_each(Client::break_off);
+            for client in &mut self.clients {
+                client.is_broken = true; // Pending output is lost.
+            }
         }
         self.remove_finished();
     }
@@ -314,7 +266,7 @@ impl Api {
         let (server, rescans) = (&mut self.server, &mut self.rescans);
         let (inventory, has_freed) = (self.inventory.as_ref(), &mut self.has_freed);
         self.clients.retain_mut(|client| {
-            let is_over = client.is_broken() || server.is_finished(client.id);
+            let is_over = client.is_broken || server.is_finished(client.id);
             if is_over {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);

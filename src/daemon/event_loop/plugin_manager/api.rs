@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::json;
 
 use super::PluginManager;
-use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status};
-use crate::daemon::api::server::{Filtered, Sources};
+use crate::api::{CLIENTS, Change, ClientId, Response, Selection, Status, View};
+use crate::daemon::api::server::Filtered;
+use crate::daemon::process::usage;
 use crate::daemon::time_of_day::time_of_day;
 use crate::handler::Inventory;
 use crate::manager::{ForgetError, Record};
@@ -39,12 +40,12 @@ impl PluginManager {
 
     /// Shows through the API what the process is kept from.
     pub(crate) fn set_sandbox(&mut self, sandbox: String) {
-        self.api.set_sandbox(sandbox);
+        self.api.daemon.sandbox = sandbox;
     }
 
     /// Returns what the status says about that.
     pub(crate) fn sandbox(&self) -> &str {
-        self.api.sandbox()
+        &self.api.daemon.sandbox
     }
 
     /// Returns the time of the loop.
@@ -86,18 +87,34 @@ impl PluginManager {
             self.change(client, change, now);
         }
         self.answer_leases(now);
-        let sources = Sources {
-            manager: &self.manager,
-            watch: &self.watch,
-            counters: &self.counters,
-            longest_turn: self.longest_turn_ever,
-            now,
-            time_of_day: time_of_day(),
-        };
-        self.api.write(&sources, &mut self.readiness);
+        let work_at = self.api.server.work_at(self.manager.generation());
+        if work_at.is_some_and(|at| at <= now) {
+            self.render(now);
+        }
+        self.api.write(now);
         if std::mem::take(&mut self.api.has_freed) {
             self.wake_device_handler(now);
         }
+    }
+
+    /// Renders responses.
+    fn render(&mut self, now: Time) {
+        let not_ready = self.readiness.problems(&self.manager, &self.watch, now);
+        let api = &mut self.api;
+        api.server.advance(&View {
+            manager: &self.manager,
+            watch: &self.watch,
+            inventory: api.inventory.as_ref(),
+            events: &api.events,
+            counters: &self.counters,
+            process: usage::read,
+            peer: usage::read_peer,
+            daemon: &api.daemon,
+            not_ready: &not_ready,
+            longest_turn: self.longest_turn_ever,
+            now,
+            time_of_day: api.calendar.time_of_day(now, time_of_day()),
+        });
     }
 
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
