@@ -56,6 +56,8 @@ impl PluginManager {
             self.leave(dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
+        // Before a plugin in it is asked.
+        self.check_directories();
         log::info!(
             target: report::ABOUT_ROOTS,
             "{}: watching the plugins directory",

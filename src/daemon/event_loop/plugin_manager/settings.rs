@@ -34,7 +34,6 @@ impl PluginManager {
             }
         }
         self.remove_directories(&|dir| !is_in(dir, dirs));
-        self.check_directories();
         Ok(self.dirs != before)
     }
 

@@ -1,7 +1,9 @@
 //! Late turns, with a simulated plugin on the same thread.
 
 use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::*;
@@ -125,4 +127,21 @@ fn a_rescan_ends_although_each_turn_ends_after_one_output() {
     }
     let rescanned = plugins.watch.take_rescanned();
     assert_eq!(rescanned.map(|it| it.number), Some(number));
+}
+
+#[test]
+fn a_directory_that_is_added_is_checked_before_its_plugins_are_asked() {
+    let mut node = Node::start();
+    let added = tempfile::tempdir().unwrap();
+    fs::set_permissions(added.path(), Permissions::from_mode(0o777)).unwrap();
+    node.plugins.add_directory(added.path()).unwrap();
+    node.plugins.turn(Some(Duration::ZERO)).unwrap();
+    let mut messages = Vec::new();
+    while let Some(event) = node.plugins.poll_event() {
+        if let Event::Plugin(event) = event {
+            messages.push(event.message().to_string());
+        }
+    }
+    let dir = added.path().display().to_string();
+    assert!(messages.iter().any(|it| it.contains(&dir)), "{messages:?}");
 }
