@@ -21,11 +21,6 @@ impl UnreadEvents {
         }
     }
 
-    /// Returns whether any events are kept.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.limit > 0
-    }
-
     /// Sets the number of events to keep, and drops the oldest of those that are more.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

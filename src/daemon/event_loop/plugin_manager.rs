@@ -427,13 +427,10 @@ impl PluginManager {
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
     fn keep(&mut self, generation: Generation, event: Event, now: Time) {
         self.counters.record(&event, &self.manager);
-        if !self.api.is_served() {
-            return self.unread_events.push(event);
+        if self.api.is_served() {
+            self.api.events.add(generation, event.clone(), now);
         }
-        if self.unread_events.is_wanted() {
-            self.unread_events.push(event.clone());
-        }
-        self.api.events.add(generation, event, now);
+        self.unread_events.push(event);
     }
 
     fn handle_input(&mut self, input: manager::Input) {

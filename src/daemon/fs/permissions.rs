@@ -122,21 +122,20 @@ pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Resu
 
 /// Returns the id of a user that is given by name or by id.
 pub fn user_id(user: &str) -> Option<u32> {
-    id_in(ACCOUNTS[0], user)
+    id_in(0, user)
 }
 
 /// Returns the id of a group that is given by name or by id.
 pub fn group_id(group: &str) -> Option<u32> {
-    id_in(ACCOUNTS[1], group)
+    id_in(1, group)
 }
 
-/// Returns the id of a user or group that is given by its name in this file, or by its id.
+/// Returns the id of a user or group that is given by its name in one of [`ACCOUNTS`], or by its id.
 ///
 /// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
-fn id_in(file: &str, name: &str) -> Option<u32> {
-    let remembered = ACCOUNTS.iter().position(|it| *it == file);
-    let accounts = fs::read(file).ok();
-    let accounts = accounts.or_else(|| Some(REMEMBERED.get()?[remembered?].clone()));
+fn id_in(at: usize, name: &str) -> Option<u32> {
+    let remembered = || REMEMBERED.get().map(|it| it[at].clone());
+    let accounts = fs::read(ACCOUNTS[at]).ok().or_else(remembered);
     let accounts = accounts.unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let by_name = accounts.lines().find_map(|line| {

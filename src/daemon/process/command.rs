@@ -68,7 +68,7 @@ pub(crate) fn run(
 
 /// Handles the pending signals. Returns the status of the child, if it has ended.
 fn pass_on(signals: &Signals, child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    while let Some((signal, is_sent)) = signals.read_with_origin()? {
+    while let Some((signal, is_sent)) = signals.read()? {
         if signal == Signal::SIGCHLD {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status));

@@ -30,24 +30,15 @@ impl Signals {
         Ok(Self(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// Returns the next pending signal, or `None` if no signal is pending.
-    pub(crate) fn read(&self) -> io::Result<Option<Signal>> {
-        Ok(self.read_with_origin()?.map(|(signal, _)| signal))
-    }
-
-    /// Does the same, and also returns whether a process has sent the signal, and not the kernel,
-    /// as it does for a terminal. sigaction(2): `SI_USER` is 0, and other codes of processes are
-    /// negative.
-    pub(crate) fn read_with_origin(&self) -> io::Result<Option<(Signal, bool)>> {
-        match self.0.read_signal() {
-            Ok(Some(info)) => {
-                let number = i32::try_from(info.ssi_signo).ok();
-                let signal = number.and_then(|number| Signal::try_from(number).ok());
-                Ok(signal.map(|signal| (signal, info.ssi_code <= 0)))
-            }
-            Ok(None) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+    /// Returns the next pending signal, or `None` if no signal is pending; and whether a process has
+    /// sent it, and not the kernel, as it does for a terminal. sigaction(2): `SI_USER` is 0, and
+    /// other codes of processes are negative.
+    pub(crate) fn read(&self) -> io::Result<Option<(Signal, bool)>> {
+        Ok(self.0.read_signal()?.and_then(|info| {
+            let number = i32::try_from(info.ssi_signo).ok()?;
+            let signal = Signal::try_from(number).ok()?;
+            Some((signal, info.ssi_code <= 0))
+        }))
     }
 
     /// Returns the descriptor, which is readable while a signal is pending.

@@ -144,7 +144,7 @@ impl Daemon {
     /// Handles the pending signals. Returns whether any of them asked for a reload.
     fn read_signals(&mut self) -> io::Result<bool> {
         let mut is_reload_wanted = false;
-        while let Some(signal) = self.signals.read()? {
+        while let Some((signal, _)) = self.signals.read()? {
             match signal {
                 Signal::SIGUSR1 => self.log_status(),
                 Signal::SIGHUP => is_reload_wanted = true,

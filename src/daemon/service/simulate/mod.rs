@@ -178,7 +178,7 @@ impl Simulation {
 
     /// Handles the pending signals. Returns the first one that asks for the end.
     fn read_signals(&mut self) -> io::Result<Option<Signal>> {
-        while let Some(signal) = self.signals.read()? {
+        while let Some((signal, _)) = self.signals.read()? {
             if signal != Signal::SIGUSR1 {
                 return Ok(Some(signal));
             }
