@@ -169,11 +169,9 @@ impl Api {
     /// Returns the next change that a client asks for, and logs it.
     pub(crate) fn poll_change(&mut self) -> Option<(ClientId, Change)> {
         let (id, change) = self.server.poll_change()?;
-        if let Some(client) = self.clients.iter().find(|client| client.id == id) {
-            let (pid, uid) = client.peer.unwrap_or_default();
-            let (name, target) = describe(&change);
-            log::info!("{name} requested through the API{target} pid={pid} uid={uid}");
-        }
+        let (pid, uid) = self.peer(id).unwrap_or_default();
+        let (name, target) = describe(&change);
+        log::info!("{name} requested through the API{target} pid={pid} uid={uid}");
         Some((id, change))
     }
 

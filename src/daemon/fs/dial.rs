@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use mio::net::UnixStream;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open};
-use nix::sys::stat::Mode;
+use nix::fcntl::OFlag;
 
-use super::mounts::Mounts;
+use super::mounts::{Mounts, open_named};
 use super::open_path::{OpenError, open_path};
 use super::stat::Stat;
 use crate::handler::DialError;
@@ -25,10 +24,7 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
     if let Some(name) = abstract_name(path) {
         return dial_abstract(name);
     }
-    // `OpenOptions` drops O_PATH with musl, where it is among the bits of the access mode.
-    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
-    let opened = open(path, flags, Mode::empty()).map_err(io::Error::from);
-    let file = File::from(opened.map_err(|error| dial_error(&error))?);
+    let file = open_named(path).map_err(|errno| dial_error(&errno.into()))?;
     dial_file(&file, path, None, &mut |_| Ok(()))
 }
 
@@ -97,10 +93,7 @@ fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
 fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
     let connected =
         SocketAddr::from_abstract_name(name).and_then(|at| UnixStream::connect_addr(&at));
-    connected.map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => DialError::Other(error.to_string()),
-        _ => dial_error(&error),
-    })
+    connected.map_err(|error| dial_error(&error))
 }
 
 /// Connects to an open file, which must be a socket, and the expected one if `expected` is given.

@@ -176,7 +176,7 @@ impl Mounts {
     pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
         let is_open = |(it, _): &(PathBuf, File)| it.as_os_str() == dir.as_os_str();
         if !self.start.borrow().as_ref().is_some_and(is_open) {
-            let opened = open_dir(dir)?;
+            let opened = open_named(dir)?;
             *self.start.borrow_mut() = Some((dir.to_owned(), opened));
         }
         let start = Ref::filter_map(self.start.borrow(), |it| it.as_ref().map(|(_, file)| file));
@@ -224,10 +224,12 @@ impl Mounts {
     }
 }
 
-/// Opens a directory with `O_PATH`.
-pub(crate) fn open_dir(dir: &Path) -> Result<File, Errno> {
+/// Opens a file that the user named with `O_PATH`, wherever its path leads.
+///
+/// `OpenOptions` drops O_PATH with musl, where it is among the bits of the access mode.
+pub(crate) fn open_named(path: &Path) -> Result<File, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
-    openat(AT_FDCWD, dir, flags, Mode::empty()).map(File::from)
+    openat(AT_FDCWD, path, flags, Mode::empty()).map(File::from)
 }
 
 /// Returns a path with its symbolic links resolved, or as it is if that fails.
@@ -255,7 +257,7 @@ impl Table {
         Ok(Self {
             mounts,
             all_answer,
-            root: mount_id(&open_dir(Path::new("/"))?)?,
+            root: mount_id(&open_named(Path::new("/"))?)?,
             file,
         })
     }

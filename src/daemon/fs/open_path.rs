@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{Mode, SFlag};
 
-use super::mounts::{Mounts, Table, open_dir};
+use super::mounts::{Mounts, Table, open_named};
 use super::stat::Stat;
 
 /// The reason why a file is not opened.
@@ -47,7 +47,7 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
     });
     if rest.as_os_str().is_empty() {
         mounts.close_start();
-        return Ok(open_dir(start)?);
+        return Ok(open_named(start)?);
     }
     let start = &*mounts.open_start(start)?;
     let table = mounts.table()?;

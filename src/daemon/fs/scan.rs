@@ -25,7 +25,7 @@ pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
         Place::MissingRoot => create(dir).map(|()| None),
         Place::Root => Ok(None),
         Place::Below => {
-            let opened = open_directory(dir, mounts)?;
+            let (opened, _) = open_directory(dir, OFlag::O_NOFOLLOW, mounts)?;
             Ok(Some(opened).filter(|_| mounts.is_known()))
         }
     }
@@ -98,23 +98,22 @@ fn is_absent(path: &Path) -> bool {
     })
 }
 
-/// Opens a directory below a root, through which it is watched and listed: a symbolic link that
-/// replaces it, or a directory above it, is not followed.
-fn open_directory(dir: &Path, mounts: &Mounts) -> Result<File, Problem> {
-    let opened = open_path(dir, OFlag::O_NOFOLLOW, mounts).map_err(|error| cannot_open(&error))?;
+/// Opens a directory. One below a root is watched and listed through that: with `O_NOFOLLOW`, a
+/// symbolic link that replaces it, or a directory above it, is not followed.
+pub(crate) fn open_directory(
+    dir: &Path,
+    flags: OFlag,
+    mounts: &Mounts,
+) -> Result<(File, Stat), Problem> {
+    let opened = open_path(dir, flags, mounts).map_err(|error| match error {
+        OpenError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system),
+        OpenError::Link => Problem::NotADirectory,
+        OpenError::System(error) => cannot_read(&error),
+    })?;
     let found = Stat::of(&opened).map_err(|error| cannot_read(&error))?;
     match found.file_type {
-        SFlag::S_IFDIR => Ok(opened),
+        SFlag::S_IFDIR => Ok((opened, found)),
         _ => Err(Problem::NotADirectory),
-    }
-}
-
-/// Returns the problem with a directory that cannot be opened.
-pub(crate) fn cannot_open(error: &OpenError) -> Problem {
-    match error {
-        OpenError::MayNotAnswer(file_system) => Problem::MayNotAnswer(file_system.clone()),
-        OpenError::Link => Problem::NotADirectory,
-        OpenError::System(error) => cannot_read(error),
     }
 }
 
@@ -281,7 +280,7 @@ mod tests {
         let link = dir.path().join("link");
         symlink(dir.path(), &link).unwrap();
         assert_eq!(
-            open_directory(&link, &Mounts::default()).map(drop),
+            open_directory(&link, OFlag::O_NOFOLLOW, &Mounts::default()).map(drop),
             Err(Problem::NotADirectory)
         );
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use mio::Poll;
 use nix::fcntl::OFlag;
-use nix::sys::stat::SFlag;
 use nix::unistd::{AccessFlags, Uid, access};
 
 use super::probe::{self, Outcome, probe};
@@ -18,8 +17,7 @@ use crate::config::{DEFAULT_ROOT_DIR, DESCRIPTOR_RESERVE, DaemonConfig, PLUGINS_
 use crate::daemon::SetupError;
 use crate::daemon::fs::dial::dial_foreign;
 use crate::daemon::fs::mounts::Mounts;
-use crate::daemon::fs::open_path::{OpenError, open_path};
-use crate::daemon::fs::stat::Stat;
+use crate::daemon::fs::open_path::open_path;
 use crate::daemon::fs::{permissions, run_dir, scan};
 use crate::daemon::process::descriptors;
 use crate::escape;
@@ -300,13 +298,8 @@ impl Doctor {
 
     /// Returns the device and the inode of a directory, or the reason why it cannot be used.
     fn inode(&self, dir: &Path) -> Result<(u64, u64), Problem> {
-        let held = open_path(dir, OFlag::empty(), &self.mounts);
-        let found = held.and_then(|held| Stat::of(&held).map_err(OpenError::from));
-        let found = found.map_err(|error| scan::cannot_open(&error))?;
-        match found.file_type {
-            SFlag::S_IFDIR => Ok((found.identity.device, found.identity.inode)),
-            _ => Err(Problem::NotADirectory),
-        }
+        let (_, found) = scan::open_directory(dir, OFlag::empty(), &self.mounts)?;
+        Ok((found.identity.device, found.identity.inode))
     }
 
     /// Returns why this user cannot create a missing directory.
