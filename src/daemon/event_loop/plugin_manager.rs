@@ -27,7 +27,7 @@ use super::device_plugins::{self, DevicePlugins};
 use super::event::{Event, UnreadEvents};
 use super::report;
 use crate::api::Counters;
-use crate::config::{Config, MAX_UNREAD_EVENTS, Mode, PathMap, Trust};
+use crate::config::{Config, LEAST_DESCRIPTORS, MAX_UNREAD_EVENTS, Mode, PathMap, Trust};
 use crate::daemon::SetupError;
 use crate::daemon::api::listener;
 use crate::daemon::api::ready::Readiness;
@@ -388,7 +388,9 @@ impl PluginManager {
             Some(_) => device_plugins::DESCRIPTORS,
             None => 0,
         };
-        let limit = limit.saturating_sub(reserved);
+        // If there are few, device plugins wait, rather than that nothing is registered.
+        let for_plugins = limit.saturating_sub(reserved);
+        let limit = for_plugins.max(limit.min(LEAST_DESCRIPTORS));
         self.manager.set_descriptor_limit(limit);
     }
 
