@@ -17,8 +17,9 @@ use mio::net::UnixListener;
 use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
 use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear, listen_at};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, clear, listen_at};
 use crate::daemon::fs::file_lock::{self, FileLock};
+use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::fs::permissions;
 use crate::daemon::fs::run_dir;
 use crate::daemon::process::passed::{self, Passed};
@@ -27,23 +28,13 @@ use crate::escape;
 /// A socket that accepts clients.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    /// The file and its lock, removed in this order, unless the socket was passed in.
+    _file: Option<(OwnFile, FileLock)>,
     /// The path, or a word for a socket without one.
     pub(super) path: PathBuf,
     pub(super) acceptor: Acceptor,
     /// Whether it serves the API, and not only the metrics.
     pub(super) serves_api: bool,
-    /// The file, unless the socket was passed in.
-    _file: Option<OwnFile>,
-}
-
-/// The file of a socket. It is removed on drop, if it is still there, and then the lock.
-#[derive(Debug)]
-struct OwnFile(SocketFile, #[expect(dead_code, reason = "held")] FileLock);
-
-impl Drop for OwnFile {
-    fn drop(&mut self) {
-        self.0.remove();
-    }
 }
 
 type Result<T> = std::result::Result<T, SocketProblem>;
@@ -123,7 +114,7 @@ impl Listener {
         }
         clear(&path)?;
         let listener = listen_at(&path, MODE, group)?;
-        let file = OwnFile(SocketFile::at(&path)?, lock);
+        let file = (OwnFile::at(&path)?, lock);
         Ok(Self {
             path,
             acceptor: Acceptor::new(listener),

@@ -1,4 +1,4 @@
-//! A listening socket in the poll loop, and its file.
+//! A listening socket in the poll loop.
 //!
 //! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
 //! used as one, too: to read and to write, to wait and to close is the same for both.
@@ -6,7 +6,7 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use mio::net::{UnixListener, UnixStream};
@@ -75,14 +75,6 @@ impl Acceptor {
     }
 }
 
-/// The file of a socket on which this process listens: another file may replace it.
-#[derive(Debug)]
-pub(crate) struct SocketFile {
-    pub(crate) path: PathBuf,
-    /// The device and inode.
-    id: (u64, u64),
-}
-
 /// The reason why a process cannot listen on a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketProblem {
@@ -117,31 +109,6 @@ impl From<io::Error> for SocketProblem {
         match error.raw_os_error().map(Errno::from_raw) {
             Some(Errno::EADDRINUSE) => Self::InUse(None),
             _ => Self::Unusable(error),
-        }
-    }
-}
-
-impl SocketFile {
-    /// Returns the file that this process has created at a path.
-    pub(crate) fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            id: id_at(path)?,
-        })
-    }
-
-    /// Returns whether the file is still where it was created.
-    pub(crate) fn is_in_place(&self) -> bool {
-        id_at(&self.path).is_ok_and(|id| id == self.id)
-    }
-
-    /// Removes the file, unless another one has replaced it.
-    pub(crate) fn remove(&self) {
-        if self.is_in_place() {
-            if let Err(error) = fs::remove_file(&self.path) {
-                let path = escape::path(&self.path);
-                log::debug!("cannot remove a socket: {error} socket={path}");
-            }
         }
     }
 }
@@ -188,12 +155,6 @@ pub(crate) fn clear(path: &Path) -> Result<(), SocketProblem> {
         Err(DialError::NotASocket) => Err(SocketProblem::NotASocket),
         Err(other) => Err(SocketProblem::Unusable(io::Error::other(other.to_string()))),
     }
-}
-
-/// Returns the device and inode of the file at a path.
-fn id_at(path: &Path) -> io::Result<(u64, u64)> {
-    let found = fs::symlink_metadata(path)?;
-    Ok((found.dev(), found.ino()))
 }
 
 /// The mode of a socket until it has its group.

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use nix::errno::Errno;
@@ -16,12 +16,13 @@ use nix::sys::signal::kill;
 use nix::sys::stat::{major, minor};
 use nix::unistd::Pid;
 
-use crate::escape;
+use super::own_file::OwnFile;
 
 /// A lock file that is locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    pub(crate) path: PathBuf,
+    /// A process that has opened the file and not locked it yet notices the removal.
+    pub(crate) own: OwnFile,
     pub(crate) file: Flock<File>,
 }
 
@@ -35,23 +36,20 @@ impl FileLock {
             let options = options.custom_flags(OFlag::O_NOFOLLOW.bits());
             let file = options.mode(0o600).open(path)?;
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                // The last holder may have removed the file meanwhile: a lock on a removed file
-                // excludes nothing.
-                Ok(file) if is_at(&file, path) => {
-                    let path = path.to_owned();
-                    return Ok(Some(Self { path, file }));
+                Ok(file) => {
+                    let own = OwnFile::of(path, &file.metadata()?);
+                    // The last holder may have removed the file meanwhile: a lock on a removed file
+                    // excludes nothing.
+                    if own.is_in_place() {
+                        return Ok(Some(Self { own, file }));
+                    }
                 }
-                Ok(_) | Err((_, Errno::EINTR)) => {}
+                Err((_, Errno::EINTR)) => {}
                 Err((_, Errno::EWOULDBLOCK)) if Instant::now() < deadline => pause(),
                 Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
                 Err((_, errno)) => return Err(errno.into()),
             }
         }
-    }
-
-    /// Returns whether the file is still where it was created.
-    pub(crate) fn is_in_place(&self) -> bool {
-        is_at(&self.file, &self.path)
     }
 }
 
@@ -60,14 +58,6 @@ impl FileLock {
 /// caller.
 pub(crate) fn pause() {
     let _ = poll(&mut [], PollTimeout::from(RETRY));
-}
-
-/// Returns whether a path still leads to this file.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
 }
 
 /// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
@@ -83,21 +73,6 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     let pid = of_file.nth(4)?.parse().ok()?;
     // Signal 0 only asks whether the process exists.
     (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
-}
-
-/// Removes the lock file. A process that has opened the file and not locked it yet notices the
-/// removal.
-impl Drop for FileLock {
-    fn drop(&mut self) {
-        if self.is_in_place() {
-            if let Err(error) = fs::remove_file(&self.path) {
-                log::debug!(
-                    "cannot remove a lock file: {error} lock={}",
-                    escape::path(&self.path)
-                );
-            }
-        }
-    }
 }
 
 /// The pause between two attempts to take a lock that another process holds (ms).
@@ -118,13 +93,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let old = lock(&path, Instant::now()).expect("the lock is free");
-        assert!(old.is_in_place());
+        assert!(old.own.is_in_place());
         fs::remove_file(&path).unwrap();
-        assert!(!old.is_in_place());
+        assert!(!old.own.is_in_place());
         let new = lock(&path, Instant::now()).expect("the new file is not locked");
-        assert!(!old.is_in_place());
+        assert!(!old.own.is_in_place());
         drop(old);
-        assert!(new.is_in_place());
+        assert!(new.own.is_in_place());
     }
 
     #[test]

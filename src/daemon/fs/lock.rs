@@ -80,7 +80,7 @@ impl Locks {
         // In this order, one of two processes that start at the same time sees the other.
         write(&lock.file, &real).map_err(unusable)?;
         for other in related(&locks_dir, &real) {
-            let is_other = other != lock.path && !self.is_held(&other);
+            let is_other = other != lock.own.path && !self.is_held(&other);
             if is_other && acquire(&other).map_err(unusable)?.is_none() {
                 return Err(taken(dir, other));
             }
@@ -96,7 +96,7 @@ impl Locks {
     }
 
     fn is_held(&self, path: &Path) -> bool {
-        self.held.iter().any(|(_, lock)| lock.path == path)
+        self.held.iter().any(|(_, lock)| lock.own.path == path)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! In reading order, each file uses those above it only:
 //!
-//! - [`stat`]: what a path is; [`permissions`]: who can change it;
+//! - [`stat`]: what a path is; [`permissions`]: who can change it; [`own_file`]: what this process
+//!   has created there;
 //! - [`mounts`], [`open_path`]: opens what a plugin names, without a system call that hangs;
 //! - [`dial`], [`acceptor`]: connects to a socket file, and accepts on one;
 //! - [`inotify`], [`scan`]: reports what changes in a directory, and lists it;
@@ -21,6 +22,7 @@ mod link_name;
 pub(super) mod lock;
 pub(super) mod mounts;
 pub(super) mod open_path;
+pub(super) mod own_file;
 pub(super) mod permissions;
 pub(super) mod roots;
 pub(super) mod run_dir;

@@ -273,7 +273,7 @@ pub(crate) const OWN: [&str; 10] = [
     "plugind::manager::trust",
     "plugind::daemon::api::listener",
     "plugind::daemon::fs::by_name",
-    "plugind::daemon::fs::file_lock",
+    "plugind::daemon::fs::own_file",
     "plugind::daemon::fs::lock",
     "plugind::daemon::fs::roots",
     "plugind::daemon::service::run",

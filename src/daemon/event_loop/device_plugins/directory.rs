@@ -9,8 +9,9 @@ use std::path::Path;
 use mio::net::UnixListener;
 use mio::{Interest, Registry};
 
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, SocketProblem, clear, listen_at};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, clear, listen_at};
 use crate::daemon::fs::inotify::{Inotify, describe};
+use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::source::Source;
 use crate::escape;
 use crate::registration::SOCKET;
@@ -20,7 +21,7 @@ use crate::watch::Place;
 /// still there.
 #[derive(Debug)]
 pub(super) struct Directory {
-    file: SocketFile,
+    file: OwnFile,
     pub(super) acceptor: Acceptor,
     inotify: Inotify,
     pub(super) is_watched: bool,
@@ -68,7 +69,7 @@ impl Directory {
         let watched = inotify.watch(dir, Place::Root);
         clear(&socket)?;
         let mut acceptor = Acceptor::new(listen(dir, &socket)?);
-        let file = SocketFile::at(&socket)?;
+        let file = OwnFile::at(&socket)?;
         let token = Source::RegistrationListener.token();
         registry.register(&mut acceptor.listener, token, Interest::READABLE)?;
         if let Err(problem) = &watched {
@@ -99,12 +100,6 @@ impl Directory {
     pub(super) fn is_in_place(&mut self) -> bool {
         while self.inotify.read(&mut |_| ()).is_ok_and(|is_more| is_more) {}
         self.file.is_in_place()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        self.file.remove();
     }
 }
 

@@ -1,20 +1,22 @@
 //! A socket that a simulated plugin listens on.
 
+use std::mem;
 use std::path::Path;
 
 use mio::net::UnixListener;
 
 use super::Reporter;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, SocketFile, clear};
+use crate::daemon::fs::acceptor::{Acceptor, clear};
+use crate::daemon::fs::own_file::OwnFile;
 use crate::escape;
 use crate::simulate::Socket;
 
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct Listener {
+    pub(super) file: OwnFile,
     pub(super) acceptor: Acceptor,
-    pub(super) file: SocketFile,
     pub(super) socket: Socket,
 }
 
@@ -23,7 +25,7 @@ impl Listener {
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
         let opened = clear(path).and_then(|()| {
             let listener = UnixListener::bind(path)?;
-            Ok((listener, SocketFile::at(path)?))
+            Ok((listener, OwnFile::at(path)?))
         });
         let (listener, file) = opened.map_err(|problem| {
             let path = escape::path(path);
@@ -34,6 +36,11 @@ impl Listener {
             acceptor: Acceptor::new(listener),
             socket,
         })
+    }
+
+    /// Leaves the file behind, as a process that is killed does.
+    pub(super) fn leave(self) {
+        mem::forget(self.file);
     }
 
     /// Reports that the plugin listens.
@@ -59,11 +66,11 @@ mod tests {
     fn a_socket_that_was_left_behind_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
-        drop(open(&path).unwrap());
+        open(&path).unwrap().leave();
         let listener = open(&path).unwrap();
         let error = open(&path).unwrap_err();
         assert!(error.ends_with(" listens on it"), "{error}");
-        listener.file.remove();
+        drop(listener);
         assert!(!path.exists());
     }
 
@@ -85,9 +92,9 @@ mod tests {
         let listener = open(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let successor = open(&path).unwrap();
-        listener.file.remove();
+        drop(listener);
         assert!(path.exists());
-        successor.file.remove();
+        drop(successor);
         assert!(!path.exists());
     }
 }

@@ -14,6 +14,7 @@ mod listener;
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,12 +91,8 @@ impl Simulation {
             poll,
             clock,
         };
-        if let Err(error) = simulation.register(profile.kubelet_socket()) {
-            for listener in &simulation.listeners {
-                listener.file.remove();
-            }
-            return Err(SetupError::Loop(error));
-        }
+        let registered = simulation.register(profile.kubelet_socket());
+        registered.map_err(SetupError::Loop)?;
         simulation.listeners.iter().for_each(|it| it.report(report));
         Ok(simulation)
     }
@@ -119,6 +116,7 @@ impl Simulation {
                     Output::Report(text) => report(&text),
                     Output::Crash => {
                         report(&"crashing, as requested by --crash-after");
+                        self.listeners.into_iter().for_each(Listener::leave);
                         return Ok(Ending::Crashed);
                     }
                     Output::Dial => self.dial()?,
@@ -292,24 +290,22 @@ impl Simulation {
     /// Ends the plugin as a signal has asked: removes its sockets, unless they are to be left
     /// behind, and closes its connections after their final bytes.
     fn end(mut self, signal: Signal, report: Reporter<'_>) {
-        if !self.is_stale {
-            for listener in &self.listeners {
-                listener.file.remove();
-            }
-        }
-        self.plugin.stop(self.clock.now());
-        while !self.peers.is_empty() {
-            self.close(0);
-        }
         let sockets = match self.listeners.len() {
             1 => "socket",
             _ => "sockets",
         };
+        let listeners = mem::take(&mut self.listeners).into_iter();
         let left = if self.is_stale {
+            listeners.for_each(Listener::leave);
             "left behind"
         } else {
+            listeners.for_each(drop);
             "removed"
         };
+        self.plugin.stop(self.clock.now());
+        while !self.peers.is_empty() {
+            self.close(0);
+        }
         report(&format_args!(
             "received {signal}, stopped; {sockets} {left}"
         ));
@@ -318,19 +314,10 @@ impl Simulation {
 
 /// Opens the sockets of a plugin: all of them or none.
 fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
-    let mut listeners: Vec<Listener> = Vec::new();
-    for (path, socket) in profile.sockets() {
-        match Listener::open(&path, socket) {
-            Ok(listener) => listeners.push(listener),
-            Err(error) => {
-                for listener in &listeners {
-                    listener.file.remove();
-                }
-                return Err(error);
-            }
-        }
-    }
-    Ok(listeners)
+    let sockets = profile.sockets().into_iter();
+    sockets
+        .map(|(path, socket)| Listener::open(&path, socket))
+        .collect()
 }
 
 /// The token of the watch for `kubelet.sock`: no connection gets this far.

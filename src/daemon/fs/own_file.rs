@@ -1,0 +1,51 @@
+//! A file that this process has created at a path, where another one may replace it.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::escape;
+
+/// A file that is removed on drop, unless another one has replaced it.
+///
+/// It is to be dropped before the descriptor that keeps it: until then, no other file has its
+/// inode.
+#[derive(Debug)]
+pub(crate) struct OwnFile {
+    pub(crate) path: PathBuf,
+    /// The device and inode.
+    id: (u64, u64),
+}
+
+impl OwnFile {
+    /// Returns the file that this process has created at a path.
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self::of(path, &fs::symlink_metadata(path)?))
+    }
+
+    /// Returns the file of which this is known.
+    pub(crate) fn of(path: &Path, found: &Metadata) -> Self {
+        Self {
+            path: path.to_owned(),
+            id: (found.dev(), found.ino()),
+        }
+    }
+
+    /// Returns whether the file is still where it was created.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let found = fs::symlink_metadata(&self.path);
+        found.is_ok_and(|it| (it.dev(), it.ino()) == self.id)
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            if let Err(error) = fs::remove_file(&self.path) {
+                let path = escape::path(&self.path);
+                log::debug!("cannot remove a file: {error} path={path}");
+            }
+        }
+    }
+}
