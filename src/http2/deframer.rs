@@ -28,7 +28,7 @@ impl Deframer {
     /// frame.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
-        if self.end == self.octets.len() && self.complete() == Ok(None) {
+        if self.end == self.octets.len() && self.peek_head() == Ok(None) {
             let size = (self.octets.len() * 2).clamp(INITIAL, LARGEST);
             self.octets.reserve_exact(size - self.octets.len());
             self.octets.resize(size, 0);
@@ -37,14 +37,14 @@ impl Deframer {
     }
 
     /// Counts octets that were read into the room.
-    pub(super) fn filled(&mut self, octets: usize) {
+    pub(super) fn advance(&mut self, octets: usize) {
         self.end = self.end.saturating_add(octets).min(self.octets.len());
     }
 
     /// Releases the frame that was taken last, and takes the next one if it is complete.
     pub(super) fn next(&mut self) -> Result<Option<Head>, Violation> {
         self.start = self.next;
-        let head = self.complete()?;
+        let head = self.peek_head()?;
         if let Some(head) = head {
             self.next += HEAD + head.length as usize;
             #[cfg(test)]
@@ -94,7 +94,7 @@ impl Deframer {
     ///
     /// RFC 9113 §4.2: "An endpoint MUST send an error code of FRAME_SIZE_ERROR if a frame exceeds
     /// the size defined in SETTINGS_MAX_FRAME_SIZE": the head is enough to return this error.
-    fn complete(&self) -> Result<Option<Head>, Violation> {
+    fn peek_head(&self) -> Result<Option<Head>, Violation> {
         let waiting = self.waiting();
         let Some(head) = waiting.first_chunk() else {
             return Ok(None);
@@ -109,8 +109,8 @@ impl Deframer {
 }
 
 /// The first size of the buffer (octets): a whole response to a small call fits. A little less than
-/// a power of two, because the allocator adds octets of its own: musl places larger allocations on
-/// pages for few such buffers, which it then maps and unmaps again and again.
+/// 512, because the allocator adds octets of its own: larger buffers share their pages with so few
+/// others in musl that it maps and unmaps these pages again and again.
 const INITIAL: usize = 480;
 
 /// The largest size of the buffer (octets): one frame of the size that we accept.
@@ -132,7 +132,7 @@ mod tests {
         let room = deframer.room();
         let n = room.len().min(octets.len());
         room[..n].copy_from_slice(&octets[..n]);
-        deframer.filled(n);
+        deframer.advance(n);
         n
     }
 

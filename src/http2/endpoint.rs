@@ -14,8 +14,8 @@ pub trait Endpoint {
     /// Reports that `octets` were read into [`recv_buf`](Self::recv_buf).
     fn received(&mut self, octets: usize, now: Time);
 
-    /// Reports that nothing more can be read or written: the peer closed the connection, or it
-    /// broke. Octets received before are still processed.
+    /// Reports that nothing more can be read or written: the peer closed the connection, or the
+    /// connection broke. Octets received before are still processed.
     fn eof(&mut self, now: Time);
 
     /// Returns the octets to write next.
@@ -27,7 +27,8 @@ pub trait Endpoint {
     /// Returns when [`handle_timeout`](Self::handle_timeout) must be called next, if at all.
     fn poll_timeout(&self) -> Option<Time>;
 
-    /// Ends whatever has missed its deadline, a call or the connection; an early call is harmless.
+    /// Ends the gRPC calls, or the connection, whose deadline has passed; does nothing if called
+    /// early.
     fn handle_timeout(&mut self, now: Time);
 
     /// Returns the octets of memory held, beyond the value itself.
@@ -44,8 +45,8 @@ pub trait Endpoint {
     }
 }
 
-/// Moves what one end has to write to the other end in memory, as far as there is room for it;
-/// returns how many octets were moved.
+/// Copies what one end has to write directly to the other end, as much as fits; returns the number
+/// of octets copied.
 pub fn carry(
     from: &mut (impl Endpoint + ?Sized),
     to: &mut (impl Endpoint + ?Sized),

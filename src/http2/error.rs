@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_failures_are_told_in_the_same_words() {
+    fn no_two_errors_have_the_same_text() {
         let connection: Vec<_> = connection_errors()
             .iter()
             .map(ToString::to_string)
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_wrong_on_a_connection_is_named() {
+    fn errors_caused_by_the_peer_name_the_peer() {
         for error in connection_errors() {
             let words = error.to_string();
             let is_ours = error == ConnectionError::ShutDown;

@@ -98,7 +98,7 @@ pub(super) struct Section {
 
 impl Section {
     /// Checks the next field, and keeps it if there is room.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
+    pub(super) fn check_field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
         // RFC 9113 §6.5.2: "The value is based on the uncompressed size of field lines, including
         // the length of the name and value in units of octets plus an overhead of 32 octets for
         // each field line."
@@ -108,9 +108,9 @@ impl Section {
             return;
         }
         let checked = if name.first() == Some(&b':') {
-            self.pseudo_header(name, value)
+            self.check_pseudo_header(name, value)
         } else {
-            self.regular_field(name, value)
+            self.check_regular_field(name, value)
         };
         if self.malformed.is_none() {
             self.malformed = checked.err();
@@ -191,7 +191,7 @@ impl Section {
     /// invalid pseudo-header fields as malformed. All pseudo-header fields MUST appear in a field
     /// block before all regular field lines. [...] The same pseudo-header field name MUST NOT
     /// appear more than once in a field block."
-    fn pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn check_pseudo_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         let known = PSEUDO_HEADERS.iter().find(|(known, _)| *known == name);
         let &(_, bit) = known.ok_or(Malformed::PseudoHeader)?;
         if self.regular || self.pseudo & bit != 0 {
@@ -205,7 +205,7 @@ impl Section {
             return Err(Malformed::FieldValue);
         }
         match bit {
-            STATUS => self.status = Some(status(value).ok_or(Malformed::Status)?),
+            STATUS => self.status = Some(parse_status(value).ok_or(Malformed::Status)?),
             METHOD => self.is_connect = value == b"CONNECT",
             // RFC 9113 §8.3.1: "This pseudo-header field MUST NOT be empty for "http" or "https"
             // URIs".
@@ -216,7 +216,7 @@ impl Section {
     }
 
     /// Checks a regular field.
-    fn regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn check_regular_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         self.regular = true;
         if name.is_empty() || !name.iter().all(|&octet| IN_NAMES[usize::from(octet)]) {
             return Err(Malformed::FieldName);
@@ -235,7 +235,7 @@ impl Section {
             return Err(Malformed::ConnectionField);
         }
         if name == b"content-length" {
-            let length = number(value).ok_or(Malformed::ContentLength)?;
+            let length = parse_number(value).ok_or(Malformed::ContentLength)?;
             if self.content_length.is_some_and(|other| other != length) {
                 return Err(Malformed::ContentLength);
             }
@@ -261,7 +261,7 @@ const PATH: u8 = 1 << 3;
 const AUTHORITY: u8 = 1 << 4;
 
 /// Parses a status code: three digits, the first of them not 0 (RFC 9110 §15).
-fn status(value: &[u8]) -> Option<u16> {
+fn parse_status(value: &[u8]) -> Option<u16> {
     match value {
         [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9'] => std::str::from_utf8(value).ok()?.parse().ok(),
         _ => None,
@@ -269,7 +269,7 @@ fn status(value: &[u8]) -> Option<u16> {
 }
 
 /// Parses a decimal number that consists of digits only.
-fn number(value: &[u8]) -> Option<u64> {
+fn parse_number(value: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(value).ok()?;
     let has_sign = digits.starts_with('+');
     digits.parse().ok().filter(|_| !has_sign)
@@ -315,7 +315,7 @@ mod tests {
     fn section(block: &[Field<'_>]) -> (Section, Fields) {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         for (name, value) in block {
-            section.field(name.as_bytes(), value, &mut fields);
+            section.check_field(name.as_bytes(), value, &mut fields);
         }
         (section, fields)
     }
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_no_ascii_or_end_in_a_space_are_no_error() {
+    fn values_may_be_non_ascii_and_end_in_a_space() {
         let block = [
             (":status", &b"200"[..]),
             ("grpc-message", b"caf\xc3\xa9 \xff "),
@@ -468,17 +468,17 @@ mod tests {
     #[test]
     fn a_block_is_kept_up_to_the_limit_and_counted_beyond_it() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
-        section.field(b":status", b"200", &mut fields);
+        section.check_field(b":status", b"200", &mut fields);
         let value = [b'v'; 4000];
         for _ in 0..16 {
-            section.field(b"a", &value, &mut fields);
+            section.check_field(b"a", &value, &mut fields);
             assert_eq!(section.check_size(), Ok(()));
         }
-        section.field(b"a", &value, &mut fields);
+        section.check_field(b"a", &value, &mut fields);
         assert_eq!(section.check_size(), Err(StreamError::HeaderListTooLarge));
         assert!(!section.is_bomb());
         for _ in 0..16_000 {
-            section.field(b"a", &value, &mut fields);
+            section.check_field(b"a", &value, &mut fields);
         }
         assert!(section.is_bomb());
         let kept = fields.mem_used();
@@ -506,19 +506,19 @@ mod tests {
     fn the_257th_field_is_one_too_many() {
         let (mut section, mut fields) = (Section::default(), Fields::default());
         for _ in 0..256 {
-            section.field(b"a", b"b", &mut fields);
+            section.check_field(b"a", b"b", &mut fields);
         }
         assert_eq!(section.check_size(), Ok(()));
-        section.field(b"a", b"b", &mut fields);
+        section.check_field(b"a", b"b", &mut fields);
         assert_eq!(section.check_size(), Err(StreamError::TooManyFields));
     }
 
     #[test]
-    fn the_memory_of_a_large_header_list_is_given_back() {
+    fn the_memory_of_a_large_header_list_is_freed() {
         for (value, is_kept) in [(100, true), (20_000, false)] {
             let (mut section, mut fields) = (Section::default(), Fields::default());
             fields.begin(value);
-            section.field(b"a", &vec![b'v'; value], &mut fields);
+            section.check_field(b"a", &vec![b'v'; value], &mut fields);
             fields.shrink();
             assert_eq!(fields.mem_used() > 0, is_kept, "{value} octets");
         }

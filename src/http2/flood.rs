@@ -11,8 +11,8 @@
 //!
 //! Requests that are cancelled before they are answered are counted separately: each causes work
 //! without a result (CVE-2023-44487), and data sent with the request does not reset this counter. A
-//! stream that is reset when all of its response so far was queued is not counted: so ends every
-//! stream of events whose client has had enough.
+//! stream that is reset after all of its response so far was queued is not counted: clients end a
+//! stream of events in this way.
 
 use super::error::{Excess, Violation};
 use crate::config;
@@ -33,13 +33,13 @@ pub(super) struct FloodGuard {
 
 impl FloodGuard {
     /// Resets the counters of frames because a call advanced.
-    pub(super) fn progress(&mut self) {
+    pub(super) fn record_progress(&mut self) {
         self.without_progress = 0;
         self.empty_data = 0;
     }
 
     /// Counts a frame that did not advance a call; fails if there are too many.
-    pub(super) fn without_progress(&mut self, now: Time) -> Result<(), Violation> {
+    pub(super) fn count_without_progress(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_window(now);
         self.without_progress += 1;
         if self.without_progress > config::MAX_FRAMES_WITHOUT_PROGRESS {
@@ -49,7 +49,7 @@ impl FloodGuard {
     }
 
     /// Counts a DATA frame with neither data nor END_STREAM; fails if there are too many.
-    pub(super) fn empty_data(&mut self, now: Time) -> Result<(), Violation> {
+    pub(super) fn count_empty_data(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_window(now);
         self.empty_data += 1;
         if self.empty_data > config::MAX_EMPTY_DATA {
@@ -59,13 +59,13 @@ impl FloodGuard {
     }
 
     /// Counts a request that was answered, which makes up for a cancelled one.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn count_answered(&mut self) {
         self.cancelled = self.cancelled.saturating_sub(1);
     }
 
     /// Counts a request that was cancelled, or broke a rule, before it was answered; fails if there
     /// are too many.
-    pub(super) fn cancelled(&mut self, now: Time) -> Result<(), Violation> {
+    pub(super) fn count_cancelled(&mut self, now: Time) -> Result<(), Violation> {
         self.reset_window(now);
         self.cancelled += 1;
         if self.cancelled > config::MAX_CANCELLED {
@@ -93,33 +93,33 @@ mod tests {
     fn the_1001st_frame_without_progress_is_one_too_many() {
         let mut flood = FloodGuard::default();
         for _ in 0..2 {
-            flood.progress();
+            flood.record_progress();
             for _ in 0..1000 {
-                assert_eq!(flood.without_progress(Time::ZERO), Ok(()));
+                assert_eq!(flood.count_without_progress(Time::ZERO), Ok(()));
             }
         }
-        assert!(flood.without_progress(Time::ZERO).is_err());
+        assert!(flood.count_without_progress(Time::ZERO).is_err());
     }
 
     #[test]
     fn the_101st_empty_data_frame_without_progress_is_one_too_many() {
         let mut flood = FloodGuard::default();
         for _ in 0..100 {
-            assert_eq!(flood.empty_data(Time::ZERO), Ok(()));
+            assert_eq!(flood.count_empty_data(Time::ZERO), Ok(()));
         }
-        assert!(flood.empty_data(Time::ZERO).is_err());
+        assert!(flood.count_empty_data(Time::ZERO).is_err());
     }
 
     #[test]
-    fn the_101st_request_taken_back_is_one_too_many() {
+    fn the_101st_cancelled_request_is_one_too_many() {
         let mut flood = FloodGuard::default();
         for _ in 0..100 {
-            flood.progress();
-            assert_eq!(flood.cancelled(Time::ZERO), Ok(()));
+            flood.record_progress();
+            assert_eq!(flood.count_cancelled(Time::ZERO), Ok(()));
         }
-        flood.answered();
-        assert_eq!(flood.cancelled(Time::ZERO), Ok(()));
-        assert!(flood.cancelled(Time::ZERO).is_err());
+        flood.count_answered();
+        assert_eq!(flood.count_cancelled(Time::ZERO), Ok(()));
+        assert!(flood.count_cancelled(Time::ZERO).is_err());
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let mut flood = FloodGuard::default();
         for second in 0..100_000 {
             assert_eq!(
-                flood.without_progress(Time::from_millis(second * 1000)),
+                flood.count_without_progress(Time::from_millis(second * 1000)),
                 Ok(())
             );
         }

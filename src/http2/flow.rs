@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_octet_of_the_window_may_come_and_no_more() {
+    fn a_peer_may_fill_the_window_and_not_exceed_it() {
         let mut window = ReceiveWindow::new(10);
         assert_eq!(window.receive(10), Ok(()));
         assert_eq!(window.receive(1), Err(WindowError::Exceeded));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_window_is_given_back_at_a_time_and_never_nothing() {
+    fn windows_are_returned_by_halves_and_never_by_0() {
         let mut window = ReceiveWindow::new(10);
         window.receive(9).expect("fits");
         assert_eq!(window.release(0), None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn releasing_more_than_came_does_not_grow_the_window() {
+    fn releasing_more_than_received_does_not_grow_the_window() {
         let mut window = ReceiveWindow::new(10);
         window.receive(6).expect("fits");
         assert_eq!(window.release(1000), Some(6));

@@ -85,7 +85,7 @@ impl Head {
     }
 
     /// Checks that the frame is on stream 0, the connection.
-    pub(super) fn connection(self) -> Result<(), Violation> {
+    pub(super) fn check_connection(self) -> Result<(), Violation> {
         if self.stream == 0 {
             Ok(())
         } else {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_may_be_all_there_is_but_not_more() {
+    fn padding_may_fill_the_payload_and_not_exceed_it() {
         let unpadded = |payload: &'static [u8]| {
             Head::new(FrameType::DATA, flag::PADDED, 1, payload.len()).unpadded(payload)
         };

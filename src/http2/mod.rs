@@ -80,7 +80,7 @@
 //!     while let Some(event) = server.poll_event(now) {
 //!         if let Event::Request { stream, end_stream: true } = event {
 //!             assert_eq!(server.fields().get(b":path"), Some(&b"/greeting"[..]));
-//!             // So soon after the beginning there is room for all of it.
+//!             // Almost nothing was queued before, so all of this fits.
 //!             let _ = server.send_headers(stream, &[(":status", b"200")], false, now);
 //!             server.send_data(stream, b"hello", true, now);
 //!         }

@@ -1,4 +1,4 @@
-//! The send buffer: what is to be written and was not yet.
+//! The send buffer: frames that are queued and not yet written.
 //!
 //! One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates) are
 //! inserted ahead of queued frames that are not begun, so that a peer gets its answer while a large
@@ -28,15 +28,15 @@ pub(super) struct Outbox {
     queue: usize,
     /// The number of frames not begun that are neither HEADERS nor DATA.
     answers: u32,
-    /// The last stream whose HEADERS are begun; streams are opened in the order of their
-    /// identifiers.
+    /// The highest stream of whose HEADERS an octet was written. Streams are opened in the order of
+    /// their identifiers, so the same is true of all lower ones.
     begun: u32,
     /// Whether the buffer is closed: nothing can be written.
     closed: bool,
 }
 
 impl Outbox {
-    /// Returns a send buffer with the preface, if the role has one, and our SETTINGS.
+    /// Returns a send buffer with `preface`, which is empty for a server, and our SETTINGS.
     ///
     /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
     /// final confirmation of the protocol in use".
@@ -109,7 +109,7 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Returns whether the peer reads its answers well enough for its next frame to be processed.
+    /// Returns whether so few answers are unsent that the peer's next frame may be processed.
     pub(super) fn has_room_to_answer(&self) -> bool {
         self.answers < config::MAX_UNSENT_ANSWERS || self.closed
     }
@@ -156,7 +156,7 @@ impl Outbox {
         self.next_frame += HEAD + head.length as usize;
     }
 
-    /// Empties the buffer, and frees the memory of one that had grown large.
+    /// Empties the buffer, and frees its memory above [`KEPT`].
     fn rewind(&mut self) {
         self.octets.clear();
         self.octets.shrink_to(KEPT);

@@ -35,8 +35,7 @@ pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
     detect_http1_request(octets, ended)
 }
 
-/// Checks what should be the head of a SETTINGS frame that acknowledges nothing, `at` octets from
-/// the beginning.
+/// Checks that the head of a SETTINGS frame without ACK begins at offset `at`.
 fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
     let Some(head) = octets[at..].first_chunk() else {
         return if ended {
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_http1_is_told_with_its_status() {
+    fn an_http1_response_is_reported_with_its_status() {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(
             detect_server(answer, false),
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_asks_in_http1_is_told_from_garbage() {
+    fn an_http1_request_is_distinguished_from_garbage() {
         let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(
             detect_client(request, false),

@@ -75,7 +75,8 @@ pub(super) const ENTRY: usize = 6;
 /// The settings of one side that are in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The largest dynamic table that this side keeps for header blocks; ours do not use the table.
+    /// The largest dynamic table that this side keeps for header blocks it receives; the blocks
+    /// that we send do not use it.
     pub header_table_size: u32,
     /// Whether this side accepts server pushes.
     pub enable_push: bool,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_may_take_pushes_or_not() {
+    fn a_client_may_accept_or_refuse_pushes() {
         let apply = |value| Settings::default().apply(SettingId::ENABLE_PUSH, value, Role::Server);
         assert_eq!((apply(0), apply(1)), (Ok(()), Ok(())));
         assert!(apply(2).is_err());

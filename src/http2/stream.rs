@@ -90,7 +90,7 @@ impl Stream {
         let left = section.content_length;
         stream.awaited = Awaited::Content { left };
         if end_stream {
-            stream.end_received()?;
+            stream.receive_end()?;
         }
         Ok(stream)
     }
@@ -113,7 +113,7 @@ impl Stream {
             *left = rest.ok_or(Malformed::ContentLength)?;
         }
         if end_stream {
-            self.end_received()?;
+            self.receive_end()?;
         }
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Stream {
             // §8.1: "A HEADERS frame with the END_STREAM flag set that carries an informational
             // status code is malformed."
             (Some(100..=199), true) => return Err(Malformed::Informational.into()),
-            (_, true) => self.end_received()?,
+            (_, true) => self.receive_end()?,
             (_, false) => {}
         }
         Ok(status)
@@ -188,7 +188,7 @@ impl Stream {
     /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a Content-Length
     /// header field does not equal the sum of the DATA frame payload lengths that form the
     /// content, unless the message is defined as having no content."
-    fn end_received(&mut self) -> Result<(), StreamError> {
+    fn receive_end(&mut self) -> Result<(), StreamError> {
         if matches!(self.awaited, Awaited::Content { left: Some(1..) }) {
             return Err(Malformed::ContentLength.into());
         }
@@ -206,7 +206,7 @@ mod tests {
         let mut fields = super::super::Fields::default();
         let mut section = Section::default();
         for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/")] {
-            section.field(name.as_bytes(), value.as_bytes(), &mut fields);
+            section.check_field(name.as_bytes(), value.as_bytes(), &mut fields);
         }
         let mut stream = Stream::accept(StreamId::FIRST, 0, &section, true).expect("a request");
         assert!(stream.can_send && !stream.can_receive);

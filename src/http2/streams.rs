@@ -19,8 +19,8 @@ use crate::budget::spilled;
 pub(super) struct Streams {
     /// Which end of the connection this is.
     role: Role,
-    /// In the order of their numbers. Inline if it is one: nearly every connection serves one call
-    /// after the other.
+    /// Sorted by number. A single stream is stored inline, because nearly every connection serves
+    /// one call at a time.
     open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
@@ -113,7 +113,7 @@ impl Streams {
         }
         match self.index(id) {
             Some(index) => Ok(Found::Open(&mut self.open[index])),
-            None => self.late(kind, id),
+            None => self.check_late_frame(kind, id),
         }
     }
 
@@ -122,7 +122,7 @@ impl Streams {
     /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
     /// than all streams that the initiating endpoint has opened or reserved". HEADERS from a client
     /// are late trailers if we ended the stream, and otherwise a request out of order.
-    fn late(&self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
+    fn check_late_frame(&self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
         match (kind, by_peer) {

@@ -119,7 +119,7 @@ pub(crate) fn frames_in(mut octets: &[u8]) -> Vec<String> {
         let length = u32::from_be_bytes([0, *l1, *l2, *l3]) as usize;
         let stream = u32::from_be_bytes([*s1, *s2, *s3, *s4]);
         let (payload, rest) = rest.split_at(length);
-        lines.push(line(*kind, *flags, stream, payload));
+        lines.push(describe_frame(*kind, *flags, stream, payload));
         octets = rest;
     }
     assert!(octets.is_empty(), "frames are written whole");
@@ -144,7 +144,7 @@ pub(crate) fn fields(mut octets: &[u8]) -> Vec<String> {
 }
 
 /// Describes a frame in words.
-fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
+fn describe_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
     let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four"));
     let end = if flags & END_STREAM == 0 { "" } else { " end" };
     match kind {
@@ -161,7 +161,7 @@ fn line(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
 }
 
 /// Describes an event in words.
-fn describe(event: &Event, connection: &Connection) -> String {
+fn describe_event(event: &Event, connection: &Connection) -> String {
     match event {
         Event::Request { stream, end_stream } => format!("request {stream}{}", end(*end_stream)),
         Event::Response {
@@ -324,7 +324,7 @@ impl Peer {
 
     fn poll(&mut self, events: &mut Vec<String>) {
         while let Some(event) = self.machine.poll_event(self.now) {
-            events.push(describe(&event, &self.machine));
+            events.push(describe_event(&event, &self.machine));
             if let Event::Data { stream, .. } = event {
                 if self.consumes {
                     let octets = self.machine.content().len();

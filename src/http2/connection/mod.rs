@@ -75,7 +75,7 @@ pub struct Connection {
     began: Time,
     /// The time by which the peer's SETTINGS must have been received.
     handshake_deadline: Time,
-    /// The time since which the peer has read nothing of what is to be written.
+    /// The last time at which octets were written, or none were waiting to be written.
     unread_since: Time,
     /// The latest time that a caller passed.
     now: Time,
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Returns the next event, or `None` until more is received or written.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
-        self.at(now);
+        self.advance_to(now);
         loop {
             if let Phase::Ended {
                 error,
@@ -162,7 +162,8 @@ impl Connection {
             }
             match self.next_frame() {
                 Ok(Some(head)) => {
-                    // The payload is lent while everything else may change.
+                    // Taken out of `self`, so that `receive` can borrow the payload and change
+                    // everything else.
                     let input = std::mem::take(&mut self.input);
                     let received = self.receive(head, input.payload());
                     self.input = input;
@@ -214,7 +215,7 @@ impl Connection {
     }
 
     /// Advances the time, which never decreases.
-    fn at(&mut self, now: Time) {
+    fn advance_to(&mut self, now: Time) {
         self.now = self.now.max(now);
         if self.outbox.transmit().is_empty() {
             self.unread_since = self.now;
@@ -329,12 +330,12 @@ impl Endpoint for Connection {
     }
 
     fn received(&mut self, octets: usize, now: Time) {
-        self.at(now);
-        self.input.filled(octets);
+        self.advance_to(now);
+        self.input.advance(octets);
     }
 
     fn eof(&mut self, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         self.outbox.close();
         self.eof = true;
     }
@@ -344,7 +345,7 @@ impl Endpoint for Connection {
     }
 
     fn sent(&mut self, octets: usize, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         self.outbox.sent(octets);
         if octets > 0 {
             self.unread_since = self.now;
@@ -356,7 +357,7 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         if let Some((_, awaited)) = self.next_deadline().filter(|(at, _)| *at <= now) {
             self.end(ConnectionError::TimedOut(awaited));
         }

@@ -1,7 +1,7 @@
 //! The effect of each type of frame.
 //!
 //! One function for each type. A [`Violation`] ends the connection. A [`StreamError`] ends the
-//! stream, which happens here, and is reported as an event.
+//! stream: it is reset here, and the error is reported as an event.
 //!
 //! A request costs the server work, but the client only one frame. So a request counts as a frame
 //! without progress until a response is sent, the number of concurrent requests is limited, and so
@@ -42,13 +42,13 @@ impl Connection {
             FrameType::WINDOW_UPDATE => self.receive_window_update(head, payload),
             FrameType::CONTINUATION => self.receive_continuation(head, payload),
             // RFC 9113 §4.1: "Implementations MUST ignore and discard frames of unknown types."
-            _ => self.without_progress(),
+            _ => self.count_without_progress(),
         }
     }
 
     /// Counts a frame that does not advance any call.
-    fn without_progress(&mut self) -> Received {
-        self.flood.without_progress(self.now)?;
+    fn count_without_progress(&mut self) -> Received {
+        self.flood.count_without_progress(self.now)?;
         Ok(None)
     }
 
@@ -69,10 +69,10 @@ impl Connection {
         }
         let is_empty = content == 0 && !end_stream;
         if is_empty {
-            self.flood.empty_data(self.now)?;
+            self.flood.count_empty_data(self.now)?;
         }
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
-            return self.without_progress();
+            return self.count_without_progress();
         };
         if let Err(error) = stream.receive_data(content, head.length, end_stream) {
             return self.fail(id, error);
@@ -83,7 +83,7 @@ impl Connection {
         if is_empty {
             return Ok(None);
         }
-        self.flood.progress();
+        self.flood.record_progress();
         let begin = usize::from(head.has(flag::PADDED));
         self.content = begin..begin + content;
         Ok(Some(Event::Data {
@@ -104,7 +104,7 @@ impl Connection {
         let fragment = unpadded.get(priority..);
         let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
         let end_stream = head.has(flag::END_STREAM);
-        // Checked before fragments are kept.
+        // Checked first, so that no fragments are kept for a stream that cannot have headers.
         self.streams.find(head.kind, id)?;
         if head.has(flag::END_HEADERS) {
             return self.receive_block(id, end_stream, fragment);
@@ -136,7 +136,7 @@ impl Connection {
         let stream = match self.streams.find(FrameType::HEADERS, id)? {
             Found::Open(stream) => stream,
             Found::New => return self.accept(id, &section, end_stream),
-            Found::Ended => return self.without_progress(),
+            Found::Ended => return self.count_without_progress(),
         };
         let status = match stream.receive_headers(&section, end_stream) {
             Ok(status) => status,
@@ -144,9 +144,9 @@ impl Connection {
         };
         self.streams.remove_if_closed(id);
         if matches!(status, Some(100..=199)) {
-            return self.without_progress();
+            return self.count_without_progress();
         }
-        self.flood.progress();
+        self.flood.record_progress();
         Ok(Some(match status {
             Some(status) => Event::Response {
                 stream: id,
@@ -165,7 +165,9 @@ impl Connection {
         fields.begin(block.len());
         let mut section = Section::default();
         self.decoder
-            .decode(block, &mut |name, value| section.field(name, value, fields))
+            .decode(block, &mut |name, value| {
+                section.check_field(name, value, fields)
+            })
             .map_err(Violation::Compression)?;
         if section.is_bomb() {
             return Err(Violation::Excess(Excess::HeaderList));
@@ -175,7 +177,7 @@ impl Connection {
 
     /// Processes the headers of a request, which open a stream.
     fn accept(&mut self, id: StreamId, section: &Section, end_stream: bool) -> Received {
-        self.flood.without_progress(self.now)?;
+        self.flood.count_without_progress(self.now)?;
         // RFC 9113 §6.8: "Once the GOAWAY is sent, the sender will ignore frames sent on streams
         // initiated by the receiver if the stream has an identifier higher than the included last
         // stream identifier."
@@ -202,7 +204,7 @@ impl Connection {
             }
             Err(error) => {
                 self.refuse(id, error.code());
-                self.flood.cancelled(self.now)?;
+                self.flood.count_cancelled(self.now)?;
                 Ok(None)
             }
         }
@@ -235,7 +237,7 @@ impl Connection {
         if head.length as usize != PRIORITY {
             return Err(Violation::FrameLength(head.kind));
         }
-        self.without_progress()
+        self.count_without_progress()
     }
 
     /// Processes RST_STREAM.
@@ -245,7 +247,7 @@ impl Connection {
     fn receive_reset(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
         let code = ErrorCode(u32::from_be_bytes(head.exactly(payload)?));
-        self.flood.without_progress(self.now)?;
+        self.flood.count_without_progress(self.now)?;
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return Ok(None);
         };
@@ -266,8 +268,8 @@ impl Connection {
     /// appear, with no other frame processing between values. [...] Once all values have been
     /// processed, the recipient MUST immediately emit a SETTINGS frame with the ACK flag set."
     fn receive_settings(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.connection()?;
-        self.flood.without_progress(self.now)?;
+        head.check_connection()?;
+        self.flood.count_without_progress(self.now)?;
         // Old versions of C-core acknowledge only together with their response, so nothing waits
         // for the acknowledgement.
         if head.has(flag::ACK) && payload.is_empty() {
@@ -307,9 +309,9 @@ impl Connection {
 
     /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
     fn receive_ping(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.connection()?;
+        head.check_connection()?;
         let opaque: [u8; 8] = head.exactly(payload)?;
-        self.flood.without_progress(self.now)?;
+        self.flood.count_without_progress(self.now)?;
         if !head.has(flag::ACK) {
             self.outbox.answer(FrameType::PING, flag::ACK, 0, &opaque);
         }
@@ -320,15 +322,15 @@ impl Connection {
     ///
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
     /// identifier". A server's GOAWAY refers to our streams, so an even identifier is an error. A
-    /// client's refers to pushes, which we never send.
+    /// client's refers to pushes, which we never send, so an even identifier is valid.
     fn receive_goaway(&mut self, head: Head, payload: &[u8]) -> Received {
-        head.connection()?;
+        head.check_connection()?;
         let [s1, s2, s3, s4, c1, c2, c3, c4, debug @ ..] = payload else {
             return Err(Violation::FrameLength(head.kind));
         };
         let last_stream = u32::from_be_bytes([s1 & 0x7f, *s2, *s3, *s4]);
         let code = ErrorCode(u32::from_be_bytes([*c1, *c2, *c3, *c4]));
-        self.flood.without_progress(self.now)?;
+        self.flood.count_without_progress(self.now)?;
         let is_even = self.role == Role::Client && last_stream != 0 && last_stream % 2 == 0;
         let before = self.goaway_received.as_ref().map(|gone| gone.last_stream);
         if is_even || before.is_some_and(|before| last_stream > before) {
@@ -346,7 +348,7 @@ impl Connection {
     /// Processes WINDOW_UPDATE.
     fn receive_window_update(&mut self, head: Head, payload: &[u8]) -> Received {
         let increment = u32::from_be_bytes(head.exactly(payload)?) & 0x7fff_ffff;
-        self.flood.without_progress(self.now)?;
+        self.flood.count_without_progress(self.now)?;
         let Some(id) = StreamId::new(head.stream) else {
             // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
             // connection error".
@@ -372,13 +374,13 @@ impl Connection {
 
     /// Counts a request that ended before it was answered.
     ///
-    /// A response of which a part waits for a window is none: the client decides how long it waits,
-    /// and the work was in vain.
+    /// A response of which a part still waits for a window does not count as an answer: the client
+    /// decides how long that part waits, and by resetting the stream makes the work useless.
     fn count_cancelled(&mut self, is_answered: bool) -> Result<(), Violation> {
         if self.role == Role::Client || is_answered {
             return Ok(());
         }
-        self.flood.cancelled(self.now)
+        self.flood.count_cancelled(self.now)
     }
 }
 

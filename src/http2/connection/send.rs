@@ -59,7 +59,7 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<StreamId, OpenError> {
-        self.open_with(&mut |block| put(fields, block), end_stream, now)
+        self.open_with(&mut |block| add_fields(fields, block), end_stream, now)
     }
 
     /// Opens a stream with headers that `write` adds to the block, which may be pre-encoded in
@@ -70,7 +70,7 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<StreamId, OpenError> {
-        self.at(now);
+        self.advance_to(now);
         if let Some(error) = self.closing() {
             return Err(OpenError::Closing(error));
         }
@@ -113,40 +113,40 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Result<(), HeadersError> {
-        self.at(now);
+        self.advance_to(now);
         if self.streams.get(stream).is_none_or(|it| !it.can_send) {
             return Ok(());
         }
         if !self.has_room() {
             return Err(HeadersError::Later);
         }
-        if !self.push_headers(stream, &mut |block| put(fields, block), end_stream) {
+        if !self.push_headers(stream, &mut |block| add_fields(fields, block), end_stream) {
             return Err(HeadersError::TooLarge);
         }
-        self.flood.progress();
+        self.flood.record_progress();
         if let Some(open) = self.streams.get(stream) {
             open.is_answered = true;
         }
         if end_stream {
-            self.end_sent(stream);
+            self.record_end_sent(stream);
         }
         Ok(())
     }
 
     /// Records that END_STREAM was queued on a stream.
-    fn end_sent(&mut self, id: StreamId) {
+    fn record_end_sent(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(id) {
             stream.can_send = false;
         }
         if self.role == Role::Server {
-            self.flood.answered();
+            self.flood.count_answered();
         }
         self.streams.remove_if_closed(id);
     }
 
-    /// Queues a HEADERS frame with the whole block; returns whether it is accepted by the peer, and
-    /// not too large to be sent. CONTINUATION is never sent: C-core and java refuse blocks that do
-    /// not fit one frame anyway.
+    /// Queues a HEADERS frame with the whole block; returns `false`, and queues nothing, if the
+    /// block exceeds the peer's limit or ours. CONTINUATION is never sent: C-core and java refuse
+    /// blocks that do not fit one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
@@ -187,7 +187,7 @@ impl Connection {
         end_stream: bool,
         now: Time,
     ) -> Taken {
-        self.at(now);
+        self.advance_to(now);
         let Some(open) = self.streams.get(stream).filter(|it| it.can_send) else {
             return Taken::All;
         };
@@ -217,7 +217,7 @@ impl Connection {
                 out.extend_from_slice(&head.encode());
                 out.extend_from_slice(now_sent);
             });
-            self.flood.progress();
+            self.flood.record_progress();
             rest = later;
             if is_last {
                 break true;
@@ -228,7 +228,7 @@ impl Connection {
             return Taken::Some(data.len() - rest.len());
         }
         if end_stream {
-            self.end_sent(stream);
+            self.record_end_sent(stream);
         }
         Taken::All
     }
@@ -238,7 +238,7 @@ impl Connection {
     ///
     /// [`Event::Data`]: super::Event::Data
     pub fn consume(&mut self, stream: StreamId, octets: usize, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
         let increment = match self.streams.get(stream) {
             Some(open) if open.can_receive => open.receive.release(octets),
@@ -259,9 +259,9 @@ impl Connection {
 
     /// Resets a stream, unless it has already ended.
     ///
-    /// The RST_STREAM does not wait for data that waits for a window.
+    /// The RST_STREAM is queued at once, even if content of the stream still waits for a window.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         if self.streams.get(stream).is_some() {
             let code = code.0.to_be_bytes();
             self.outbox
@@ -273,7 +273,7 @@ impl Connection {
     /// Sends GOAWAY with the last stream that was accepted. Neither side can open streams from now
     /// on, and the connection ends with the last open stream.
     pub fn shutdown(&mut self, now: Time) {
-        self.at(now);
+        self.advance_to(now);
         if !self.is_ended() && !self.goaway_sent {
             self.goaway_sent = true;
             self.push_goaway(ErrorCode::NO_ERROR);
@@ -288,7 +288,7 @@ impl Connection {
 }
 
 /// Adds fields to a header block.
-fn put(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
+fn add_fields(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
     for (name, value) in fields {
         block.field(name, value);
     }
@@ -299,7 +299,7 @@ fn end_flag(end_stream: bool) -> u8 {
     if end_stream { flag::END_STREAM } else { 0 }
 }
 
-/// Returns whether a number is above the peer's limit, if it has one.
+/// Returns whether a number is above the peer's limit; `None` means that the peer has none.
 fn is_above(number: usize, limit: Option<u32>) -> bool {
     match (limit, u32::try_from(number)) {
         (None, _) => false,

@@ -3,9 +3,9 @@
 use crate::http2::testing::*;
 use crate::http2::{ConnectionError, OpenError};
 
-/// The first of the six: a response after a graceful GOAWAY is not lost.
+/// Missed by conformance suites (1 of 6): a response after a graceful GOAWAY is not lost.
 #[test]
-fn a_graceful_drain_finishes_what_runs() {
+fn streams_in_progress_finish_after_a_graceful_goaway() {
     let mut peer = Peer::asked(1);
     assert_eq!(
         peer.send(&goaway(0x7fff_ffff, 0, b"")),
@@ -45,7 +45,7 @@ fn streams_above_the_last_are_gone_and_the_others_continue() {
 }
 
 #[test]
-fn a_goaway_may_come_again_with_a_lower_last_stream_only() {
+fn a_later_goaway_must_not_raise_the_last_stream() {
     let mut peer = Peer::asked(3);
     assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);
     assert_eq!(peer.send(&goaway(5, 0, b"")).len(), 1);
@@ -62,7 +62,7 @@ fn a_goaway_about_an_even_stream_is_a_connection_error() {
 }
 
 #[test]
-fn a_goaway_is_told_with_its_reason() {
+fn a_goaway_is_reported_with_its_code_and_debug_data() {
     let mut peer = Peer::greeted(&[]);
     assert_eq!(
         peer.send(&goaway(0, 11, b"too_many_pings\x1b[2J")),
@@ -75,7 +75,7 @@ fn a_goaway_is_told_with_its_reason() {
 }
 
 #[test]
-fn of_a_megabyte_of_reasons_256_octets_are_kept() {
+fn only_256_octets_of_goaway_debug_data_are_kept() {
     let mut peer = Peer::asked(1);
     assert!(!peer.machine.is_closing());
     for _ in 0..64 {
@@ -90,7 +90,7 @@ fn of_a_megabyte_of_reasons_256_octets_are_kept() {
 }
 
 #[test]
-fn what_came_before_the_end_is_worked_on() {
+fn octets_received_before_eof_are_processed() {
     let mut peer = Peer::asked(1);
     let octets = [ok(ONE), data(ONE, b"x", true)].concat();
     assert_eq!(peer.machine.receive_from(&octets, peer.now), octets.len());
@@ -107,7 +107,7 @@ fn what_came_before_the_end_is_worked_on() {
 }
 
 #[test]
-fn a_peer_that_names_an_error_and_closes_has_said_why() {
+fn eof_after_goaway_with_an_error_reports_that_error() {
     let mut peer = Peer::asked(1);
     peer.send(&goaway(ONE, 11, b"too_many_pings"));
     assert_eq!(
@@ -147,7 +147,7 @@ fn shutting_down_sends_goaway_and_ends_with_the_last_stream() {
 }
 
 #[test]
-fn whether_a_request_was_written_is_known_to_the_octet() {
+fn a_request_counts_as_written_from_its_first_octet() {
     let mut peer = Peer::greeted(&[]);
     let stream = peer.open(true);
     assert!(!peer.machine.was_written(stream));

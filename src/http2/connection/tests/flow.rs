@@ -67,7 +67,7 @@ fn the_end_of_a_stream_needs_no_window() {
 }
 
 #[test]
-fn a_changed_initial_window_moves_open_streams_below_zero() {
+fn a_smaller_initial_window_may_make_windows_negative() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 100)]);
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
@@ -139,7 +139,7 @@ fn an_increment_on_a_stream_that_ended_is_ignored() {
 }
 
 #[test]
-fn a_window_is_given_back_by_halves_the_connections_on_receipt() {
+fn windows_are_returned_in_halves_on_receipt_or_consumption() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
@@ -155,9 +155,9 @@ fn a_window_is_given_back_by_halves_the_connections_on_receipt() {
     assert_eq!(peer.receive(), ["WINDOW_UPDATE 1 32767"]);
 }
 
-/// The second of the six.
+/// Missed by conformance suites (2 of 6).
 #[test]
-fn padding_is_paid_for_and_given_back_at_once() {
+fn padding_counts_against_windows_and_is_returned_at_once() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
@@ -184,7 +184,7 @@ fn padding_is_paid_for_and_given_back_at_once() {
 }
 
 #[test]
-fn the_65536th_octet_that_nobody_has_taken_ends_the_stream() {
+fn the_65536th_unconsumed_octet_fails_the_stream() {
     let mut peer = Peer::asked(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
@@ -215,7 +215,7 @@ fn no_frame_exceeds_the_connections_window() {
 }
 
 #[test]
-fn discarded_data_is_given_back_to_the_connection() {
+fn discarded_data_is_returned_to_the_connections_window() {
     // Data on a stream that we reset, and on one above the last of a GOAWAY, received or sent.
     let mut reset = Peer::asked(1);
     reset

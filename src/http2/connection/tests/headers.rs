@@ -8,7 +8,7 @@ fn answer(fields: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
+fn no_other_frame_may_interrupt_a_fragmented_block() {
     let fields = block(&[(":status", "200"), ("a", "b")]);
     let (first, rest) = fields.split_at(3);
     let mut peer = Peer::asked(1);
@@ -36,14 +36,14 @@ fn a_block_may_come_in_fragments_and_nothing_else_between_them() {
 }
 
 #[test]
-fn a_continuation_of_nothing_is_a_connection_error() {
+fn a_stray_continuation_ends_the_connection() {
     let mut peer = Peer::asked(1);
     let events = peer.send(&frame(CONTINUATION, END_HEADERS, ONE, b""));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
 #[test]
-fn a_block_has_ten_seconds_to_come() {
+fn a_block_must_be_complete_within_ten_seconds() {
     let mut peer = Peer::asked(1);
     peer.send(&frame(HEADERS, 0, ONE, b""));
     assert!(peer.wait(9_999).is_empty());
@@ -54,7 +54,8 @@ fn a_block_has_ten_seconds_to_come() {
     );
 }
 
-/// C-core writes `:status` with a literal name, for indexing in a table of size 0.
+/// C-core sends `:status` with a literal name and incremental indexing, after it has set the size
+/// of the table to 0.
 #[test]
 fn a_status_with_a_literal_name_is_a_status() {
     let mut peer = Peer::asked(1);
@@ -81,7 +82,7 @@ fn a_block_that_does_not_decode_is_a_compression_error() {
 }
 
 #[test]
-fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
+fn the_block_of_a_stream_that_was_reset_is_decoded() {
     let mut peer = Peer::asked(2);
     peer.machine.reset(
         crate::http2::StreamId::FIRST,
@@ -99,7 +100,7 @@ fn every_block_is_decoded_also_that_of_a_stream_that_was_reset() {
 }
 
 #[test]
-fn a_malformed_answer_costs_its_stream() {
+fn a_malformed_response_resets_its_stream() {
     let malformed: [&[(&str, &str)]; 16] = [
         &[],
         &[("a", "b")],
@@ -135,7 +136,7 @@ fn a_malformed_answer_costs_its_stream() {
 }
 
 #[test]
-fn values_that_are_no_ascii_are_no_error() {
+fn values_may_be_non_ascii() {
     assert_eq!(
         answer(&[(":status", "200"), ("a", "gr\u{fc}n")]),
         ["head 1 200"]
@@ -143,7 +144,7 @@ fn values_that_are_no_ascii_are_no_error() {
 }
 
 #[test]
-fn malformed_trailers_cost_their_stream() {
+fn malformed_trailers_reset_their_stream() {
     let malformed = [
         (":status", "200"),
         (":path", "/"),
@@ -164,9 +165,9 @@ fn malformed_trailers_cost_their_stream() {
     }
 }
 
-/// The sixth of the six: a 103 is not the final response.
+/// Missed by conformance suites (6 of 6): a 103 is not the final response.
 #[test]
-fn informational_answers_are_not_the_final_one() {
+fn informational_responses_are_not_final() {
     let mut peer = Peer::asked(1);
     let early = headers(ONE, &[(":status", "103"), ("link", "x")], false);
     for _ in 0..8 {
@@ -191,7 +192,7 @@ fn a_ninth_informational_answer_is_too_many() {
 }
 
 #[test]
-fn an_informational_answer_ends_no_stream() {
+fn an_informational_response_must_not_end_the_stream() {
     for (status, end_stream) in [("100", true), ("101", false)] {
         let mut peer = Peer::asked(1);
         let events = peer.send(&headers(ONE, &[(":status", status)], end_stream));

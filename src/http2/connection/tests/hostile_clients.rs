@@ -187,7 +187,7 @@ fn a_server_is_no_easier_to_flood_than_a_client() {
 }
 
 #[test]
-fn requests_without_end_and_without_answers_are_too_many() {
+fn endless_unanswered_requests_are_too_many() {
     let mut peer = Peer::calling(&[]);
     let mut stream = ONE;
     while !peer.machine.is_ended() {

@@ -25,7 +25,7 @@ fn after_sending(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
     peer
 }
 
-/// Returns an HPACK string with its length.
+/// Returns an HPACK string of `length` octets, with its length in front.
 fn string(length: usize) -> Vec<u8> {
     let rest = u16::try_from(length - 127).expect("a short string");
     let low = u8::try_from(rest & 127).expect("seven bits");
@@ -48,8 +48,8 @@ fn list_of(octets: usize) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, ONE, &block.concat())
 }
 
-/// Checks limits of a connection: what reaches each, what exceeds it, and the resulting violation.
-fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
+/// Checks that a connection stays open at each limit, and ends with the violation beyond the limit.
+fn check_limits(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
     for (reached, beyond, violation) in limits {
         let mut peer = reached();
         assert!(!peer.machine.is_ended(), "{violation}");
@@ -67,7 +67,7 @@ fn hold(limits: impl IntoIterator<Item = (Reached, Vec<u8>, Violation)>) {
 }
 
 #[test]
-fn a_header_block_costs_the_connection_beyond_each_limit() {
+fn a_header_block_beyond_a_limit_ends_the_connection() {
     let excess = |excess| Violation::Excess(excess);
     let too_large = hpack::Error::SizeUpdateAboveLimit;
     let limits: [(Reached, _, _); 4] = [
@@ -111,11 +111,11 @@ fn a_header_block_costs_the_connection_beyond_each_limit() {
             excess(Excess::HeaderList),
         ),
     ];
-    hold(limits);
+    check_limits(limits);
 }
 
 #[test]
-fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
+fn frames_beyond_a_limit_end_the_connection() {
     let excess = |excess| Violation::Excess(excess);
     let limits: [(Reached, _, _); 7] = [
         (
@@ -182,7 +182,7 @@ fn frames_cost_the_connection_beyond_each_limit_and_not_at_it() {
             Violation::Window(WindowError::Overflow),
         ),
     ];
-    hold(limits);
+    check_limits(limits);
 }
 
 /// Returns a server that has sent the headers of a response.
@@ -196,7 +196,7 @@ fn interrupted(octets: &[u8]) -> Peer {
 }
 
 #[test]
-fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
+fn a_stream_fails_beyond_each_limit_and_not_at_it() {
     let count = |fields: usize| {
         let rest = vec![("a", "b"); fields - 1];
         headers(ONE, &[&[(":status", "200")], &rest[..]].concat(), false)
@@ -257,7 +257,7 @@ fn a_stream_is_lost_beyond_each_limit_and_not_at_it() {
 }
 
 #[test]
-fn a_deadline_of_the_connection_has_come_at_its_time() {
+fn a_connection_times_out_exactly_at_each_deadline() {
     let table: [(Reached, _, Awaited, ErrorCode); 4] = [
         (
             || {
@@ -313,7 +313,7 @@ fn a_deadline_of_the_connection_has_come_at_its_time() {
 }
 
 #[test]
-fn frames_that_bring_nothing_forward_are_forgiven() {
+fn frames_without_progress_are_forgiven_after_60_s() {
     for (wait, is_fine) in [(59_999, false), (60_000, true)] {
         let mut peer = after_sending(answered(), &ping(1), config::MAX_FRAMES_WITHOUT_PROGRESS);
         peer.wait(wait);
@@ -323,7 +323,7 @@ fn frames_that_bring_nothing_forward_are_forgiven() {
 }
 
 #[test]
-fn so_many_streams_at_a_time_are_taken_and_the_next_is_refused() {
+fn a_stream_beyond_the_limit_of_streams_is_refused() {
     let mut peer = Peer::calling(&[]);
     for stream in 0..config::MAX_STREAMS {
         assert_eq!(peer.send(&request(1 + 2 * stream, true)).len(), 1);
@@ -338,7 +338,7 @@ fn so_many_streams_at_a_time_are_taken_and_the_next_is_refused() {
 }
 
 #[test]
-fn a_peer_is_listened_to_until_64_answers_are_unsent() {
+fn reading_stops_when_64_answers_are_unsent() {
     let mut peer = Peer::greeted(&[]);
     peer.send(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
     assert!(!peer.machine.recv_buf().is_empty());
@@ -377,7 +377,7 @@ fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
 }
 
 #[test]
-fn nothing_is_queued_behind_16_kib_that_are_not_written() {
+fn nothing_is_queued_behind_16_kib_of_unsent_octets() {
     let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
     let (one, three) = (peer.open(false), peer.open(false));
     let content = vec![7; config::UNSENT_OCTETS - 9 - peer.machine.transmit().len() - 1];

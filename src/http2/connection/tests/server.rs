@@ -41,7 +41,7 @@ pub(super) fn assert_closed(events: &[String], code: &str) {
 
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets".
 #[test]
-fn a_server_waits_for_the_preface_and_speaks_first_all_the_same() {
+fn a_server_sends_settings_before_it_receives_the_preface() {
     let mut peer = Peer::connecting();
     assert_eq!(peer.receive(), ["SETTINGS of 2"]);
     for octet in [PREFACE, &settings(&[])[..8]].concat() {
@@ -106,7 +106,7 @@ fn requests_may_end_with_their_headers_or_with_trailers() {
 /// RFC 9113 §8.1.1: "Malformed requests or responses that are detected MUST be treated as a stream
 /// error of type PROTOCOL_ERROR."
 #[test]
-fn a_malformed_request_costs_its_stream_and_is_not_shown() {
+fn a_malformed_request_is_reset_and_not_reported() {
     let malformed: [&[(&str, &str)]; 6] = [
         &[],
         &REQUEST[1..],
@@ -143,7 +143,7 @@ fn a_refusal_goes_ahead_of_queued_answers() {
 }
 
 #[test]
-fn a_request_with_too_many_headers_costs_its_stream() {
+fn a_request_with_too_many_headers_is_reset() {
     let mut peer = Peer::calling(&[]);
     let many: Vec<_> = REQUEST.into_iter().chain([("a", "b"); 253]).collect();
     assert!(peer.send(&headers(ONE, &many, true)).is_empty());
@@ -157,7 +157,7 @@ fn a_request_with_too_many_headers_costs_its_stream() {
 /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater than
 /// all streams that the initiating endpoint has opened or reserved."
 #[test]
-fn streams_are_odd_and_rise() {
+fn stream_numbers_are_odd_and_increase() {
     let mut peer = asking(&[5]);
     assert_closed(&peer.send(&request(THREE, true)), "PROTOCOL_ERROR");
     let mut peer = asking(&[ONE]);
@@ -185,7 +185,7 @@ fn nothing_but_headers_opens_a_stream() {
 /// RFC 9113 §5.1, half-closed (remote): "it MUST respond with a stream error of type
 /// STREAM_CLOSED"; closed: "a connection error of type STREAM_CLOSED".
 #[test]
-fn nothing_more_comes_after_the_end_of_a_request() {
+fn frames_after_the_end_of_a_request_are_errors() {
     for late in [data(ONE, b"x", true), request(ONE, true)] {
         let mut peer = Peer::calling(&[]);
         peer.send(&request(ONE, true));
@@ -254,7 +254,7 @@ fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
 /// which the sender of the GOAWAY frame might have taken some action on or might yet take action
 /// on."
 #[test]
-fn shutting_down_names_the_last_stream_and_finishes_what_runs() {
+fn shutdown_finishes_accepted_streams_and_ignores_new_ones() {
     let mut peer = asking(&[ONE, THREE]);
     peer.send(&data(ONE, b"x", true));
     peer.machine.shutdown(peer.now);
@@ -282,7 +282,7 @@ fn a_goaway_after_a_goaway_does_not_raise_the_last_stream() {
 }
 
 #[test]
-fn a_client_that_goes_away_is_still_answered() {
+fn a_client_that_sent_goaway_is_still_answered() {
     let mut peer = asking(&[ONE]);
     assert_eq!(peer.send(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
     assert_eq!(peer.send(&data(ONE, b"x", true)), ["data 1 1 end"]);
@@ -291,7 +291,7 @@ fn a_client_that_goes_away_is_still_answered() {
 }
 
 #[test]
-fn a_request_may_be_taken_back() {
+fn a_request_may_be_cancelled() {
     let mut peer = asking(&[ONE]);
     assert_eq!(peer.send(&reset(ONE, 8)), ["reset 1 CANCEL"]);
     assert_eq!(

@@ -53,7 +53,7 @@ fn settings_are_acknowledged_once_each() {
 }
 
 #[test]
-fn the_peers_settings_are_shown_once_they_came() {
+fn the_peers_settings_are_available_once_received() {
     let mut peer = Peer::connected();
     assert_eq!(peer.machine.peer_settings(), None);
     peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
@@ -63,7 +63,7 @@ fn the_peers_settings_are_shown_once_they_came() {
 }
 
 #[test]
-fn what_settings_may_not_say_ends_the_connection() {
+fn invalid_settings_end_the_connection() {
     let table = [
         (settings(&[(2, 1)]), "PROTOCOL_ERROR"),
         (
@@ -90,7 +90,7 @@ fn what_settings_may_not_say_ends_the_connection() {
 }
 
 #[test]
-fn a_stream_that_the_peer_does_not_allow_yet_is_opened() {
+fn a_stream_is_opened_only_when_the_peer_allows_it() {
     let mut peer = Peer::greeted(&[(MAX_CONCURRENT_STREAMS, 0)]);
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
     assert_eq!(
@@ -152,9 +152,9 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
     assert_eq!(peer.receive(), ["PING ack 42", "HEADERS 1", "DATA 1 16384"]);
 }
 
-/// grpc-go, C-core and java close a connection on more than a few PINGs: we never send any.
+/// grpc-go, C-core and java close a connection after more than a few PINGs, so we never send any.
 #[test]
-fn a_connection_on_which_nothing_happens_says_nothing_for_days() {
+fn an_idle_connection_sends_nothing_for_days() {
     let mut peer = Peer::asked(1);
     for _ in 0..10 {
         assert_eq!(peer.machine.poll_timeout(), None);
@@ -192,14 +192,14 @@ fn nothing_that_is_sent_is_padded_or_has_a_priority() {
 }
 
 #[test]
-fn an_answer_to_a_ping_that_nobody_sent_is_ignored() {
+fn an_unexpected_ping_ack_is_ignored() {
     let mut peer = Peer::greeted(&[]);
     assert!(peer.send(&frame(PING, ACK, 0, b"12345678")).is_empty());
     assert!(peer.receive().is_empty());
 }
 
 #[test]
-fn a_first_frame_that_is_no_settings_is_no_http2() {
+fn a_first_frame_other_than_settings_is_not_http2() {
     let table: [(&[u8], &str); 5] = [
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -233,7 +233,7 @@ fn a_first_frame_that_is_no_settings_is_no_http2() {
 }
 
 #[test]
-fn a_peer_that_closes_without_a_word_is_no_http2() {
+fn a_peer_that_closes_before_settings_is_not_http2() {
     let mut peer = Peer::connected();
     let expected = "closed PROTOCOL_ERROR: the peer does not speak HTTP/2: \
                     connection closed before any data was received";

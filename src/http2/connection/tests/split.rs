@@ -18,7 +18,7 @@ impl Random {
     }
 }
 
-/// Returns the responses to two requests, with something of everything in them.
+/// Returns the responses to two requests, in frames of nearly every kind.
 fn answers() -> Vec<Vec<u8>> {
     let fields = [(":status", "200"), ("content-type", "application/grpc")];
     let fields = block(&fields);
@@ -51,7 +51,7 @@ fn answers() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Returns two requests, and a third that is malformed, with something of everything in them.
+/// Returns two requests, and a third that is malformed, in frames of nearly every kind.
 fn requests() -> Vec<Vec<u8>> {
     let fields = block(&REQUEST);
     let (first, rest) = fields.split_at(7);
@@ -107,7 +107,7 @@ type End = (fn() -> Peer, fn() -> Vec<Vec<u8>>);
 const ENDS: [End; 2] = [(client, answers), (Peer::connecting, requests)];
 
 #[test]
-fn a_stream_of_frames_is_the_same_wherever_it_is_cut() {
+fn frames_lead_to_the_same_events_wherever_they_are_cut() {
     for (end, script) in ENDS {
         let octets = script().concat();
         let whole = play(end(), std::iter::once(&octets[..]));
@@ -120,7 +120,7 @@ fn a_stream_of_frames_is_the_same_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_stream_of_octets_is_the_same_wherever_it_is_cut() {
+fn mutated_frames_lead_to_the_same_events_wherever_cut() {
     for seed in 1..=6000 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
         let (end, script) = ENDS[random.below(2)];

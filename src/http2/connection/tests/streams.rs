@@ -82,7 +82,7 @@ fn a_reset_is_never_answered_with_a_reset() {
 }
 
 #[test]
-fn a_reset_after_the_end_is_noise() {
+fn a_reset_after_the_end_is_ignored() {
     let mut peer = Peer::asked(1);
     peer.send(&ok(ONE));
     peer.send(&headers(ONE, &[("grpc-status", "0")], true));
@@ -161,7 +161,7 @@ fn a_push_is_a_connection_error() {
 }
 
 #[test]
-fn a_client_that_has_used_every_stream_number_says_so() {
+fn no_stream_is_opened_when_the_numbers_are_exhausted() {
     let mut peer = Peer::greeted(&[]);
     let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
     peer.machine.streams.insert(Stream::open(last, 0));
@@ -186,7 +186,7 @@ fn priorities_and_extensions_are_ignored() {
 }
 
 #[test]
-fn what_is_not_sent_comes_with_words() {
+fn each_reason_not_to_send_has_a_text() {
     let words = [
         OpenError::Later.to_string(),
         OpenError::Closing(ConnectionError::ShutDown).to_string(),
