@@ -37,12 +37,12 @@ pub(super) fn encode(octets: &[u8]) -> Vec<u8> {
 
 /// Decodes a value, padded or not; returns `None` if it is not base64.
 fn decode(value: &[u8]) -> Option<Vec<u8>> {
-    let digits = unpadded(value)?;
+    let digits = strip_padding(value)?;
     let mut octets = Vec::with_capacity(digits.len() * 3 / 4);
     for group in digits.chunks(4) {
         let mut bits = 0;
         for &digit in group {
-            bits = (bits << 6) | number(digit)?;
+            bits = (bits << 6) | digit_value(digit)?;
         }
         let [_, group_octets @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
         octets.extend_from_slice(&group_octets[..group.len() - 1]);
@@ -52,7 +52,7 @@ fn decode(value: &[u8]) -> Option<Vec<u8>> {
 
 /// Removes the padding of a value; returns `None` if the number of digits or the padding is
 /// invalid.
-fn unpadded(value: &[u8]) -> Option<&[u8]> {
+fn strip_padding(value: &[u8]) -> Option<&[u8]> {
     let padding = value.iter().rev().take_while(|&&octet| octet == b'=');
     let digits = &value[..value.len() - padding.count()];
     let is_padded = digits.len() < value.len();
@@ -65,7 +65,7 @@ fn unpadded(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the value of a digit.
-fn number(digit: u8) -> Option<u32> {
+fn digit_value(digit: u8) -> Option<u32> {
     let number = match digit {
         b'A'..=b'Z' => digit - b'A',
         b'a'..=b'z' => digit - b'a' + 26,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octets_are_read_as_they_are_written_whatever_they_are() {
+    fn any_octets_survive_encoding_and_decoding() {
         let octets: Vec<u8> = (0..=255).collect();
         for length in 0..=octets.len() {
             let encoded = encode(&octets[..length]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_dropped() {
+    fn values_that_are_not_base64_are_dropped() {
         let broken = [
             "Z",
             "Zm9vY",

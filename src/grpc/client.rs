@@ -30,7 +30,7 @@ pub struct Client {
     calls: SmallVec<[ClientCall; 1]>,
     /// The events that are not yet returned.
     events: SmallVec<[Event; 1]>,
-    /// The calls before this one are sent.
+    /// The index before which all calls are completely sent.
     first_unsent: usize,
     /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
     /// connection: however many messages fit a frame, they never need more memory than the frame.
@@ -58,8 +58,8 @@ impl Client {
         }
     }
 
-    /// Counts the connection's memory: when it exceeds the budget, all calls end with
-    /// [`CallError::OverBudget`].
+    /// Counts the connection's memory against `budget`: once the budget is exceeded, all calls end
+    /// with [`CallError::OverBudget`].
     #[must_use]
     pub fn within(self, budget: &Budget) -> Self {
         let reserved = Some(budget.reserve());
@@ -80,7 +80,7 @@ impl Client {
         now: Time,
     ) -> CallId {
         let deadline = Some(deadline);
-        self.call(Shape::Unary, path, message, max_reply, deadline, now)
+        self.start_call(Shape::Unary, path, message, max_reply, deadline, now)
     }
 
     /// Starts a server-streaming call: sends one message, and accepts any number of messages of at
@@ -98,11 +98,11 @@ impl Client {
         now: Time,
     ) -> CallId {
         let shape = Shape::ServerStreaming;
-        self.call(shape, path, message, max_message, deadline, now)
+        self.start_call(shape, path, message, max_message, deadline, now)
     }
 
     /// Starts a call, if that is possible.
-    fn call(
+    fn start_call(
         &mut self,
         shape: Shape,
         path: &str,
@@ -150,7 +150,7 @@ impl Client {
         while self.events.is_empty() && (self.read_message(now) || self.receive(now)) {}
         self.start_deadlines(now);
         self.send(now);
-        self.keep_budget(now);
+        self.enforce_budget(now);
         if self.events.is_empty() {
             return None;
         }
@@ -185,7 +185,7 @@ impl Client {
         if self.awaits_settings && self.peer_settings().is_some() {
             self.awaits_settings = false;
             for call in &mut self.calls {
-                call.restart(now);
+                call.restart_deadline(now);
             }
         }
     }
@@ -208,8 +208,8 @@ impl Client {
         let mut rest = unread;
         let received = self.calls[index].receive_message(&mut rest);
         let (read, is_read) = (unread.len() - rest.len(), rest.is_empty());
-        // Also for an incomplete message: one that is larger than the window would never be
-        // completed.
+        // Consumed even if the message is incomplete: otherwise, a message larger than the window
+        // would never be completed.
         self.http2.consume(stream, read, now);
         if !is_read {
             let taken = taken + read;
@@ -261,7 +261,7 @@ impl Client {
             }
             http2::Event::Reset { stream, code } => {
                 if let Some(index) = self.position(stream) {
-                    self.reset(index, code, now);
+                    self.handle_reset(index, code, now);
                 }
             }
             http2::Event::Failed { stream, error } => {
@@ -291,7 +291,7 @@ impl Client {
     }
 
     /// Ends a call whose stream the server has reset, or retries it if the server refused it.
-    fn reset(&mut self, index: usize, code: ErrorCode, now: Time) {
+    fn handle_reset(&mut self, index: usize, code: ErrorCode, now: Time) {
         if code == ErrorCode::REFUSED_STREAM {
             self.refuse(index, now);
         } else {
@@ -306,8 +306,8 @@ impl Client {
             .position(|call| call.stream == Some(stream))
     }
 
-    /// Retries a call that the server has not processed, once and at once, if another stream can be
-    /// opened for it; otherwise ends the call.
+    /// Retries a call that the server has not processed, immediately but only once. Ends the call
+    /// if a retry is not allowed, or if no more streams can be opened.
     fn refuse(&mut self, index: usize, now: Time) {
         let again = self.calls[index].begin_again();
         self.first_unsent = self.first_unsent.min(index);
@@ -336,7 +336,7 @@ impl Client {
     }
 
     /// Counts the memory, and ends all calls if it exceeds the budget.
-    fn keep_budget(&mut self, now: Time) {
+    fn enforce_budget(&mut self, now: Time) {
         let Some(mut reserved) = self.reserved.take() else {
             return;
         };

@@ -87,7 +87,7 @@ impl ClientCall {
             shape,
             deadline,
             timeout: deadline.map(|deadline| deadline.saturating_since(now)),
-            request: message::encode_behind(path, message),
+            request: message::encode_after(path, message),
             path: path.len(),
             sent: path.len(),
             is_second: false,
@@ -113,8 +113,8 @@ impl ClientCall {
         true
     }
 
-    /// Restarts the call's time.
-    pub(super) fn restart(&mut self, now: Time) {
+    /// Starts the time for the call again, at `now`.
+    pub(super) fn restart_deadline(&mut self, now: Time) {
         self.deadline = self.timeout.map(|timeout| now + timeout);
     }
 

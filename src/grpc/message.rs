@@ -13,7 +13,7 @@ const PREFIX: usize = 5;
 
 /// Encodes a message, uncompressed, with its prefix, and puts `path` in front, so that a call needs
 /// only one buffer.
-pub(super) fn encode_behind(path: &str, message: &[u8]) -> Vec<u8> {
+pub(super) fn encode_after(path: &str, message: &[u8]) -> Vec<u8> {
     let mut octets = Vec::with_capacity(path.len() + PREFIX + message.len());
     octets.extend_from_slice(path.as_bytes());
     encode(message, &mut octets);
@@ -85,7 +85,7 @@ impl Assembler {
             if *came < PREFIX {
                 return Ok(None);
             }
-            let missing = length(*octets, self.limit)?;
+            let missing = parse_prefix(*octets, self.limit)?;
             self.expected = Expected::Message {
                 octets: Vec::new(),
                 missing,
@@ -128,7 +128,7 @@ fn take<'a>(input: &mut &'a [u8], octets: usize) -> &'a [u8] {
 }
 
 /// Parses a prefix; returns the length of the message.
-fn length(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
+fn parse_prefix(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> {
     let [flag, l1, l2, l3, l4] = prefix;
     match flag {
         0 => {}
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn encode(message: &[u8]) -> Vec<u8> {
-        encode_behind("", message)
+        encode_after("", message)
     }
 
     /// Reassembles all messages in `pieces`, with a limit of ten octets each.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_inside_prefix_or_message_is_seen_to() {
+    fn a_stream_that_ends_inside_a_message_is_detected() {
         for cut in 1..10 {
             let (messages, inside) = assemble([&encode(b"12345")[..cut]]).expect("well formed");
             assert!(messages.is_empty() && inside, "cut at {cut}");

@@ -7,7 +7,7 @@
 //!        poll_event()                 send(), any number of times       finish()
 //! client ------------> Called(call) ---------------------------------------------> written, gone
 //!                          |
-//!                          | the client takes it back, its deadline passes, the connection ends
+//!                          | the client cancels it, its deadline passes, the connection ends
 //!                          v
 //!                        Ended(call)
 //! ```
@@ -58,7 +58,7 @@ pub struct Server {
     max_request: usize,
     /// The calls whose responses are not completely written, in the order of arrival.
     pub(super) calls: Vec<ServerCall>,
-    /// Whether one of them may have something to write that was not accepted yet.
+    /// Whether a call may have octets to write that the connection has not accepted yet.
     is_waiting: bool,
     /// The events not yet returned: at most one for each call, and the last.
     events: VecDeque<Incoming>,
@@ -244,14 +244,14 @@ impl Endpoint for Server {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = self.calls.iter().filter_map(ServerCall::due);
+        let deadlines = self.calls.iter().filter_map(ServerCall::next_deadline);
         deadlines.chain(self.http2.poll_timeout()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.http2.handle_timeout(now);
         for call in &mut self.calls {
-            if call.due().is_some_and(|due| due <= now) {
+            if call.next_deadline().is_some_and(|due| due <= now) {
                 let is_reported = call.is_served();
                 if call.time_out(now) {
                     self.http2.reset(call.stream, ErrorCode::CANCEL, now);

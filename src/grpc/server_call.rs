@@ -86,7 +86,7 @@ impl ServerCall {
             sent: 0,
             has_begun: false,
         };
-        match check(fields, methods, now) {
+        match check_request(fields, methods, now) {
             Ok((method, deadline)) => {
                 call.deadline = deadline;
                 call.state = State::AwaitingRequest {
@@ -107,7 +107,7 @@ impl ServerCall {
     }
 
     /// Returns the deadline of the call, if it has one.
-    pub(super) fn due(&self) -> Option<Time> {
+    pub(super) fn next_deadline(&self) -> Option<Time> {
         match self.state {
             State::AwaitingRequest { until, .. } => {
                 Some(self.deadline.map_or(until, |deadline| deadline.min(until)))
@@ -297,7 +297,7 @@ fn send_last(
 
 /// Checks whether a request is to be served. Returns its method and deadline, or how the response
 /// must end.
-fn check(
+fn check_request(
     fields: &Fields,
     methods: &[&'static str],
     now: Time,

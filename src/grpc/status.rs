@@ -219,7 +219,7 @@ fn decode_message(encoded: &[u8]) -> String {
             (b'%', [high, low, after @ ..])
                 if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
-                bytes.push((hex(*high) << 4) | hex(*low));
+                bytes.push((hex_value(*high) << 4) | hex_value(*low));
                 rest = after;
             }
             _ => {
@@ -232,7 +232,7 @@ fn decode_message(encoded: &[u8]) -> String {
 }
 
 /// Returns the value of a hexadecimal digit.
-fn hex(digit: u8) -> u8 {
+fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
         b'a'..=b'f' => digit - b'a' + 10,

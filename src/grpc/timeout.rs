@@ -1,7 +1,8 @@
 //! `grpc-timeout`: the time that the server has for a call, as encoded on the wire.
 //!
 //! The grammar of gRPC: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
-//! {positive integer as ASCII string of at most 8 digits}". grpc-go resets a stream with nine.
+//! {positive integer as ASCII string of at most 8 digits}". grpc-go resets the stream of a call
+//! with nine digits.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ impl Timeout {
     pub(super) fn at_least(duration: Duration) -> Self {
         let (mut value, mut letter) = (LARGEST, b'H');
         for (unit, its_letter) in UNITS {
-            // A duration of more than 64 bits of nanoseconds is centuries long.
+            // A duration of 2^64 nanoseconds or more (584 years) becomes the largest value.
             match u64::try_from(duration.as_nanos().max(1)) {
                 Ok(nanos) if nanos.div_ceil(unit) <= LARGEST => {
                     (value, letter) = (nanos.div_ceil(unit), its_letter);
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_read_as_it_is_written_and_what_is_none_is_not() {
+    fn valid_timeouts_are_parsed_and_others_rejected() {
         let table = [
             ("1n", Some(Duration::from_nanos(1))),
             ("20u", Some(Duration::from_micros(20))),

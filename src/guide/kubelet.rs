@@ -274,7 +274,7 @@
 //!   Test: `the_removal_of_a_path_concerns_what_is_registered_there`.
 //! - **H14** The authority of the calls is a percent-encoded path, which servers on the h2 crate
 //!   refuse. It is `localhost`.
-//!   Test: `a_request_pleases_every_server`.
+//!   Test: `a_request_has_the_headers_that_servers_require`.
 //! - **H15** A handler that never answers keeps its socket for ever. Every step has a deadline and
 //!   can be cancelled.
 //!   Test:

@@ -213,7 +213,7 @@ fn details_are_decoded_padded_or_not_split_on_commas() {
 }
 
 #[test]
-fn what_a_server_says_is_escaped_when_it_is_shown() {
+fn the_message_of_a_status_is_escaped_when_displayed() {
     let error = status(Code::Internal, "\u{1b}[2Jdone\n");
     assert_eq!(
         error.to_string(),
@@ -248,7 +248,7 @@ fn an_error_status_counts_whatever_came_before() {
 }
 
 #[test]
-fn an_answer_that_ends_inside_a_message_is_broken() {
+fn a_response_that_ends_inside_a_message_is_an_error() {
     let cut = Err(CallError::Protocol(ProtocolError::CutMessage));
     for half in [&b"\0\0"[..], b"\0\0\0\0\x09half"] {
         let ends = [wire::ok(ONE), wire::data(ONE, half, true)];
@@ -278,7 +278,7 @@ fn a_message_above_the_limit_is_refused_on_its_prefix() {
 }
 
 #[test]
-fn a_compressed_message_is_broken() {
+fn a_compressed_message_is_an_error() {
     let compressed = wire::data(ONE, b"\x01\0\0\0\0", false);
     assert_eq!(code(&[wire::ok(ONE), compressed]), Code::Internal);
 }

@@ -65,7 +65,7 @@ fn a_reset_has_a_code() {
 }
 
 #[test]
-fn a_server_that_breaks_the_stream_is_not_one_that_refuses() {
+fn a_broken_rule_on_a_stream_is_not_a_refusal() {
     let error = CallError::Stream(StreamError::Malformed(Malformed::Status));
     assert_eq!(error.code(), Code::Internal);
     assert_eq!(outcome(&[wire::headers(ONE, &[], false)]), Err(error));
@@ -127,7 +127,7 @@ fn a_cancelled_call_resets_its_stream() {
 }
 
 #[test]
-fn a_call_runs_on_through_a_graceful_goaway() {
+fn a_call_continues_after_a_graceful_goaway() {
     let (mut server, call) = Server::asked();
     assert!(!server.client.is_closed());
     assert!(server.send(&wire::goaway(0x7fff_ffff, 0, b"")).is_empty());
@@ -183,7 +183,7 @@ fn calls_end_with_their_connection() {
 }
 
 #[test]
-fn a_peer_that_speaks_no_http2_is_told_in_the_calls_error() {
+fn the_error_of_a_call_names_a_protocol_other_than_http2() {
     let mut client = Client::new(Time::ZERO);
     client.unary(PATH, b"", 100, Time::from_millis(1000), Time::ZERO);
     let mut server = Server {
@@ -225,7 +225,7 @@ fn closing_cancels_all_calls_and_sends_goaway() {
 }
 
 #[test]
-fn a_refusal_to_go_on_is_no_answer() {
+fn a_call_reset_with_enhance_your_calm_is_not_retried() {
     let error = outcome(&[wire::reset(ONE, 11)]).expect_err("it is reset");
     assert_eq!(error, CallError::Reset(ErrorCode::ENHANCE_YOUR_CALM));
     assert!(!error.may_retry());

@@ -14,7 +14,7 @@ use crate::time::Time;
 const BOUND: usize = 64 * 1024;
 
 #[test]
-fn a_server_that_gives_nothing_runs_into_the_deadline() {
+fn a_stalled_call_ends_at_its_deadline() {
     let (initial_window, max_streams) = ((4, 0), (3, 0));
     let servers = [
         (Server::greeted(&[initial_window]), 1),
@@ -32,9 +32,9 @@ fn a_server_that_gives_nothing_runs_into_the_deadline() {
     }
 }
 
-/// The peer sends an octet every 100 ms, of something that does not end before the deadline.
+/// The peer sends an octet every 100 ms, and what it sends is still incomplete at the deadline.
 #[test]
-fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
+fn slow_octets_do_not_extend_any_deadline() {
     let large = block(&"x".repeat(10_000));
     let table: [(Vec<u8>, Duration, CallError); 5] = [
         (
@@ -98,7 +98,7 @@ fn a_drip_buys_no_time_whatever_it_is_a_drip_of() {
     }
 }
 
-/// The time of a call here: longer than the deadlines of a connection.
+/// The time allowed for a call here: longer than the deadlines of a connection.
 const CALL: Duration = Duration::from_secs(30);
 
 /// Returns a header block in two frames, without its end.

@@ -51,7 +51,7 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
 }
 
 #[test]
-fn a_client_may_have_so_many_calls_at_a_time_and_not_one_more() {
+fn a_client_has_a_maximum_number_of_calls() {
     let mut server = Server::greeted(&[(3, 0)]);
     for _ in 0..config::MAX_CALLS {
         server.ask(b"");
@@ -65,7 +65,7 @@ fn a_client_may_have_so_many_calls_at_a_time_and_not_one_more() {
 
 /// C-core and java refuse larger headers; a server may advertise an even lower limit.
 #[test]
-fn a_call_whose_headers_no_server_would_take_is_not_made() {
+fn a_call_with_too_large_headers_is_not_made() {
     let calls = [
         (None, 7_000, true),
         (None, config::MAX_SENT_HEADER_BLOCK, false),
@@ -106,7 +106,7 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts() {
 }
 
 #[test]
-fn a_request_holds_what_came_of_it_and_not_what_it_announces() {
+fn memory_for_a_request_grows_with_what_was_received() {
     let mut caller = Caller::greeted(&[]);
     let before = caller.server.mem_used();
     caller.send(&wire::headers(ONE, &headers(UNARY), false));
@@ -116,7 +116,7 @@ fn a_request_holds_what_came_of_it_and_not_what_it_announces() {
 }
 
 #[test]
-fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
+fn messages_are_accepted_until_64_kib_are_unsent() {
     let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
     let most = vec![7; config::UNSENT_MESSAGES - 5 - 1];
     assert_eq!(caller.server.send(id(ONE), &most, caller.now), Ok(()));
@@ -134,7 +134,7 @@ fn messages_are_taken_until_64_kib_are_unsent_and_not_one_more() {
 }
 
 #[test]
-fn an_answer_that_its_client_would_not_take_is_a_reset() {
+fn a_response_with_too_large_headers_is_a_reset() {
     let mut caller = Caller::calling_with(&[(6, 10)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
     assert_eq!(caller.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);
@@ -142,7 +142,7 @@ fn an_answer_that_its_client_would_not_take_is_a_reset() {
 }
 
 #[test]
-fn what_a_status_says_is_sent_up_to_what_anybody_would_keep() {
+fn the_message_of_a_status_is_sent_up_to_its_limit() {
     let mut caller = Caller::calling(UNARY);
     let words = "x".repeat(config::MAX_STATUS_MESSAGE + 1);
     let status = Status::new(Code::Aborted, &*words);

@@ -6,7 +6,7 @@ use crate::http2::testing::{self as wire, Endpoint as _, ONE, THREE};
 use crate::time::Time;
 
 #[test]
-fn a_request_pleases_every_server() {
+fn a_request_has_the_headers_that_servers_require() {
     let mut client = Client::new(Time::ZERO);
     let deadline = Time::from_millis(1000);
     client.unary(PATH, b"", 100, deadline, Time::ZERO);

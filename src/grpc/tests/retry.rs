@@ -1,4 +1,4 @@
-//! Calls that the server has not processed are retried at once and only once; others are not.
+//! Calls that the server has not processed are retried immediately, but only once; others are not.
 
 use super::{PATH, Server, message, reply, trailers};
 use crate::grpc::{CallError, Code, TransparentRetry};
@@ -60,7 +60,7 @@ fn a_server_that_refuses_for_ever_gets_two_attempts() {
 }
 
 #[test]
-fn a_call_above_the_last_stream_may_be_made_once_more() {
+fn a_call_above_the_last_stream_may_be_retried_once() {
     let (mut server, call) = Server::asked();
     let gone = Err(CallError::Refused { again: true });
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_call_above_the_last_stream_may_be_made_once_more() {
 }
 
 #[test]
-fn a_call_that_was_never_written_may_be_made_again_freely() {
+fn a_call_that_was_never_written_may_be_retried_freely() {
     // On the same connection, the call is written as soon as a stream can be opened for it.
     let mut server = Server::greeted(&[(3, 0)]);
     server.ask(b"request");
@@ -109,7 +109,7 @@ fn a_call_that_was_never_written_may_be_made_again_freely() {
 }
 
 #[test]
-fn a_call_that_the_server_may_have_looked_at_is_not_made_again() {
+fn a_call_that_may_have_been_processed_is_not_retried() {
     let codes = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 0xffff];
     let ends = codes.map(|code| wire::reset(ONE, code));
     let no = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "14")], true);
@@ -130,7 +130,7 @@ fn a_call_that_the_server_may_have_looked_at_is_not_made_again() {
 }
 
 #[test]
-fn a_server_that_refuses_what_it_began_is_not_asked_again() {
+fn a_call_refused_after_its_headers_is_not_retried() {
     for end in [refusal(ONE), wire::goaway(0, 0, b"")] {
         let (mut server, call) = Server::asked();
         assert!(
@@ -171,7 +171,7 @@ fn a_request_is_kept_until_the_server_answers_and_no_longer() {
 }
 
 #[test]
-fn a_refused_stream_of_messages_is_asked_for_again_too() {
+fn a_refused_streaming_call_is_retried_too() {
     let mut server = Server::greeted(&[]);
     let now = Time::ZERO;
     server.client.server_streaming(PATH, b"", 100, None, now);

@@ -137,7 +137,7 @@ fn a_unary_call_has_headers_one_message_and_a_status() {
 }
 
 #[test]
-fn a_stream_is_answered_with_as_many_messages_as_there_are() {
+fn a_streaming_call_may_return_many_messages() {
     let mut caller = Caller::calling(WATCH);
     for content in [&b"one"[..], b"two"] {
         assert_eq!(caller.server.send(id(ONE), content, caller.now), Ok(()));
@@ -167,7 +167,7 @@ fn an_error_without_messages_is_trailers_only() {
 }
 
 #[test]
-fn details_go_with_the_status_unless_nobody_would_keep_them() {
+fn details_are_sent_up_to_their_limit() {
     let sent = |details: &[u8]| {
         let mut caller = Caller::calling(UNARY);
         let status = Status {
@@ -191,7 +191,7 @@ fn an_unknown_method_is_unimplemented() {
 }
 
 #[test]
-fn what_is_no_grpc_is_answered_in_http() {
+fn a_request_that_is_not_grpc_gets_an_http_status() {
     let mut get = headers(UNARY);
     get[0].1 = "GET";
     assert_eq!(refused(&get, b""), [":status: 405"]);
@@ -227,7 +227,7 @@ fn a_request_above_the_limit_is_refused_on_its_prefix() {
 }
 
 #[test]
-fn a_timeout_of_the_client_s_is_kept() {
+fn the_timeout_of_the_client_is_enforced() {
     let with_timeout = |timeout| {
         let mut fields = headers(UNARY).to_vec();
         fields.push(("grpc-timeout", timeout));
@@ -251,7 +251,7 @@ fn a_timeout_of_the_client_s_is_kept() {
 }
 
 #[test]
-fn a_request_has_ten_seconds_to_come_however_it_drips() {
+fn a_request_must_be_complete_within_ten_seconds() {
     let mut caller = Caller::greeted(&[]);
     caller.send(&wire::headers(ONE, &headers(UNARY), false));
     let request = message(&[7; 100]);
@@ -268,7 +268,7 @@ fn a_request_has_ten_seconds_to_come_however_it_drips() {
 }
 
 #[test]
-fn a_client_that_lets_nothing_in_gets_its_answer() {
+fn a_response_that_cannot_be_written_in_time_is_reset() {
     let mut caller = Caller::calling_with(&[(4, 0)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
     assert_eq!(caller.receive(), ["HEADERS 1"]);
@@ -280,7 +280,7 @@ fn a_client_that_lets_nothing_in_gets_its_answer() {
 }
 
 #[test]
-fn messages_that_nobody_reads_are_taken_up_to_a_limit() {
+fn unread_messages_are_accepted_up_to_a_limit() {
     let mut caller = Caller::calling_with(&[(4, 0)], WATCH);
     let content = [7; 1_000];
     let mut taken = 0;
@@ -309,7 +309,7 @@ fn a_request_may_end_with_trailers() {
 }
 
 #[test]
-fn a_client_that_goes_away_still_gets_its_answer() {
+fn a_client_that_sent_goaway_still_gets_its_response() {
     let mut caller = Caller::calling(UNARY);
     assert!(caller.send(&wire::goaway(0, 0, b"")).is_empty());
     caller.server.reply(id(ONE), b"answer", caller.now);
@@ -328,7 +328,7 @@ fn a_client_that_goes_away_still_gets_its_answer() {
 }
 
 #[test]
-fn a_call_that_is_taken_back_is_told_and_its_answer_dropped() {
+fn a_cancelled_call_is_reported_and_its_response_dropped() {
     let mut caller = Caller::calling(WATCH);
     let reset = wire::reset(ONE, 8);
     assert_eq!(caller.send(&reset), [Incoming::Ended { call: id(ONE) }]);
@@ -338,7 +338,7 @@ fn a_call_that_is_taken_back_is_told_and_its_answer_dropped() {
 }
 
 #[test]
-fn a_call_ends_whose_client_takes_no_headers_of_an_answer() {
+fn a_call_ends_if_its_client_rejects_the_headers() {
     let max_header_list_size = (6, 40);
     let mut caller = Caller::greeted(&[max_header_list_size]);
     let call = [
@@ -353,7 +353,7 @@ fn a_call_ends_whose_client_takes_no_headers_of_an_answer() {
 }
 
 #[test]
-fn shutting_down_finishes_what_runs_and_takes_nothing_more() {
+fn shutdown_finishes_running_calls_and_accepts_no_others() {
     let mut caller = Caller::calling(UNARY);
     caller.server.shutdown(caller.now);
     let call = [

@@ -40,7 +40,7 @@ fn events(server: &mut Server, mut octets: &[u8]) -> Vec<Event> {
     events
 }
 
-fn came(call: CallId, content: &[u8]) -> Event {
+fn message_event(call: CallId, content: &[u8]) -> Event {
     let message = content.to_vec();
     Event::Message { call, message }
 }
@@ -54,7 +54,7 @@ fn end(status: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_message_is_told_and_then_the_end() {
+fn every_message_is_reported_and_then_the_end() {
     let (mut server, call) = watching();
     let answer = [
         wire::data(ONE, &[message(b"one"), message(b"")].concat(), false),
@@ -64,9 +64,9 @@ fn every_message_is_told_and_then_the_end() {
     assert_eq!(
         events(&mut server, &answer.concat()),
         [
-            came(call, b"one"),
-            came(call, b""),
-            came(call, b"three"),
+            message_event(call, b"one"),
+            message_event(call, b""),
+            message_event(call, b"three"),
             closed(call, Ok(()))
         ]
     );
@@ -84,7 +84,11 @@ fn messages_are_the_same_wherever_the_answer_is_cut() {
         let (mut server, call) = watched();
         let mut all = events(&mut server, &answer[..cut]);
         all.extend(events(&mut server, &answer[cut..]));
-        let expected = [came(call, b"one"), came(call, b"two"), closed(call, Ok(()))];
+        let expected = [
+            message_event(call, b"one"),
+            message_event(call, b"two"),
+            closed(call, Ok(())),
+        ];
         assert_eq!(all, expected, "cut at {cut}");
     }
 }
@@ -102,7 +106,7 @@ fn a_stream_without_messages_may_end_well() {
 }
 
 #[test]
-fn a_stream_without_a_deadline_asks_for_none() {
+fn a_stream_without_a_deadline_sends_no_timeout() {
     let (server, _) = watched();
     assert_eq!(server.client.poll_timeout(), None);
     let mut client = super::Client::new(server.now);
@@ -140,7 +144,10 @@ fn a_stream_stays_open_for_days() {
         assert!(events(&mut server, &wire::ping(1)).is_empty());
         if second % 10 == 0 {
             let data = wire::data(ONE, &message(b"devices"), false);
-            assert_eq!(events(&mut server, &data), [came(call, b"devices")]);
+            assert_eq!(
+                events(&mut server, &data),
+                [message_event(call, b"devices")]
+            );
         }
         server.receive();
     }
@@ -154,11 +161,14 @@ fn a_stream_can_be_silent_for_days() {
     server.client.handle_timeout(server.now);
     assert_eq!(server.client.poll_event(server.now), None);
     let data = wire::data(ONE, &message(b"still there"), false);
-    assert_eq!(events(&mut server, &data), [came(call, b"still there")]);
+    assert_eq!(
+        events(&mut server, &data),
+        [message_event(call, b"still there")]
+    );
 }
 
 #[test]
-fn the_window_is_given_back_as_messages_are_taken_and_no_sooner() {
+fn the_window_is_returned_only_as_messages_are_taken() {
     let (mut server, _) = watching();
     // A frame holds four messages, and nine messages are more than half a window.
     let frame = wire::data(ONE, &message(&[7; 4_000]).repeat(4), false);
@@ -186,7 +196,7 @@ fn a_message_larger_than_the_window_comes_through() {
         all.extend(events(&mut server, &wire::data(ONE, piece, false)));
         server.receive();
     }
-    assert_eq!(all, [came(call, &content)]);
+    assert_eq!(all, [message_event(call, &content)]);
 }
 
 #[test]
@@ -226,13 +236,13 @@ fn a_flood_of_empty_messages_costs_no_memory() {
 }
 
 #[test]
-fn a_stream_that_is_cancelled_is_heard_of_no_more() {
+fn a_cancelled_stream_reports_nothing_more() {
     let (mut server, call) = watching();
     let two = [message(b"one"), message(b"two")].concat();
     server.feed(&wire::data(ONE, &two, false));
     assert_eq!(
         server.client.poll_event(server.now),
-        Some(came(call, b"one"))
+        Some(message_event(call, b"one"))
     );
     server.client.cancel(call, server.now);
     assert_eq!(
@@ -245,7 +255,7 @@ fn a_stream_that_is_cancelled_is_heard_of_no_more() {
 }
 
 #[test]
-fn a_stream_can_be_cancelled_before_its_first_word() {
+fn a_stream_can_be_cancelled_before_its_headers() {
     let (mut server, call) = watched();
     server.client.cancel(call, server.now);
     let event = server.client.poll_event(server.now);
@@ -304,7 +314,7 @@ fn a_stream_ends_with_its_connection() {
 }
 
 #[test]
-fn a_stream_holds_up_no_unary_call_on_its_connection() {
+fn a_stream_does_not_delay_unary_calls() {
     let (mut server, call) = watching();
     let unary = server.ask(b"");
     server.receive();
@@ -321,6 +331,10 @@ fn a_stream_holds_up_no_unary_call_on_its_connection() {
     };
     assert_eq!(
         events(&mut server, &answer.concat()),
-        [came(call, b"one"), reply, came(call, b"two")]
+        [
+            message_event(call, b"one"),
+            reply,
+            message_event(call, b"two")
+        ]
     );
 }
