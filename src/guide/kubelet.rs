@@ -67,11 +67,11 @@
 //! - **R1** The whole tree below the directory is watched. Each subdirectory has a watch of its
 //!   own, which is set before the directory is listed.
 //!   Tests: `a_directory_at_any_depth_gets_its_own_watch`,
-//!   `sockets_that_were_there_before_the_start_are_found`.
+//!   `sockets_that_existed_before_the_start_are_found`.
 //! - **R2** Every socket counts, whatever its extension. Names that begin with a dot are ignored,
 //!   and so are other files.
 //!   Tests: `names_with_a_dot_are_ignored_at_the_start_and_later`,
-//!   `what_is_no_socket_is_ignored_and_takes_the_place_of_one`.
+//!   `other_files_are_ignored_and_may_replace_a_socket`.
 //! - **R3** A symbolic link to a socket counts, under the path of the link.
 //!   Test: `a_link_to_a_socket_counts_under_its_own_path`.
 //! - **R4** A socket that is created or moved in is added; one that is removed is lost. The removal

@@ -42,12 +42,11 @@ impl DirectoryState {
 }
 
 impl Watch {
-    /// Returns the roots in the order in which they were added, and then at most
-    /// [`MAX_TROUBLED`] of the other directories that have a problem which the one above does not
-    /// have.
+    /// Returns the roots in the order in which they were added, and then at most [`MAX_TROUBLED`]
+    /// of the other directories that have a problem which their parent does not have.
     pub fn directories(&self) -> impl Iterator<Item = Directory<'_>> {
         let roots = self.tree.roots().iter();
-        let troubled = self.tree.troubled().take(MAX_TROUBLED);
+        let troubled = self.tree.with_own_problem().take(MAX_TROUBLED);
         roots.chain(troubled).map(|path| {
             let problem = self.tree.problem(path);
             let state = match problem {

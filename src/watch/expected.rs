@@ -1,8 +1,8 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
-//! An expected socket that is found is an ordinary one. An expected socket is lost if a complete
-//! listing of its directory does not hold it. If a directory cannot be listed, the state of the
-//! sockets below it is unknown: they stay expected, and the directory is reported with their
+//! An expected socket that is found becomes an ordinary one. An expected socket is lost if a
+//! complete listing of its directory does not hold it. If a directory cannot be listed, the state
+//! of the sockets below it is unknown: they stay expected, and the directory is reported with their
 //! number.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Expects further sockets.
+    /// Adds sockets to those that are expected.
     pub(super) fn extend(&mut self, sockets: Vec<Arc<Path>>) {
         self.paths.extend(sockets);
         self.paths.sort_unstable();
@@ -28,7 +28,7 @@ impl Expected {
         self.paths.iter()
     }
 
-    /// Returns whether the socket at this path was expected, and does not expect it any more.
+    /// Stops expecting the socket at this path. Returns whether it was expected.
     pub(super) fn remove(&mut self, path: &Path) -> bool {
         let found = self.paths.binary_search_by(|it| (**it).cmp(path));
         found.map(|at| self.paths.remove(at)).is_ok()
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_a_directory_is_found_by_whole_names() {
+    fn sockets_below_a_directory_are_matched_by_whole_names() {
         let all = ["/p/a/x", "/p/a.b", "/p/a/b/y", "/p/b", "/q", "/p-q"].map(path);
         let mut expected = Expected::default();
         expected.extend(all.into());

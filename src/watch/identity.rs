@@ -20,7 +20,7 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the identity of a socket whose plugin has announced itself by the call with this
-    /// number. No device has this one's.
+    /// number. The device number in it is one that no device has.
     pub(crate) fn of_announcement(number: u64) -> Self {
         Self {
             device: ANNOUNCED,

@@ -14,9 +14,9 @@ pub enum Input {
     Scanned {
         /// The directory of the request.
         dir: Arc<Path>,
-        /// Its watch, which was added before the directory was listed.
+        /// The watch of the directory, which was added before the directory was listed.
         watch: Result<WatchId, Problem>,
-        /// Its entries.
+        /// The entries of the directory.
         entries: Result<Listing, Problem>,
     },
     /// The answer to [`super::Output::Examine`].

@@ -95,8 +95,8 @@ pub struct Watch {
     /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
     /// The known names that were examined because of a change, and the paths whose identity was
-    /// doubted, and their pauses. inotify does not report a change of the file behind a name: a
-    /// link that now leads to another socket. A dial notices it.
+    /// doubted, and their pauses. inotify does not report that a link now leads to another socket:
+    /// such a path is doubted after a dial.
     examinations: Pauses,
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
@@ -123,7 +123,7 @@ impl Watch {
             let root = Arc::from(root);
             if !watch.tree.contains(&root) {
                 watch.tree.add_root(&root);
-                watch.want_scan(root, true);
+                watch.request_scan(root, true);
             }
         }
         watch
@@ -171,12 +171,12 @@ impl Watch {
         self.begin_round(now);
         if self.retry_at.is_some_and(|at| at <= now) {
             for dir in self.tree.take_retries(now) {
-                self.want_scan(dir, true);
+                self.request_scan(dir, true);
             }
             self.retry_at = self.tree.next_retry();
         }
         for dir in self.scans.take_due(now) {
-            self.want_scan(dir, false);
+            self.request_scan(dir, false);
         }
         for path in self.examinations.take_due(now) {
             self.examine(path);
@@ -192,7 +192,7 @@ impl Watch {
         times.into_iter().flatten().min()
     }
 
-    /// Returns the least number of pending outputs. While it is high, events should stay in the
+    /// Returns the number of queued outputs. While the number is high, events should be left in the
     /// kernel, whose queue is limited.
     pub fn backlog(&self) -> usize {
         self.outputs.len()
@@ -207,8 +207,7 @@ impl Watch {
                 return None;
             };
             let is_needed = match &output {
-                // The watch may have moved with its directory, and serve that one under another
-                // path.
+                // The directory may have moved, so that the watch now serves it under another path.
                 Output::Unwatch { watch } => self.tree.watched_by(*watch).is_none(),
                 // A directory may have been given up meanwhile.
                 Output::Scan { dir, .. } => self.tree.contains(dir),
@@ -278,7 +277,7 @@ impl Watch {
                 self.rescan(Arc::clone(path), now);
             }
             EntryKind::Socket(_) | EntryKind::Link(_) | EntryKind::Directory => {
-                if let Err(problem) = self.see(dir, path, kind, now) {
+                if let Err(problem) = self.apply_kind(dir, path, kind, now) {
                     if self.tree.problem(dir).is_none() {
                         self.set_problem(dir, Some(problem), now);
                     }
@@ -286,15 +285,16 @@ impl Watch {
             }
             EntryKind::Other => {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
-                self.leave(path, now);
+                self.remove_path(path, now);
             }
             // The scan reports the name, and is repeated until the name can be examined.
-            EntryKind::Unknown => self.rescan_each(self.tree.known(dir), now),
+            EntryKind::Unknown => self.rescan_each(self.tree.shared_path(dir), now),
         }
     }
 
-    /// Applies what is at a path in a directory; the same as before changes nothing.
-    fn see(
+    /// Applies the kind of file at a path in a directory; changes nothing if the kind is the same
+    /// as before.
+    fn apply_kind(
         &mut self,
         dir: &Path,
         path: &Arc<Path>,
@@ -310,7 +310,7 @@ impl Watch {
             EntryKind::Directory => {
                 match self.tree.child(dir, path) {
                     Some(Child::Directory) => return Ok(()),
-                    Some(Child::Socket(_)) => self.leave(path, now),
+                    Some(Child::Socket(_)) => self.remove_path(path, now),
                     None => {}
                 }
                 self.tree.add_directory(path)?;
@@ -327,13 +327,13 @@ impl Watch {
                     self.rescan_each(replaced.other_path_in, now);
                 }
             }
-            Some(_) => self.leave(path, now),
+            Some(_) => self.remove_path(path, now),
             None => {}
         }
         self.add_socket(path, identity, is_link)
     }
 
-    /// Adds the socket at a path that is not taken, unless it is known under another path.
+    /// Adds the socket at a path that is not taken, unless the socket is known under another path.
     fn add_socket(
         &mut self,
         path: &Arc<Path>,
@@ -346,7 +346,7 @@ impl Watch {
                 self.ignore_other_path(path, identity);
                 return Ok(());
             }
-            other_path_in = self.tree.known(split(&known.path).0);
+            other_path_in = self.tree.shared_path(split(&known.path).0);
             self.tree.remove(&known.path);
             self.outputs.push_back(Output::Lost { path: known.path });
         }
@@ -365,7 +365,7 @@ impl Watch {
 
     /// Ignores another path to a known socket, and logs that once for a directory.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
-        let dir = self.tree.known(split(path).0);
+        let dir = self.tree.shared_path(split(path).0);
         if let Some(known) = self.tree.socket(identity) {
             if known.other_path_in != dir {
                 known.other_path_in = dir;
@@ -393,14 +393,14 @@ impl Watch {
     }
 
     /// Removes a path, and everything below it if it is a directory.
-    fn leave(&mut self, path: &Arc<Path>, now: Time) {
+    fn remove_path(&mut self, path: &Arc<Path>, now: Time) {
         let removed = self.tree.remove(path);
         // mutation: a directory that is moved leaves its sockets behind
-        self.announce(removed, now);
+        self.report_removed(removed, now);
         self.lose_expected(path);
     }
 
-    fn announce(&mut self, removed: Removed, now: Time) {
+    fn report_removed(&mut self, removed: Removed, now: Time) {
         for socket in removed.sockets {
             self.outputs.push_back(Output::Lost { path: socket.path });
             self.rescan_each(socket.other_path_in, now);
@@ -437,10 +437,10 @@ impl Watch {
         }
     }
 
-    /// Scans a directory that has changed: now, or after a pause if that was done a moment ago.
+    /// Scans a directory that has changed: now, or after a pause if it was scanned a moment ago.
     fn rescan(&mut self, dir: Arc<Path>, now: Time) {
-        if self.scans.ask(&dir, now) {
-            self.want_scan(dir, false);
+        if self.scans.request(&dir, now) {
+            self.request_scan(dir, false);
         }
     }
 
@@ -450,9 +450,9 @@ impl Watch {
         }
     }
 
-    /// Scans a directory, unless a scan is pending. A root that is missing is created first if
-    /// `is_missing`.
-    fn want_scan(&mut self, dir: Arc<Path>, is_missing: bool) {
+    /// Requests the scan of a directory, unless one is pending. With `is_missing`, a root that is
+    /// missing is created first.
+    fn request_scan(&mut self, dir: Arc<Path>, is_missing: bool) {
         let Some(known) = self.tree.get_mut(&dir) else {
             return;
         };
@@ -466,10 +466,10 @@ impl Watch {
         }
     }
 
-    /// Examines a path that has changed, or is doubted: now, or after a pause if that was done a
+    /// Examines a path that has changed, or is doubted: now, or after a pause if it was examined a
     /// moment ago.
     fn examine_again(&mut self, path: Arc<Path>, now: Time) {
-        if self.examinations.ask(&path, now) {
+        if self.examinations.request(&path, now) {
             self.examine(path);
         }
     }

@@ -53,7 +53,7 @@ pub enum Place {
     /// A directory that the user named and that existed a moment ago: if its owner is replacing it,
     /// allow the replacement some time to finish.
     Root,
-    /// A directory below one of those: do not follow a symbolic link.
+    /// A directory below a root: do not follow a symbolic link.
     Below,
 }
 

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_together_comes_apart_again() {
+    fn a_joined_path_is_split_into_its_parts() {
         for dir in ["/", "/p", "/p/", "/p/q", "p", ""] {
             let (dir, name) = (Path::new(dir), OsStr::new("a"));
             let path = join(dir, name);

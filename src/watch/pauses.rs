@@ -44,7 +44,7 @@ impl Pauses {
     }
 
     /// Requests work for a path. Returns `true` if it is to be done now; otherwise it is due later.
-    pub(super) fn ask(&mut self, path: &Arc<Path>, now: Time) -> bool {
+    pub(super) fn request(&mut self, path: &Arc<Path>, now: Time) -> bool {
         let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) else {
             self.remember(path, now);
             return true;
@@ -128,7 +128,7 @@ mod tests {
         for ms in begin..end {
             let now = Time::from_millis(ms);
             let is_due = pauses.take_due(now).iter().any(|due| due == path);
-            if is_due || pauses.ask(path, now) {
+            if is_due || pauses.request(path, now) {
                 served.push(ms);
             }
         }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_asks_without_pause_is_served() {
+    fn a_path_that_asks_all_the_time_is_served_less_often() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
         assert_eq!(pauses.poll_timeout(), None);
@@ -151,10 +151,10 @@ mod tests {
     fn a_path_that_asks_when_its_pause_is_over_is_served_once() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
-        assert!(pauses.ask(&path, Time::ZERO));
-        assert!(!pauses.ask(&path, Time::from_millis(50)));
+        assert!(pauses.request(&path, Time::ZERO));
+        assert!(!pauses.request(&path, Time::from_millis(50)));
         assert!(
-            pauses.ask(&path, Time::from_millis(100)),
+            pauses.request(&path, Time::from_millis(100)),
             "it was not taken yet"
         );
         assert_eq!(
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_was_left_alone_for_a_while_begins_anew() {
+    fn a_calm_path_starts_with_the_first_pause_again() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
         served(&mut pauses, &path, 0, 1);
@@ -182,14 +182,14 @@ mod tests {
         let mut pauses = Pauses::new(BACKOFF);
         let later = Time::from_millis(20_000);
         for n in 0..MAX_SOCKETS {
-            assert!(pauses.ask(&path(&format!("/p/{n}")), Time::ZERO));
+            assert!(pauses.request(&path(&format!("/p/{n}")), Time::ZERO));
         }
         for _ in 0..2 {
-            assert!(pauses.ask(&path("/p/new"), Time::ZERO));
+            assert!(pauses.request(&path("/p/new"), Time::ZERO));
         }
-        assert!(!pauses.ask(&path("/p/0"), Time::ZERO));
-        assert!(pauses.ask(&path("/p/new"), later));
-        assert!(!pauses.ask(&path("/p/new"), later));
+        assert!(!pauses.request(&path("/p/0"), Time::ZERO));
+        assert!(pauses.request(&path("/p/new"), later));
+        assert!(!pauses.request(&path("/p/new"), later));
         assert_eq!(pauses.by_path.len(), 1);
     }
 }

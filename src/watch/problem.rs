@@ -24,7 +24,8 @@ pub enum Problem {
     /// The directory was missing and could not be created.
     #[error("it cannot be created: {0}")]
     NotCreated(Cause),
-    /// It cannot be listed: plugins that are added to it while it is not watched stay unknown.
+    /// The directory cannot be listed: plugins that are added to it while it is not watched stay
+    /// unknown.
     #[error("it cannot be read: {0}")]
     NotRead(Cause),
     /// The directory cannot be watched: it is scanned every second instead.
@@ -33,21 +34,22 @@ pub enum Problem {
     /// The directory holds names that cannot be examined: it is scanned every second meanwhile.
     #[error("it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}")]
     NotExamined,
-    /// Its file system, of this type, does not report all changes: it is scanned on the tick, too.
+    /// The file system of the directory, of this type, does not report all changes: the directory
+    /// is scanned on the tick, too.
     #[error(
         "its file system does not report all changes, so it is scanned every {WATCH_RETRY:?}: \
          file_system={}",
         escape::text(.0)
     )]
     NotReported(String),
-    /// Its file system has this type and may hang: the directory is not opened.
+    /// The file system of the directory has this type and may hang: the directory is not opened.
     #[error(
         "its file system may not answer, so it is not read: file_system={}",
         escape::text(.0)
     )]
     MayNotAnswer(String),
-    /// It is a directory that is already watched under this other path: it is tried again, because
-    /// it may have been moved from there.
+    /// The directory is already watched under this other path. It is tried again, because it may
+    /// have been moved from there.
     #[error("it is already watched as {}", escape::path(.0))]
     SameAs(Arc<Path>),
     /// The directory is inside this plugins directory, or around it.
@@ -59,10 +61,10 @@ pub enum Problem {
     /// The directory holds directories that are nested too deep, which are ignored.
     #[error("it contains directories more than {MAX_TREE_DEPTH} levels deep, which are ignored")]
     TooDeep,
-    /// There are too many plugin sockets in total; the latest ones in it are ignored.
+    /// There are too many plugin sockets in total; the latest ones in the directory are ignored.
     #[error("there are more than {MAX_SOCKETS} plugin sockets; the rest are ignored")]
     TooManySockets,
-    /// There are too many directories in total; the latest ones in it are ignored.
+    /// There are too many directories in total; the latest ones in the directory are ignored.
     #[error("there are more than {MAX_DIRECTORIES} directories; the rest are ignored")]
     TooManyDirectories,
     /// The directory holds too many names to examine all of them.
@@ -116,7 +118,8 @@ impl Problem {
         )
     }
 
-    /// Returns whether trying again may help, but is likely to have the same result for long.
+    /// Returns whether trying again may help, but is likely to have the same result for a long
+    /// time.
     pub(super) fn may_last(&self) -> bool {
         matches!(self, SameAs(_)) || self.is_limit() && *self != TooDeep
     }
@@ -134,7 +137,7 @@ impl Problem {
         !is_harmless && !matches!(self, MayNotAnswer(_))
     }
 
-    /// Returns what an operator can do about it.
+    /// Returns what an operator can do about the problem.
     pub fn remedy(&self) -> &'static str {
         match self {
             Missing => "a running plugind creates it again",

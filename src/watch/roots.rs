@@ -1,7 +1,7 @@
 //! Roots that are added and removed while others are followed.
 //!
-//! No root is inside another. Everything below a root is lost with it: requests that concern it are
-//! dropped, and late answers and events find neither its paths nor its watches.
+//! No root is inside another. Everything below a root is lost when the root is removed: pending
+//! requests for it are dropped, and late answers and events find neither its paths nor its watches.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ impl Watch {
     /// before.
     ///
     /// Fails, and changes nothing, if the root has a problem that would prevent a start
-    /// ([`Problem::prevents_start`]). The caller makes sure that it is neither inside another root
-    /// nor around one, and is not one under another path.
+    /// ([`Problem::prevents_start`]). The caller makes sure that the directory is neither inside
+    /// another root nor around one, and is not a root already under another path.
     pub fn add_root(
         &mut self,
         dir: &Arc<Path>,
@@ -42,13 +42,14 @@ impl Watch {
         Ok(())
     }
 
-    /// Removes a root, if it is one. Its sockets are lost, and expected ones below it, too.
+    /// Removes a root; does nothing if `dir` is not a root. The sockets below it are lost, also the
+    /// expected ones.
     pub fn remove_root(&mut self, dir: &Path, now: Time) {
         if !self.tree.is_root(dir) {
             return;
         }
         let removed = self.tree.remove_root(dir);
-        self.announce(removed, now);
+        self.report_removed(removed, now);
         self.lose_uncovered();
         self.retry_at = self.tree.next_retry();
         self.check_invariants();
@@ -56,7 +57,7 @@ impl Watch {
 
     /// Returns whether a root leads to a path, if the directories on the way exist.
     pub fn covers(&self, path: &Path) -> bool {
-        let leads = |root: &Arc<Path>| path.strip_prefix(root).is_ok_and(is_scanned);
+        let leads = |root: &Arc<Path>| path.strip_prefix(root).is_ok_and(is_followed);
         self.tree.roots().iter().any(leads)
     }
 
@@ -73,7 +74,7 @@ impl Watch {
 
 /// Returns whether a scan of a root follows this relative path: a scan only descends, and skips
 /// hidden names.
-fn is_scanned(way: &Path) -> bool {
+fn is_followed(way: &Path) -> bool {
     way.components()
         .all(|part| matches!(part, Component::Normal(name) if !is_hidden(name)))
 }

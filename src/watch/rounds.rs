@@ -6,9 +6,9 @@
 //! each other after a short pause that does not grow, and begin with the directories that the user
 //! named, because most plugins have their sockets there.
 //!
-//! The round of the start and those on request have an end: when all outputs have been carried out,
-//! and those that they have caused. Directories that appear meanwhile are waited for, unless that
-//! does not end.
+//! The round of the start and those on request have an end: when all their outputs have been
+//! carried out, and the outputs that these have caused. Directories that appear meanwhile are
+//! waited for, unless more and more appear.
 
 use super::{Output, Watch};
 use crate::config;
@@ -49,7 +49,7 @@ pub struct Rescanned {
     pub number: u64,
     /// The number of directories that were scanned.
     pub directories: usize,
-    /// The number of paths at which a socket was found that was not known, or is another one.
+    /// The number of paths at which a new socket was found, or another one than before.
     pub found: usize,
     /// The number of known paths whose socket was removed.
     pub lost: usize,
@@ -62,7 +62,7 @@ pub enum RoundReason {
     Overflow,
     /// The interval between two rounds is over.
     Resync,
-    /// The user has asked for it.
+    /// The user has requested a rescan.
     Request,
 }
 
@@ -146,8 +146,8 @@ impl Watch {
     }
 
     /// Requests that every directory is read again, and returns the number of the rescan. A rescan
-    /// that has begun before does not count, but all requests until the next one begins share that.
-    /// The result is returned by [`Watch::take_rescanned`].
+    /// that has already begun does not count; all requests until the next one begins share that
+    /// one. The result is returned by [`Watch::take_rescanned`].
     pub fn request_rescan(&mut self) -> u64 {
         let rounds = &mut self.rounds;
         rounds.requested[RoundReason::Request as usize] += 1;
@@ -162,7 +162,7 @@ impl Watch {
         self.rounds.finished.take()
     }
 
-    /// Returns whether every directory that existed at the start has been read, or could not be.
+    /// Returns whether every directory that existed at the start has been read, or cannot be read.
     pub fn is_scanned(&self) -> bool {
         self.rounds.is_first_over
     }
@@ -182,7 +182,7 @@ impl Watch {
         self.rounds.is_wanted = false;
         self.rounds.pause_end = now + config::ROUND_PAUSE;
         for dir in self.tree.paths_from_roots() {
-            self.want_scan(dir, false);
+            self.request_scan(dir, false);
         }
         let rounds = &mut self.rounds;
         if rounds.is_rescan_wanted && rounds.running.is_none() {

@@ -27,8 +27,8 @@ impl Watch {
     ) {
         self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
         let Some(known) = self.tree.get_mut(dir) else {
-            // Given up between the request and the answer. A watch that serves another directory is
-            // kept.
+            // The directory was given up between the request and the answer. Its watch is removed,
+            // unless it serves another directory.
             let unwatch = watch.ok().map(|watch| Output::Unwatch { watch });
             return self.outputs.extend(unwatch);
         };
@@ -39,14 +39,14 @@ impl Watch {
             _ => entries,
         };
         match entries {
-            Ok(listing) => self.compare(dir, listing, watched.err(), now),
+            Ok(listing) => self.apply_listing(dir, listing, watched.err(), now),
             Err(gone) if gone.means_gone() && self.tree.is_root(dir) => {
                 let removed = self.tree.clear(dir);
-                self.announce(removed, now);
+                self.report_removed(removed, now);
                 self.lose_expected(dir);
                 self.set_problem(dir, Some(gone), now);
             }
-            Err(gone) if gone.means_gone() => self.leave(dir, now),
+            Err(gone) if gone.means_gone() => self.remove_path(dir, now),
             // An unreadable directory may still exist: healthy plugins stay.
             Err(unreadable) => {
                 self.settle_expected(dir, false, &[]);
@@ -55,8 +55,9 @@ impl Watch {
         }
     }
 
-    /// Applies the listing of a directory. `unwatched` is the reason why it is not watched.
-    fn compare(
+    /// Applies the listing of a directory. `unwatched` is the reason if the directory is not
+    /// watched.
+    fn apply_listing(
         &mut self,
         dir: &Arc<Path>,
         listing: Listing,
@@ -79,7 +80,7 @@ impl Watch {
             unlisted.remove(&path);
             if kind == EntryKind::Unknown {
                 unexamined.push(name);
-            } else if let Err(problem) = self.see(dir, &path.0, kind, now) {
+            } else if let Err(problem) = self.apply_kind(dir, &path.0, kind, now) {
                 misfit.get_or_insert(problem);
             }
         }
@@ -87,7 +88,8 @@ impl Watch {
             self.examine(path);
         }
         if self.expected.remove(dir) {
-            // A container runtime creates a directory to mount a removed socket.
+            // If a socket to be mounted is missing, a container runtime creates a directory in its
+            // place.
             self.outputs.push_back(Output::Lost {
                 path: Arc::clone(dir),
             });
@@ -148,7 +150,7 @@ impl Watch {
             return Err(Problem::SameAs(other));
         }
         self.tree.set_watch(dir, Some(watch));
-        // Another directory is at the path now, so its subdirectories of the same names are others,
+        // Another directory is at the path now, so subdirectories of the same names are other ones,
         // too.
         let below = self.tree.paths_below(dir).into_iter().skip(1);
         self.rescan_each(below, now);

@@ -115,7 +115,7 @@ impl Timeline {
         self.watch.handle_timeout(self.now);
     }
 
-    /// Compares all pending outputs of the watch.
+    /// Checks that exactly these outputs of the watch are pending.
     #[track_caller]
     fn expect(&mut self, outputs: &[&str]) {
         let mut seen = Vec::new();
@@ -132,7 +132,7 @@ impl Timeline {
 
     /// Checks that nothing is left to do until everything is scanned again.
     #[track_caller]
-    fn expect_rest(&self) {
+    fn expect_idle(&self) {
         let next = self.watch.poll_timeout().expect("the resync is armed");
         assert!(next > self.now + config::WATCH_RETRY, "{next:?}");
     }
@@ -196,14 +196,14 @@ fn not_watched() -> Result<WatchId, Problem> {
 }
 
 #[test]
-fn sockets_that_were_there_before_the_start_are_found() {
+fn sockets_that_existed_before_the_start_are_found() {
     let mut t = Timeline::scanned(&[
         ("a.sock", socket(1)),
         ("b", socket(2)),
         ("note.txt", EntryKind::Other),
     ]);
     t.expect(&["found /p/a.sock #1", "found /p/b #2"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn another_identity_under_a_known_path_is_found_again() {
 }
 
 #[test]
-fn what_is_no_socket_is_ignored_and_takes_the_place_of_one() {
+fn other_files_are_ignored_and_may_replace_a_socket() {
     let mut t = Timeline::scanned(&[("file", EntryKind::Other), ("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     t.examine("/p/other-file", EntryKind::Other);
@@ -278,7 +278,7 @@ fn a_directory_at_any_depth_gets_its_own_watch() {
 }
 
 #[test]
-fn a_directory_that_goes_takes_its_sockets_and_watches_along() {
+fn sockets_and_watches_are_lost_with_their_directory() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok(
         "/p/sub",
@@ -376,7 +376,7 @@ fn a_directory_seen_before_its_move_is_reported_is_scanned() {
 }
 
 #[test]
-fn a_mount_near_a_root_has_the_whole_tree_below_it_scanned() {
+fn a_mount_at_a_root_causes_a_scan_of_its_whole_tree() {
     let mut timeline = Timeline::on(&["/p", "/q"]);
     timeline.expect(&["create and scan /p", "create and scan /q"]);
     timeline.scan_ok("/p", 1, &[("sub", EntryKind::Directory)]);

@@ -34,15 +34,15 @@ pub(super) struct Dir {
     problem: Option<Problem>,
     /// The time of the next try.
     pub(super) retry_at: Option<Time>,
-    /// The pause before it, if the problem may last.
+    /// The pause before that try, if the problem may last.
     pub(super) retry_pause: Option<Duration>,
     /// Whether the problem was reported.
     is_problem_told: bool,
-    /// Whether it was listed before, completely or not.
+    /// Whether the directory was listed before, completely or not.
     pub(super) is_listed: bool,
-    /// Whether a scan of it is wanted that has not begun.
+    /// Whether a scan of the directory was requested and is not answered yet.
     pub(super) is_scan_wanted: bool,
-    /// The number of expected sockets below it that was last reported.
+    /// The number of expected sockets below the directory that was reported last.
     pub(super) undecided: usize,
     children: BTreeMap<PathKey, Child>,
 }
@@ -61,7 +61,7 @@ pub(super) enum Child {
 pub(super) struct Socket {
     /// The path, which is shared with all consumers of the reports.
     pub(super) path: Arc<Path>,
-    /// Whether the path is a symbolic link to it.
+    /// Whether the path is a symbolic link to the socket.
     pub(super) is_link: bool,
     /// The directory in which a further path was ignored last: scanned when this path is removed.
     pub(super) other_path_in: Option<Arc<Path>>,
@@ -105,7 +105,7 @@ impl Tree {
     }
 
     /// Returns the tree's own copy of a directory's path, or `None` if the directory is not known.
-    pub(super) fn known(&self, dir: &Path) -> Option<Arc<Path>> {
+    pub(super) fn shared_path(&self, dir: &Path) -> Option<Arc<Path>> {
         let (path, _) = self.dirs.get_key_value(dir)?;
         Some(Arc::clone(path))
     }
@@ -144,9 +144,9 @@ impl Tree {
         self.get(dir)?.problem.as_ref()
     }
 
-    /// Returns the directories below the roots that have a problem which the one above does not
+    /// Returns the directories below the roots that have a problem which their parent does not
     /// have.
-    pub(super) fn troubled(&self) -> impl Iterator<Item = &Arc<Path>> {
+    pub(super) fn with_own_problem(&self) -> impl Iterator<Item = &Arc<Path>> {
         let troubled = |dir: &Dir| dir.depth > 0 && dir.is_problem_told;
         let dirs = self.dirs.iter().filter(move |(_, dir)| troubled(dir));
         dirs.map(|(path, _)| path)
@@ -174,7 +174,7 @@ impl Tree {
 
     /// Sets or clears the watch of a directory. Returns the previous one.
     pub(super) fn set_watch(&mut self, dir: &Path, watch: Option<WatchId>) -> Option<WatchId> {
-        let path = self.known(dir)?;
+        let path = self.shared_path(dir)?;
         let old = std::mem::replace(&mut self.dirs.get_mut(dir)?.watch, watch);
         if let Some(old) = old {
             self.watched.remove(&old);

@@ -31,14 +31,14 @@ fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
 
 impl Timeline {
     /// Returns all pending outputs of the watch, in order.
-    fn wants(&mut self) -> Vec<String> {
+    fn take_outputs(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.watch.poll_output());
         outputs.map(|output| describe(&output)).collect()
     }
 }
 
 #[test]
-fn a_name_that_vanished_and_is_there_again_loses_nothing() {
+fn a_name_that_reappears_at_once_loses_nothing() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("b", socket(2))]);
     t.expect(&["found /p/a #1", "scan /p/sub", "found /p/sub/b #2"]);
@@ -95,7 +95,7 @@ fn a_known_name_that_changes_all_the_time_waits_longer() {
     );
     t.tick();
     t.expect(&["examine /p/a"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
 fn two_directories_that_change_places_keep_their_watches_apart() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
-    t.wants();
+    t.take_outputs();
     t.examine("/p/a", EntryKind::Directory);
     t.scan_ok("/p/a", 3, &[("y", socket(2))]);
     t.expect(&["unwatch 2", "/p/a: it is already watched as /p/b"]);
@@ -162,12 +162,12 @@ fn directories_that_changed_places_and_back_lose_nothing() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     exchange_directories(&mut t, 2, 3);
-    t.wants();
+    t.take_outputs();
     t.examine("/p/a", EntryKind::Directory);
     t.examine("/p/b", EntryKind::Directory);
     t.scan_ok("/p/a", 2, &[("x", socket(1))]);
     t.scan_ok("/p/b", 3, &[("y", socket(2))]);
-    let wanted = t.wants();
+    let wanted = t.take_outputs();
     assert!(wanted.iter().all(|it| it.starts_with("scan")), "{wanted:?}");
 }
 
@@ -180,7 +180,7 @@ fn directories_that_changed_places_have_their_own_watches() {
     t.scan_ok("/p/a", 2, &[("x", socket(1))]);
     t.scan_ok("/p/b", 3, &[("y", socket(2))]);
     t.examine_gone("/p/b/x");
-    let wanted = t.wants();
+    let wanted = t.take_outputs();
     assert!(!wanted.contains(&"lost /p/a/x".to_owned()), "{wanted:?}");
     assert!(!wanted.contains(&"lost /p/b/y".to_owned()), "{wanted:?}");
     t.appeared(2, "new");

@@ -49,7 +49,7 @@ fn one_directory_leaves_places_for_others() {
 }
 
 #[test]
-fn when_all_places_are_taken_what_was_found_before_stays() {
+fn sockets_found_before_the_limit_was_reached_stay() {
     let dirs = [("a", EntryKind::Directory), ("b", EntryKind::Directory)];
     let mut t = Timeline::scanned(&dirs);
     t.scan("/p/a", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
@@ -71,7 +71,7 @@ fn when_all_places_are_taken_what_was_found_before_stays() {
 }
 
 #[test]
-fn a_directory_with_too_much_in_it_is_scanned() {
+fn a_directory_above_a_limit_is_scanned_less_and_less_often() {
     let mut t = Timeline::scanned(&[]);
     t.event(Event::Moved { watch: WatchId(1) });
     let too_many = || Listing {

@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    fn happen(&mut self) {
+    fn change_something(&mut self) {
         let (a, b) = (self.name(), self.name());
         match self.pick(6) {
             0 => self.remove(a),
@@ -210,11 +210,11 @@ impl World {
 }
 
 #[test]
-fn whatever_happens_all_is_found_in_the_end() {
+fn all_sockets_are_found_after_any_changes() {
     for seed in 1..=1000 {
         let mut world = World::new(seed);
         for _ in 0..6 {
-            world.happen();
+            world.change_something();
         }
         world.events.clear();
         let mut t = Timeline::new();
@@ -222,7 +222,7 @@ fn whatever_happens_all_is_found_in_the_end() {
         for _ in 0..40 {
             rescanned = t.watch.take_rescanned().or(rescanned);
             match world.pick(4) {
-                0 => world.happen(),
+                0 => world.change_something(),
                 1 => {
                     if let Some(event) = world.events.pop_front() {
                         t.event(event);

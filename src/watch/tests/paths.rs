@@ -12,7 +12,7 @@ fn a_second_path_is_ignored_and_found_when_the_first_one_goes() {
     t.expect(&["lost /p/a", "scan /p/sub"]);
     t.scan_ok("/p/sub", 2, &[("b", socket(1))]);
     t.expect(&["found /p/sub/b #1"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]

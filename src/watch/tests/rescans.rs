@@ -77,7 +77,7 @@ fn a_rescan_reads_every_directory() {
     t.expect(&["found /p/new/d #4", "lost /p/sub/b"]);
     assert_eq!(t.rescanned(), Some((1, 3, 2, 1)));
     assert_eq!(t.rescanned(), None);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn what_was_read_before_a_request_does_not_count() {
     t.scan_ok("/p", 1, &[("a", socket(1))]);
     t.expect_silence();
     assert_eq!(t.rescanned(), Some((2, 1, 0, 0)));
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]

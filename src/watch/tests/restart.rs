@@ -162,7 +162,7 @@ fn a_path_that_is_doubted_is_examined_at_once() {
     assert_eq!(timeline.now, Time::ZERO + config::EXAMINE_PAUSES.first);
     timeline.expect(&["examine /p/a"]);
     timeline.examine("/p/a", socket(2));
-    timeline.expect_rest();
+    timeline.expect_idle();
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Roots that are added and removed: what is known stays or goes, and nothing arrives too late.
+//! Roots that are added and removed: which sockets stay, which are lost, and late answers.
 
 mod model;
 
@@ -27,7 +27,7 @@ impl Timeline {
 }
 
 #[test]
-fn a_root_is_added_and_removed_and_another_one_notices_nothing() {
+fn adding_and_removing_a_root_does_not_affect_others() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     t.add("/q", 2, &[("b", socket(2)), ("sub", EntryKind::Directory)]);
@@ -45,7 +45,7 @@ fn a_root_is_added_and_removed_and_another_one_notices_nothing() {
         "unwatch 2",
         "unwatch 3",
     ]);
-    t.expect_rest();
+    t.expect_idle();
     t.remove("/q");
     t.remove("/p/sub");
     t.expect_silence();
@@ -75,14 +75,14 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
     });
     t.input(Input::Remounted { dir: "/q".into() });
     t.expect_silence();
-    // What the shell has opened for the watch meanwhile is released.
+    // The watch that the shell has added meanwhile is removed.
     t.scan_ok("/q/sub", 3, &[("b", socket(2))]);
     t.expect(&["unwatch 3"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
-fn what_is_wanted_for_a_root_is_dropped() {
+fn pending_work_for_a_removed_root_is_dropped() {
     let mut t = Timeline::scanned(&[]);
     t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
@@ -117,7 +117,7 @@ fn what_is_wanted_for_a_root_is_dropped() {
     t.scan_ok("/p", 1, &[]);
     t.watch.handle_timeout(t.now + config::WATCH_RETRY);
     t.expect_silence();
-    t.expect_rest();
+    t.expect_idle();
     // The directories are scanned when the root is added again.
     t.later();
     t.add("/q", 4, &[("sub", EntryKind::Directory)]);
@@ -143,7 +143,7 @@ fn a_root_that_is_added_again_at_once_keeps_its_watch() {
     t.expect(&["found /q/a #1"]);
     t.appeared(3, "b");
     t.expect(&["examine /q/b"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
         Err(denied())
     );
     t.expect(&["unwatch 3"]);
-    // The root can be scanned at intervals.
+    // A root that can only be scanned at intervals is added.
     let added = t.try_add("/r", not_watched(), Ok(listing(&[("a", socket(2))])));
     assert_eq!(added, Ok(()));
     let trouble = format!("/r: {}", not_watched().unwrap_err());

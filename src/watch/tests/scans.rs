@@ -27,7 +27,7 @@ fn a_directory_that_changes_all_the_time_waits_longer() {
     t.tick();
     t.expect(&["scan root /p"]);
     t.scan_ok("/p", 1, &[]);
-    t.expect_rest();
+    t.expect_idle();
     t.now += 2 * config::PAUSE_CALM;
     for _ in 0..2 {
         t.event(Event::Moved { watch: WatchId(1) });
@@ -76,7 +76,7 @@ fn a_directory_that_is_removed_and_made_again_is_scanned() {
     t.expect(&["scan /p/sub", "lost /p/sub/a", "unwatch 2", "scan /p/sub"]);
     t.scan_ok("/p/sub", 3, &[("a", socket(2))]);
     t.expect(&["found /p/sub/a #2"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn a_name_that_is_not_listed_is_examined() {
     t.scan_ok("/p/a", 2, &[]);
     t.examine_gone("/p/b");
     t.expect(&["lost /p/b"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
-fn lost_events_make_no_directory_wait_long() {
+fn lost_events_do_not_delay_directories_for_long() {
     let mut t = Timeline::scanned(&[]);
     let mut scans = Vec::new();
     for ms in 0..10_000 {

@@ -51,7 +51,7 @@ fn a_directory_that_was_replaced_unseen_gets_a_new_watch() {
 }
 
 #[test]
-fn a_lost_root_is_reported_created_again_on_the_tick() {
+fn a_lost_root_is_reported_and_created_again_on_the_tick() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     t.event(Event::Unwatched { watch: WatchId(1) });
@@ -64,7 +64,7 @@ fn a_lost_root_is_reported_created_again_on_the_tick() {
     t.expect(&["create and scan /p"]);
     t.scan_ok("/p", 2, &[("a", socket(2))]);
     t.expect(&["found /p/a #2", "/p: recovered"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_directory_that_cannot_be_watched_is_reported() {
     t.tick();
     t.scan_ok("/p/bad", 3, &[("c", socket(3))]);
     t.expect(&["scan /p/bad", "/p/bad: recovered"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn without_inotify_everything_is_scanned_on_the_tick() {
     t.scan("/p", Ok(WatchId(1)), root());
     t.scan_ok("/p/sub", 2, &[("c", socket(3))]);
     t.expect(&["create and scan /p", "scan /p/sub", "/p: recovered"]);
-    t.expect_rest();
+    t.expect_idle();
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_directory_that_cannot_be_read_keeps_its_plugins() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_root_is_reported_until_it_makes_way() {
+fn a_file_in_the_place_of_a_root_is_reported_until_removed() {
     let mut t = Timeline::new();
     t.scan(
         "/p",
@@ -204,7 +204,7 @@ fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten() {
     t.expect(&["scan /p/sub"]);
     t.scan_missing("/p/sub");
     t.expect_silence();
-    t.expect_rest();
+    t.expect_idle();
     t.later();
     t.dir_appeared(1, "sub");
     t.expect(&["scan /p/sub"]);
@@ -281,7 +281,7 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
     t.expect(&[&format!(
         "{dir}: it contains directories more than 16 levels deep, which are ignored"
     )]);
-    t.expect_rest(); // Waiting would not help.
+    t.expect_idle(); // Waiting would not help.
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn calling_the_timeout_early_is_harmless() {
 }
 
 #[test]
-fn a_directory_without_all_reports_is_watched_and_scanned() {
+fn a_directory_with_unreported_changes_is_also_scanned() {
     let mut timeline = Timeline::new();
     timeline.expect(&["create and scan /p"]);
     let remote = || Listing {

@@ -49,7 +49,7 @@ impl World {
     }
 
     /// Adds or removes the socket of a directory.
-    fn change(&mut self, dir: &str) {
+    fn toggle_socket(&mut self, dir: &str) {
         let path = format!("{dir}/s");
         let is_new = self.sockets.remove(&path).is_none();
         if is_new {
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// Makes a directory a root, or removes that root.
-    fn toggle(&mut self, t: &mut Timeline, dir: &'static str) {
+    fn toggle_root(&mut self, t: &mut Timeline, dir: &'static str) {
         if self.roots.remove(dir) {
             t.remove(dir);
         } else {
@@ -135,7 +135,7 @@ impl World {
 }
 
 #[test]
-fn whatever_roots_change_all_sockets_of_the_last_are_known() {
+fn all_sockets_of_the_final_roots_are_known() {
     for seed in 1..=500_u64 {
         let mut world = World {
             sockets: BTreeMap::new(),
@@ -150,8 +150,8 @@ fn whatever_roots_change_all_sockets_of_the_last_are_known() {
         for _ in 0..60 {
             let dir = DIRS[world.pick(DIRS.len())];
             match world.pick(6) {
-                0 => world.toggle(&mut t, dir),
-                1 => world.change(dir),
+                0 => world.toggle_root(&mut t, dir),
+                1 => world.toggle_socket(dir),
                 2 => {
                     if let Some(event) = world.events.pop_front() {
                         t.event(event);
