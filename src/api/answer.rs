@@ -16,15 +16,16 @@ use crate::escape;
 use crate::handler::Inventory;
 use crate::manager::{Record, State};
 
-/// Returns the response to a call that is neither a change nor followed. `clients` is their number.
+/// Returns the response to a call that neither is a change nor follows changes. `clients` is the
+/// number of clients of the API.
 pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
     match call {
         Call::Plugins { kind, name, state } => {
-            plugins(kind.as_deref(), name.as_deref(), *state, view)
+            list_plugins(kind.as_deref(), name.as_deref(), *state, view)
         }
-        Call::Devices { name } => devices(name.as_deref(), view),
+        Call::Devices { name } => list_devices(name.as_deref(), view),
         Call::Status => Response::json(&json::status(view, clients)),
-        Call::Metrics => metrics(view),
+        Call::Metrics => render_metrics(view),
         Call::Ready if !view.not_ready.is_empty() => {
             let mut body = view.not_ready.join("\n").into_bytes();
             body.push(b'\n');
@@ -57,7 +58,7 @@ fn list<T: Serialize>(
 }
 
 /// Returns the records that match all of these.
-fn plugins(
+fn list_plugins(
     kind: Option<&str>,
     name: Option<&str>,
     state: Option<State>,
@@ -87,7 +88,7 @@ fn plugins(
 
 /// Returns the devices of each resource, or of one, as its current plugin lists them, and then
 /// those of DRA drivers.
-fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
+fn list_devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let none = Inventory::default();
     let inventory = view.inventory.unwrap_or(&none);
     let names = |all: Vec<String>| resource.map_or(all, |name| vec![name.to_owned()]);
@@ -115,7 +116,7 @@ fn devices(resource: Option<&str>, view: &View<'_>) -> Response {
     list("DeviceList", view, listed.chain(reported))
 }
 
-fn metrics(view: &View<'_>) -> Response {
+fn render_metrics(view: &View<'_>) -> Response {
     let body = metrics::render(&Sources {
         manager: view.manager,
         watch: view.watch,

@@ -1,7 +1,7 @@
-//! HTTP/1.1 of one client: octets in, one request out, octets of its response in, and the
-//! deadlines.
+//! The HTTP/1.1 connection of one client: it parses one request, buffers the response, and keeps
+//! the deadlines.
 //!
-//! A connection has one request: what a client sends behind it is ignored, and every response ends
+//! A connection has one request: what a client sends after it is ignored, and every response ends
 //! with the connection.
 //!
 //! ```text
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Responds to the request. Does nothing if none waits for its response.
+    /// Responds to the request. Does nothing if no request waits for a response.
     pub fn respond(&mut self, response: &Response, now: Time) {
         if let State::Requested { is_head } = self.state {
             self.push(response.encode(is_head), now);
@@ -105,8 +105,8 @@ impl Connection {
         }
     }
 
-    /// Begins a response to the request whose lines follow, and returns whether they are wanted:
-    /// HEAD is answered completely by this.
+    /// Begins a response whose lines follow. Returns whether they are to be sent: the response to
+    /// HEAD is complete without them.
     pub fn begin_stream(&mut self, now: Time) -> bool {
         let State::Requested { is_head } = self.state else {
             return false;
@@ -120,8 +120,7 @@ impl Connection {
         !is_head
     }
 
-    /// Adds lines to the stream in progress, which should be about what [`room`](Self::room)
-    /// returns.
+    /// Adds lines to the stream in progress: about as many octets as [`room`](Self::room) returns.
     pub fn send(&mut self, lines: Vec<u8>, now: Time) {
         if self.state == State::Streaming {
             self.push(lines, now);
@@ -183,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Refuses what was received.
+    /// Responds with a refusal, after which the connection closes.
     fn refuse(&mut self, response: &Response, now: Time) {
         self.push(response.encode(false), now);
         self.state = State::Closing;

@@ -31,7 +31,7 @@ pub struct Counters {
     pub(super) turns: u64,
 }
 
-/// Counts or durations by labels, of which empty ones are unused, up to [`MAX_ROWS`] of them.
+/// Counts or durations by labels, of which empty ones are unused, in at most [`MAX_ROWS`] rows.
 #[derive(Debug, Default)]
 pub(super) struct Table<T>(pub(super) Vec<([Box<str>; 3], T)>);
 
@@ -87,7 +87,9 @@ impl Counters {
     /// Counts what the manager has measured.
     pub fn measure(&mut self, measurement: &Measurement, manager: &Manager) {
         match measurement {
-            Measurement::Called { method, code, took } => self.called(method, code.name(), *took),
+            Measurement::Called { method, code, took } => {
+                self.record_call(method, code.name(), *took)
+            }
             Measurement::Ran {
                 plugin,
                 action,
@@ -112,14 +114,14 @@ impl Counters {
         self.turns += 1;
     }
 
-    fn called(&mut self, method: &str, code: &str, took: Duration) {
+    fn record_call(&mut self, method: &str, code: &str, took: Duration) {
         let method = method.strip_prefix('/').unwrap_or(method);
         self.calls.row([method, code, ""]).observe(took);
     }
 }
 
 impl<T: Default> Table<T> {
-    /// Returns the value with these labels; if there are too many, that for all others.
+    /// Returns the value with these labels; if the table is full, the value of the row [`OTHER`].
     fn row(&mut self, labels: [&str; 3]) -> &mut T {
         let has_labels =
             |(of, _): &([Box<str>; 3], T)| of.iter().zip(labels).all(|(a, b)| **a == *b);
@@ -195,7 +197,7 @@ const LIMITS: [&str; 11] = [
 /// The limit of the clients of the API socket.
 pub const CLIENTS: &str = "clients";
 
-/// The label of what has no row of its own.
+/// The label of everything without a row of its own.
 pub(super) const OTHER: &str = "other";
 
 /// The type of a plugin that has not described itself.

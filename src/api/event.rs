@@ -34,7 +34,7 @@ impl Event {
         }
     }
 
-    /// Returns whether other events do not displace it.
+    /// Returns whether the event is about security, so that other events must not displace it.
     pub(super) fn is_security(&self) -> bool {
         matches!(self, Self::Plugin(event) if event.is_security())
     }

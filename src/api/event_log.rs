@@ -2,8 +2,8 @@
 //!
 //! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
 //! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
-//! event that repeats one of those is counted, as Kubernetes counts events. Of the events of
-//! security, the newest [`KEPT_SECURITY_EVENTS`] are displaced by no other. Events are kept as
+//! event that repeats one of those is counted, as Kubernetes counts events. The newest
+//! [`KEPT_SECURITY_EVENTS`] events about security are not displaced by others. Events are kept as
 //! values and become text when they are read.
 
 use std::collections::btree_map::Entry;
@@ -41,7 +41,7 @@ pub struct KeptEvent {
 /// The events that are kept.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    /// By generation.
+    /// Sorted by generation.
     events: VecDeque<KeptEvent>,
     /// The generations of the events about each socket or directory, and of those about the daemon.
     subjects: BTreeMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
@@ -63,7 +63,7 @@ impl EventLog {
         let Self {
             events, subjects, ..
         } = self;
-        let find = |generation: &Generation| Some(&events[place(events, *generation)?]);
+        let find = |generation: &Generation| Some(&events[index_of(events, *generation)?]);
         let of_subject = subjects.entry(subject(&event)).or_default();
         let kept = of_subject.iter().map(find);
         let mut sum: usize = kept.clone().flatten().map(|it| it.len).sum();
@@ -89,7 +89,7 @@ impl EventLog {
             (before.count.saturating_add(1), before.first)
         });
         for oldest in excess {
-            self.drop(oldest);
+            self.drop_event(oldest);
         }
         let kept = KeptEvent {
             generation,
@@ -112,7 +112,7 @@ impl EventLog {
         self.events.range(self.first_after(generation)..)
     }
 
-    /// Returns the place of the first event after a generation.
+    /// Returns the index of the first event after a generation.
     fn first_after(&self, generation: Generation) -> usize {
         self.events
             .partition_point(|it| it.generation <= generation)
@@ -142,25 +142,25 @@ impl EventLog {
                 of_subject.remove();
             }
         }
-        self.drop(generation);
+        self.drop_event(generation);
     }
 
-    fn drop(&mut self, generation: Generation) {
+    fn drop_event(&mut self, generation: Generation) {
         if let Some(dropped) = self.remove(generation) {
             self.dropped = self.dropped.max((dropped.generation, dropped.last));
         }
     }
 
     fn remove(&mut self, generation: Generation) -> Option<KeptEvent> {
-        let at = place(&self.events, generation)?;
+        let at = index_of(&self.events, generation)?;
         let removed = self.events.remove(at)?;
         self.len -= removed.len;
         Some(removed)
     }
 }
 
-/// Returns the place of the event of a generation.
-fn place(events: &VecDeque<KeptEvent>, generation: Generation) -> Option<usize> {
+/// Returns the index of the event of a generation.
+fn index_of(events: &VecDeque<KeptEvent>, generation: Generation) -> Option<usize> {
     let place = events.binary_search_by_key(&generation, |it| it.generation);
     place.ok()
 }
@@ -170,8 +170,8 @@ fn subject(event: &Event) -> Option<PathKey> {
     event.subject().cloned().map(PathKey)
 }
 
-/// Returns the memory that an event takes, approximately (octets). What it shares with others
-/// counts as if it did not.
+/// Returns the memory that an event takes, approximately (octets). Memory that is shared with other
+/// events counts in full.
 fn len_of(event: &Event) -> usize {
     let plugin = event.plugin().map_or(0, |plugin| plugin_len(plugin));
     let path = event.subject().map_or(0, |path| path.as_os_str().len());
@@ -187,8 +187,8 @@ fn plugin_len(plugin: &Plugin) -> usize {
     plugin.kind.len() + plugin.name.len() + endpoint + versions.sum::<usize>()
 }
 
-/// Returns the length of the words that an event brings along. Those of nearly every event are its
-/// kind alone, and are not kept.
+/// Returns the length of the texts of peers and handlers in an event. Nearly every event has none:
+/// its message is made from its kind when it is read.
 fn words_len(event: &Event) -> usize {
     match event {
         Event::Plugin(event) if event.has_words() => event.message().to_string().len(),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_security_are_displaced_by_no_others() {
+    fn security_events_are_not_displaced_by_others() {
         let mut log = EventLog::default();
         let taken_over = EventKind::TakenOver {
             uid: 5,

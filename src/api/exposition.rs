@@ -59,7 +59,7 @@ impl Samples {
             self.text.push(separator);
             self.text.extend_from_slice(name.as_bytes());
             self.text.extend_from_slice(b"=\"");
-            label_value(&mut self.text, text);
+            write_label_value(&mut self.text, text);
             self.text.push(b'"');
             separator = b',';
         }
@@ -75,9 +75,9 @@ impl Samples {
 /// Appends the value of a label: "label_value can be any sequence of UTF-8 characters, but the
 /// backslash (`\`), double-quote (`"`), and line feed (`\n`) characters have to be escaped".
 ///
-/// What is not UTF-8, or could mislead a terminal, is escaped before as in the log, so that its
-/// backslashes are doubled here. So no two values are shown alike.
-fn label_value(out: &mut Vec<u8>, value: &[u8]) {
+/// What is not UTF-8, or could mislead a terminal, is first escaped as in the log, and the
+/// backslashes of these escapes are doubled. So no two values look the same.
+fn write_label_value(out: &mut Vec<u8>, value: &[u8]) {
     if escape::is_plain(value) {
         return out.extend_from_slice(value);
     }
@@ -92,19 +92,19 @@ mod tests {
 
     fn shown(value: &[u8]) -> String {
         let mut out = Vec::new();
-        label_value(&mut out, value);
+        write_label_value(&mut out, value);
         String::from_utf8(out).expect("it is UTF-8 whatever the value is")
     }
 
     #[test]
-    fn a_label_is_escaped_as_the_format_wants() {
+    fn a_label_is_escaped_as_the_format_requires() {
         assert_eq!(shown(b"/r/a.sock"), "/r/a.sock");
         assert_eq!(shown("größe 大".as_bytes()), "größe 大");
         assert_eq!(shown(b"a\"b"), "a\\\"b");
     }
 
     #[test]
-    fn what_is_not_text_is_visible() {
+    fn a_label_that_is_not_text_is_escaped_visibly() {
         let rows: [(&[u8], &str); 8] = [
             (b"a\xff", "a\\\\xff"),
             (b"a\\xff", "a\\\\\\\\xff"),

@@ -24,7 +24,7 @@ pub(super) struct Follower {
     resumes_at: Time,
 }
 
-/// The next line.
+/// The position of the next line.
 #[derive(Debug)]
 enum Position {
     /// The next record (`None`: the first one), and the generation at the beginning, whose later
@@ -37,18 +37,18 @@ enum Position {
 impl Follower {
     /// Returns a watch of the changes after a generation, or of the records and all later changes.
     pub(super) fn watch(since: Option<Generation>) -> Self {
-        Self::at(match since {
+        Self::new(match since {
             Some(since) => Position::Changes(ChangeCursor::after(since)),
             None => Position::Records(None),
         })
     }
 
-    /// Returns the events after a generation, and all later ones.
+    /// Returns a follower of the events after a generation.
     pub(super) fn events(since: Option<Generation>) -> Self {
-        Self::at(Position::Events(EventCursor::after(since.unwrap_or(0))))
+        Self::new(Position::Events(EventCursor::after(since.unwrap_or(0))))
     }
 
-    fn at(position: Position) -> Self {
+    fn new(position: Position) -> Self {
         Self {
             position,
             looked: None,
@@ -78,7 +78,7 @@ impl Follower {
                     let (cursor, generation) =
                         position.get_or_insert((RecordCursor::default(), generation));
                     if let Some(record) = view.manager.records().next(cursor) {
-                        set("ADDED", &record, view, out);
+                        write_record("ADDED", &record, view, out);
                         continue;
                     }
                     let generation = *generation;
@@ -88,7 +88,7 @@ impl Follower {
                 Position::Changes(cursor) => match view.manager.records().next_change(cursor) {
                     Ok(Some(Change::Set { record, is_new })) => {
                         let event = if is_new { "ADDED" } else { "MODIFIED" };
-                        set(event, &record, view, out);
+                        write_record(event, &record, view, out);
                     }
                     Ok(Some(Change::Removed { socket, generation })) => {
                         let record = json!({ "socket": socket.to_string_lossy() });
@@ -154,7 +154,7 @@ impl EventCursor {
     }
 }
 
-fn set(event: &'static str, record: &Record<'_>, view: &View<'_>, out: &mut Vec<u8>) {
+fn write_record(event: &'static str, record: &Record<'_>, view: &View<'_>, out: &mut Vec<u8>) {
     let entry = RecordEntry::new(record, view);
     write_change(event, Some(record.generation), Some(entry), out);
 }

@@ -20,7 +20,7 @@ use crate::manager::{Generation, Record, State};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
-/// A list of records or devices, of which there is one at a time.
+/// A list of records or devices, which are created one at a time while the list is written.
 #[derive(Serialize)]
 #[serde(bound = "I: Iterator<Item: Serialize>")]
 pub(super) struct List<'a, I> {
@@ -125,7 +125,7 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// Adds what is known of the process, unless another one may have its id by now.
+    /// Adds the facts about the process, unless its id may belong to another process by now.
     pub(super) fn with_peer(mut self, record: &Record<'a>, view: &View<'_>) -> Self {
         let process = record.process.filter(|_| record.state != State::Down);
         self.peer = process.and_then(|process| match process.pid {
@@ -265,8 +265,8 @@ impl<'a> EventEntry<'a> {
         }
     }
 
-    /// Returns the line that events after a generation were dropped, the last of which happened at
-    /// `last`.
+    /// Returns the entry that reports that events after a generation were dropped; the newest of
+    /// these happened at `last`.
     pub(super) fn dropped(after: Generation, last: Time, view: &View<'_>) -> Self {
         Self {
             generation: after,

@@ -69,25 +69,25 @@ const METRICS: &[Metric] = &[
         "plugind_registrations_total",
         COUNTER,
         "Attempts to register a plugin, by result.",
-        |from, to| table(&from.counters.registrations, ["type", "result", ""], to),
+        |from, to| add_table(&from.counters.registrations, ["type", "result", ""], to),
     ),
     (
         "plugind_events_total",
         COUNTER,
         "Events, by reason.",
-        |from, to| table(&from.counters.events, ["reason", "", ""], to),
+        |from, to| add_table(&from.counters.events, ["reason", "", ""], to),
     ),
     (
         "plugind_limit_hits_total",
         COUNTER,
         "Times that something had to wait or was refused because of a limit.",
-        |from, to| table(&from.counters.limit_hits, ["limit", "", ""], to),
+        |from, to| add_table(&from.counters.limit_hits, ["limit", "", ""], to),
     ),
     (
         "plugind_exec_runs_total",
         COUNTER,
         "Programs of --exec that have ended.",
-        |from, to| table(&from.counters.runs, ["type", "action", "result"], to),
+        |from, to| add_table(&from.counters.runs, ["type", "action", "result"], to),
     ),
     (
         "plugind_registration_duration_seconds",
@@ -186,37 +186,37 @@ const METRICS: &[Metric] = &[
         "process_cpu_seconds_total",
         COUNTER,
         "Total user and system CPU time spent in seconds.",
-        |from, to| process(from, to, |facts| Seconds(facts.cpu)),
+        |from, to| add_process_fact(from, to, |facts| Seconds(facts.cpu)),
     ),
     (
         "process_open_fds",
         GAUGE,
         "Number of open file descriptors.",
-        |from, to| process(from, to, |facts| facts.open_fds),
+        |from, to| add_process_fact(from, to, |facts| facts.open_fds),
     ),
     (
         "process_max_fds",
         GAUGE,
         "Maximum number of open file descriptors.",
-        |from, to| process(from, to, |facts| facts.max_fds),
+        |from, to| add_process_fact(from, to, |facts| facts.max_fds),
     ),
     (
         "process_resident_memory_bytes",
         GAUGE,
         "Resident memory size in bytes.",
-        |from, to| process(from, to, |facts| facts.resident),
+        |from, to| add_process_fact(from, to, |facts| facts.resident),
     ),
     (
         "process_virtual_memory_bytes",
         GAUGE,
         "Virtual memory size in bytes.",
-        |from, to| process(from, to, |facts| facts.virtual_size),
+        |from, to| add_process_fact(from, to, |facts| facts.virtual_size),
     ),
     (
         "process_start_time_seconds",
         GAUGE,
         "Start time of the process since unix epoch in seconds.",
-        |from, to| process(from, to, |facts| Seconds(facts.start)),
+        |from, to| add_process_fact(from, to, |facts| Seconds(facts.start)),
     ),
 ];
 
@@ -227,7 +227,10 @@ fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
             (socket.registered().is_some(), World::Actual),
         ] {
             if is_in {
-                to.add(&[path(socket), ("state", world.as_str().as_bytes())], 1);
+                to.add(
+                    &[path_label(socket), ("state", world.as_str().as_bytes())],
+                    1,
+                );
             }
         }
     }
@@ -257,7 +260,7 @@ fn plugins(from: &Sources<'_>, to: &mut Samples) {
 }
 
 /// Appends the counts of a table. A label without a name is not used.
-fn table(table: &Table<u64>, names: [&str; 3], to: &mut Samples) {
+fn add_table(table: &Table<u64>, names: [&str; 3], to: &mut Samples) {
     let used = names.iter().filter(|name| !name.is_empty()).count();
     for (labels, count) in &table.0 {
         let labels = [0, 1, 2].map(|n| (names[n], labels[n].as_bytes()));
@@ -272,8 +275,8 @@ fn calls(from: &Sources<'_>, to: &mut Samples) {
     }
 }
 
-/// Appends the devices of each resource and DRA driver: of several plugins of one name, the current
-/// one has the devices to use.
+/// Appends the devices of each resource and DRA driver: of several plugins of one name, only the
+/// current one counts, because only its devices can be used.
 fn devices(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.records().sockets_by_path() {
         let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
@@ -318,17 +321,17 @@ fn backoffs(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.records().sockets_by_path() {
         let backoff = socket.desired().and_then(|it| it.backoff.delay());
         if let Some(backoff) = backoff {
-            to.add(&[path(socket)], Seconds(backoff));
+            to.add(&[path_label(socket)], Seconds(backoff));
         }
     }
 }
 
-fn path(socket: &Socket) -> Label<'_> {
+fn path_label(socket: &Socket) -> Label<'_> {
     ("socket_path", socket.path().as_os_str().as_encoded_bytes())
 }
 
 /// Appends a fact about the process, if the system reports those.
-fn process<T: Display>(from: &Sources<'_>, to: &mut Samples, of: fn(&ProcessFacts) -> T) {
+fn add_process_fact<T: Display>(from: &Sources<'_>, to: &mut Samples, of: fn(&ProcessFacts) -> T) {
     if let Some(facts) = &from.process {
         to.add(&[], of(facts));
     }

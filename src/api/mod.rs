@@ -16,13 +16,13 @@
 //! ```
 //!
 //! A connection has one request and one response, which is rendered as a whole and has a limited
-//! length. Only what follows changes has no end of its own: it is rendered as it is read, so a
-//! client that does not read is slowed down, and its memory is bounded.
+//! length. Only a response that follows changes has no end of its own: it is rendered as fast as
+//! the client reads, so a client that does not read takes a bounded amount of memory.
 //!
 //! Reading order: `request` parses a head, `response` writes heads and bodies, `connection` is the
 //! state machine of one client, with its deadlines. `route` makes a [`Call`] of a [`Request`], or
 //! the response that refuses it. `answer` renders the response to a call from a [`View`] of the
-//! daemon, and `follow` that which follows changes, as `json` or `metrics`. `server` has the
+//! daemon, and `follow` those that follow changes, as `json` or `metrics`. `server` has the
 //! clients. `event_log` keeps the newest events for readers. `counters` counts with `histogram`,
 //! and `metrics` shows that in the format of Prometheus (`exposition`).
 

@@ -4,33 +4,33 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// The resources that the process uses, and since when.
+/// The resources that the daemon uses, and the time of its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// The processor time that it has used, in user and in kernel mode.
+    /// The processor time used, in user and in kernel mode.
     pub cpu: Duration,
-    /// The number of its open file descriptors.
+    /// The number of open file descriptors.
     pub open_fds: u64,
-    /// The maximum number of file descriptors that it may open.
+    /// The maximum number of open file descriptors.
     pub max_fds: u64,
-    /// Its resident memory in bytes.
+    /// The resident memory in bytes.
     pub resident: u64,
-    /// Its virtual memory in bytes.
+    /// The virtual memory in bytes.
     pub virtual_size: u64,
-    /// The time of its start, since the beginning of 1970 in UTC.
+    /// The time of the start, since the beginning of 1970 in UTC.
     pub start: Duration,
 }
 
-/// What is known of the process of a plugin beside its ids.
+/// Facts about the process of a plugin, besides its ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerFacts {
-    /// Its command name, which it chooses itself.
+    /// The command name, which the process chooses itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The path of its control group.
+    /// The path of the control group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Whether it is in another PID namespace than the daemon, as in a container.
+    /// Whether the process is in another PID namespace than the daemon, as in a container.
     pub other_pid_namespace: bool,
 }

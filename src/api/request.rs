@@ -1,7 +1,7 @@
 //! Octets become a [`Request`].
 //!
 //! The result does not depend on how the octets were split. Octets that cannot begin a request are
-//! refused at once: a client that speaks TLS need not wait for the end of its time.
+//! refused at once: a client that speaks TLS need not wait for the timeout.
 
 use super::response::{Response, Status};
 use crate::config::{API_FIELDS, API_HEAD};

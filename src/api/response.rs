@@ -18,7 +18,8 @@ pub struct Response {
     pub status: Status,
     /// The type of the body.
     pub content_type: ContentType,
-    /// The methods that are allowed for the target (`Allow`), in a response that refuses another.
+    /// The methods that are allowed for the target (`Allow`), in a response that refuses another
+    /// method.
     pub allow: Option<&'static str>,
     /// The body.
     pub body: Vec<u8>,
@@ -55,7 +56,7 @@ impl Response {
         }
     }
 
-    /// Returns the octets of the response, without the body if the request is for the head.
+    /// Returns the octets of the response, without the body if the method of the request is HEAD.
     pub fn encode(&self, is_head: bool) -> Vec<u8> {
         let allow = self.allow.map(|methods| format!("Allow: {methods}\r\n"));
         let allow = allow.unwrap_or_default();
@@ -95,7 +96,7 @@ impl Status {
     pub const OK: Self = Self("200 OK");
     /// 400: the request is not valid.
     pub const BAD_REQUEST: Self = Self("400 Bad Request");
-    /// 403: the client may not do that.
+    /// 403: the client is not permitted to make the request.
     pub const FORBIDDEN: Self = Self("403 Forbidden");
     /// 404: nothing has that path or name.
     pub const NOT_FOUND: Self = Self("404 Not Found");
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_names_what_a_client_needs() {
+    fn a_head_has_the_fields_that_clients_need() {
         let mut response =
             Response::new(Status::METHOD_NOT_ALLOWED, ContentType::JSON, vec![b'x'; 3]);
         response.allow = Some("GET, HEAD");

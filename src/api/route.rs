@@ -65,7 +65,7 @@ pub enum Change {
     Retry(Selection),
     /// Read every directory again.
     Rescan,
-    /// Log with this filter until the next change of it.
+    /// Log with this filter until it is changed again.
     Log(String),
     /// Read the configuration again.
     Reload,
@@ -139,53 +139,53 @@ const POST: &str = "POST";
 const ROUTES: [Route; 14] = [
     (GET, "/v1/plugins", |query| {
         Ok(Call::Plugins {
-            kind: query.text("type")?,
+            kind: query.take_text("type")?,
             name: None,
-            state: query.parsed("state", "is not a state", State::parse)?,
+            state: query.take_parsed("state", "is not a state", State::parse)?,
         })
     }),
     (GET, "/v1/devices", |query| {
-        let name = query.text("name")?;
+        let name = query.take_text("name")?;
         Ok(Call::Devices { name })
     }),
     (GET, "/v1/status", |_| Ok(Call::Status)),
     (GET, "/v1/events", |query| {
         Ok(Call::Events {
-            since: query.since()?,
+            since: query.take_since()?,
             follow: query
-                .parsed("follow", "is neither 0 nor 1", flag)?
+                .take_parsed("follow", "is neither 0 nor 1", parse_flag)?
                 .unwrap_or(false),
         })
     }),
     (GET, "/v1/watch", |query| {
-        let since = query.since()?;
+        let since = query.take_since()?;
         Ok(Call::Watch { since })
     }),
     (GET, "/metrics", |_| Ok(Call::Metrics)),
     (GET, "/livez", |_| Ok(Call::Live)),
     (GET, "/readyz", |_| Ok(Call::Ready)),
     (POST, "/v1/retry", |query| {
-        Ok(Call::Change(Change::Retry(query.selection()?)))
+        Ok(Call::Change(Change::Retry(query.take_selection()?)))
     }),
     (POST, "/v1/rescan", |_| Ok(Call::Change(Change::Rescan))),
     (POST, "/v1/reload", |_| Ok(Call::Change(Change::Reload))),
     (POST, "/v1/log", |query| {
-        let filter = query.parsed("filter", "is not UTF-8", |text| Some(text.to_owned()))?;
+        let filter = query.take_parsed("filter", "is not UTF-8", |text| Some(text.to_owned()))?;
         let filter = filter.ok_or_else(|| invalid("filter", "is missing"))?;
         Ok(Call::Change(Change::Log(filter)))
     }),
     (POST, "/v1/allocate", |query| {
-        Ok(Call::Change(Change::Allocate(query.wish()?)))
+        Ok(Call::Change(Change::Allocate(query.take_wish()?)))
     }),
     (POST, "/v1/forget", |query| {
         Ok(Call::Change(Change::Forget {
-            kind: query.required("type")?,
-            name: query.required("name")?,
+            kind: query.take_required("type")?,
+            name: query.take_required("name")?,
         }))
     }),
 ];
 
-/// The path of one plugin, which has its type and its name behind it.
+/// The beginning of the path of one plugin, before the type and the name of the plugin.
 const PLUGIN: &str = "/v1/plugins/";
 
 /// Refuses a method that a path does not have.
@@ -220,9 +220,9 @@ impl Query<'_> {
     }
 
     /// Returns the sockets that are selected: by their path, by their plugin, or all.
-    fn selection(&mut self) -> Result<Selection, Response> {
+    fn take_selection(&mut self) -> Result<Selection, Response> {
         let path = self.take("socket")?;
-        let (kind, name) = (self.text("type")?, self.text("name")?);
+        let (kind, name) = (self.take_text("type")?, self.take_text("name")?);
         match (path, kind, name) {
             (None, None, None) => Ok(Selection::All),
             (None, Some(kind), Some(name)) => Ok(Selection::Plugin { kind, name }),
@@ -236,10 +236,10 @@ impl Query<'_> {
     }
 
     /// Returns the devices that are wanted: `RESOURCE` or `RESOURCE=N`, several times.
-    fn wish(&mut self) -> Result<Wish, Response> {
-        let devices = self.all("device")?;
+    fn take_wish(&mut self) -> Result<Wish, Response> {
+        let devices = self.take_all("device")?;
         let mut resources = Vec::<(String, usize)>::new();
-        for resource in self.all("resource")? {
+        for resource in self.take_all("resource")? {
             let (name, count) = resource.rsplit_once('=').unwrap_or((&resource, "1"));
             let count: usize = count.parse().unwrap_or(0);
             if name.is_empty() || !(1..=MAX_LEASED_DEVICES).contains(&count) {
@@ -260,7 +260,7 @@ impl Query<'_> {
         if !devices.is_empty() && !is_sole {
             return Err(invalid("device", "needs one resource with as many devices"));
         }
-        let wait = self.parsed("wait", "is not a number", |text| text.parse().ok())?;
+        let wait = self.take_parsed("wait", "is not a number", |text| text.parse().ok())?;
         Ok(Wish {
             resources,
             devices,
@@ -269,7 +269,7 @@ impl Query<'_> {
     }
 
     /// Removes all parameters of a name. Returns their values.
-    fn all(&mut self, name: &str) -> Result<Vec<String>, Response> {
+    fn take_all(&mut self, name: &str) -> Result<Vec<String>, Response> {
         let is_meant = |(other, _): &(&str, &str)| *other == name;
         let (found, rest) = self.0.drain(..).partition::<Vec<_>, _>(is_meant);
         self.0 = rest;
@@ -292,8 +292,8 @@ impl Query<'_> {
             .ok_or_else(|| invalid(name, "is not percent-encoded"))
     }
 
-    /// Removes a parameter, and parses it; one that cannot be parsed is `wrong`.
-    fn parsed<T>(
+    /// Removes a parameter and parses it; `wrong` is the error for a value that cannot be parsed.
+    fn take_parsed<T>(
         &mut self,
         name: &str,
         wrong: &str,
@@ -307,24 +307,25 @@ impl Query<'_> {
     }
 
     /// Removes a parameter that is text.
-    fn text(&mut self, name: &str) -> Result<Option<String>, Response> {
+    fn take_text(&mut self, name: &str) -> Result<Option<String>, Response> {
         let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        self.parsed(name, "is empty or not UTF-8", not_empty)
+        self.take_parsed(name, "is empty or not UTF-8", not_empty)
     }
 
     /// Removes a parameter that has to be there.
-    fn required(&mut self, name: &str) -> Result<String, Response> {
-        self.text(name)?.ok_or_else(|| invalid(name, "is missing"))
+    fn take_required(&mut self, name: &str) -> Result<String, Response> {
+        self.take_text(name)?
+            .ok_or_else(|| invalid(name, "is missing"))
     }
 
-    /// Removes the generation after which something is asked for.
-    fn since(&mut self) -> Result<Option<u64>, Response> {
-        self.parsed("since", "is not a number", |text| text.parse().ok())
+    /// Removes the parameter `since`: the generation after which events or changes are requested.
+    fn take_since(&mut self) -> Result<Option<u64>, Response> {
+        self.take_parsed("since", "is not a number", |text| text.parse().ok())
     }
 }
 
 /// Parses a parameter that is 0 or 1.
-fn flag(text: &str) -> Option<bool> {
+fn parse_flag(text: &str) -> Option<bool> {
     match text {
         "0" => Some(false),
         "1" => Some(true),
@@ -332,7 +333,7 @@ fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// Decodes a part of a path that is text.
+/// Decodes percent-encoded text; `what` names it in the error.
 fn decode_text(part: &str, what: &str) -> Result<String, Response> {
     let decoded = decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
     decoded.ok_or_else(|| bad(&format!("{what} is not percent-encoded UTF-8")))

@@ -5,7 +5,7 @@
 //! [`Server::poll_change`] and responds to it with [`Server::answer`].
 //!
 //! After [`API_TURN`] octets, the other clients wait for the next turn, which begins with them. So
-//! many clients that ask for much hold up neither plugins nor other clients.
+//! clients that request much delay neither plugins nor other clients.
 
 use super::answer::answer;
 use super::connection::Connection;
@@ -24,7 +24,7 @@ pub struct Server {
     clients: Vec<Client>,
     /// The ID of the newest client.
     last: u64,
-    /// The number of clients that come after the others in the next turn.
+    /// The number of clients that were served in the last turn, and come last in the next one.
     served: usize,
     is_stopping: bool,
 }
@@ -40,7 +40,7 @@ pub enum Access {
     Metrics,
     /// Everything but changes.
     Read,
-    /// The same, and to be granted devices.
+    /// Everything but changes, and the allocation of devices.
     Allocate,
     /// Everything.
     Change,
@@ -53,7 +53,8 @@ struct Client {
     access: Access,
     connection: Connection,
     task: Option<Task>,
-    /// Whether it holds devices, or waits for some: such clients leave room for others.
+    /// Whether the client holds devices, or waits for some. Such clients have a limit of their own,
+    /// so that they take no room from others.
     is_lease: bool,
 }
 
@@ -62,17 +63,17 @@ struct Client {
 enum Task {
     /// The response to a call, which is rendered as a whole.
     Answer(Call),
-    /// The outcome of a change, which is there until the caller takes it.
+    /// The outcome of a change. Contains the change until the caller takes it.
     Change(Option<Change>),
     /// Further changes and events.
     Follow(Follower),
-    /// Nothing: the response goes on as long as the client holds devices.
+    /// Nothing: the response stays open as long as the client holds devices.
     Hold,
 }
 
 impl Server {
     /// Returns the response to a client beyond [`API_CLIENTS`]: it is written to the new
-    /// connection, which is closed then.
+    /// connection, which is then closed.
     pub fn busy() -> Vec<u8> {
         Response::error(Status::SERVICE_UNAVAILABLE, TOO_MANY).encode(false)
     }
@@ -177,8 +178,8 @@ impl Server {
         }
     }
 
-    /// Begins the response to the client that has got devices: `line`, and nothing more until the
-    /// client closes its connection. Does nothing if the client has left.
+    /// Begins the response to the client that was granted devices: `line`, and nothing more until
+    /// the client closes its connection. Does nothing if the client has left.
     pub fn hold(&mut self, id: ClientId, line: Vec<u8>, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if client.connection.begin_stream(now) {
@@ -256,7 +257,7 @@ impl Server {
 impl Client {
     /// Begins the response to a request, or refuses it.
     fn accept(&mut self, request: &Request, has_room: bool, now: Time) {
-        let call = match self.permitted(request) {
+        let call = match self.check_access(request) {
             Ok(call) => call,
             Err(refusal) => return self.respond(&refusal, now),
         };
@@ -280,7 +281,7 @@ impl Client {
     }
 
     /// Returns the call of a request, if the client may make it.
-    fn permitted(&self, request: &Request) -> Result<Call, Response> {
+    fn check_access(&self, request: &Request) -> Result<Call, Response> {
         let path = request.target.split('?').next();
         if self.access == Access::Metrics && path.is_none_or(|path| !FOR_METRICS.contains(&path)) {
             return Err(Response::error(Status::NOT_FOUND, "no such path"));

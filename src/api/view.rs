@@ -1,4 +1,4 @@
-//! What the responses are rendered from.
+//! The state from which responses are rendered.
 //!
 //! References and values only: the shell lends a view for each turn, and nothing here is kept.
 
@@ -22,7 +22,7 @@ pub struct View<'a> {
     pub watch: &'a Watch,
     /// The plugins of the built-in handlers; `None` without these handlers.
     pub inventory: Option<&'a Inventory>,
-    /// The events that are kept. Those up to the generation of `manager` have to be in it.
+    /// The events that are kept. They must include those up to the generation of `manager`.
     pub events: &'a EventLog,
     /// The counts since the start.
     pub counters: &'a Counters,
@@ -47,22 +47,22 @@ pub struct View<'a> {
 pub struct Daemon {
     /// The process ID.
     pub pid: u32,
-    /// The treatment of the plugins that are found.
+    /// Whether plugins are registered or only observed.
     pub mode: Mode,
     /// An ID that differs after every start: generations of another instance mean nothing.
     pub instance: String,
     /// The time of the start.
     pub started: Time,
-    /// The same moment by the clock of then, since the beginning of 1970 in UTC: a clock that is
-    /// set later does not move it.
+    /// The same moment as the clock showed it then, since the beginning of 1970 in UTC: setting the
+    /// clock later does not change it.
     pub start_time: Duration,
     /// Whether the kernel keeps the process to what it needs, and how.
     pub sandbox: String,
 }
 
 impl View<'_> {
-    /// Returns a time as text. It is computed from the present time of day, so that a clock that is
-    /// set corrects all times.
+    /// Returns a time as text. It is computed from the present time of day, so that setting the
+    /// clock corrects all times.
     pub(super) fn time(&self, time: Time) -> String {
         let past = self.now.saturating_since(time);
         let to_come = time.saturating_since(self.now);

@@ -1,4 +1,4 @@
-//! A connection with a client that behaves, and with those that do not.
+//! A connection with a well-behaved client, and with misbehaving ones.
 
 use std::time::Duration;
 
@@ -37,7 +37,8 @@ impl Play {
         self.request = self.request.take().or(request);
     }
 
-    /// Responds to the request as its target asks for, in lines or at once, and reads the response.
+    /// Responds to the request as its target requires, in lines or as a whole, and reads the
+    /// response.
     fn serve(&mut self) {
         let (connection, now) = (&mut self.connection, self.now);
         if let Some(Request { target, .. }) = &self.request {
@@ -63,7 +64,7 @@ impl Play {
         self.connection.sent(octets, self.now);
     }
 
-    /// Returns what the client has read, without what every response has.
+    /// Returns what the client has read, without the parts that all responses share.
     fn text(&self) -> String {
         let read = String::from_utf8_lossy(&self.read);
         read.replace("HTTP/1.1 ", "")
@@ -71,7 +72,7 @@ impl Play {
             .replace("Connection: close\r\n", "")
     }
 
-    /// Passes time, and does what is due then.
+    /// Advances the time, and handles the timeouts.
     fn pass(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.connection.handle_timeout(self.now);
@@ -89,7 +90,7 @@ fn get(target: &str) -> String {
 }
 
 #[test]
-fn a_request_is_answered_and_nothing_is_read_behind_it() {
+fn a_request_is_answered_and_nothing_is_read_after_it() {
     let mut play = Play::with([get("/a"), get("/b")].concat().as_bytes());
     assert!(!play.connection.wants_input());
     play.receive(get("/c").as_bytes());

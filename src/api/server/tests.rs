@@ -22,7 +22,7 @@ mod devices;
 mod follow;
 mod random;
 
-/// A daemon without a system.
+/// The state of a daemon, without sockets, files or a clock.
 struct World {
     manager: Manager,
     watch: Watch,
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Returns a world in which so many sockets were found.
+    /// Returns a world in which `count` sockets were found.
     fn with_sockets(count: u64) -> Self {
         let mut world = Self::new();
         for n in 0..count {
@@ -320,7 +320,7 @@ fn a_list_is_rendered_at_once_and_has_its_length() {
 }
 
 #[test]
-fn one_long_list_is_rendered_in_a_turn() {
+fn each_turn_renders_one_long_list() {
     let mut world = World::with_sockets(600);
     let mut ids: Vec<ClientId> = (0..15)
         .map(|_| world.asking("GET", "/v1/plugins"))

@@ -1,4 +1,4 @@
-//! Clients that change something, are too many, leave, or stop reading; and the end.
+//! Clients that make changes, are too many, leave or stop reading, and the stop of the server.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ fn ask_with(world: &mut World, access: Access, method: &str, target: &str) -> (u
 }
 
 #[test]
-fn only_a_client_that_may_makes_changes() {
+fn only_a_client_with_access_may_make_changes() {
     let mut world = World::new();
     let (status, body) = ask_with(&mut world, Access::Read, "POST", "/v1/rescan");
     assert!(status == 403 && body.starts_with("{\"error\":"));
@@ -139,7 +139,7 @@ fn a_client_that_is_gone_is_not_answered() {
 }
 
 #[test]
-fn the_seventeenth_client_is_sent_away() {
+fn the_seventeenth_client_is_rejected() {
     let mut world = World::new();
     let ids: Vec<ClientId> = (0..16).map(|_| world.client()).collect();
     assert_eq!(world.server.accept(Access::Change, world.now), None);
@@ -155,7 +155,7 @@ fn the_seventeenth_client_is_sent_away() {
 }
 
 #[test]
-fn a_stop_ends_what_would_go_on_and_completes_the_rest() {
+fn a_stop_ends_streams_and_completes_other_responses() {
     let mut world = World::with_sockets(200);
     let targets = ["/v1/watch", "/v1/events?follow=1", "/v1/plugins"];
     let ids = targets.map(|target| world.asking("GET", target));
@@ -200,7 +200,7 @@ fn a_client_that_stops_reading_is_closed_and_costs_nothing_more() {
 }
 
 #[test]
-fn the_end_of_the_input_ends_no_response() {
+fn eof_from_a_client_does_not_end_its_response() {
     let mut world = World::with_sockets(200);
     let id = world.asking("GET", "/v1/plugins");
     world.server.eof(id);

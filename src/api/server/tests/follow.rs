@@ -67,13 +67,13 @@ fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
         .filter(|it| !it.starts_with("DELETED"))
         .collect();
     assert_eq!(found, ["ADDED /r/flapping Discovered"]);
-    // More removals are missed than are remembered.
+    // More removals are missed than the manager remembers.
     let changes = fill_and_flap(300);
     assert_eq!(changes.last().map(String::as_str), Some("EXPIRED"));
 }
 
 #[test]
-fn a_watch_since_a_generation_that_is_not_known_ends() {
+fn a_watch_since_an_unknown_generation_ends() {
     let mut world = World::with_sockets(1);
     let id = world.asking("GET", "/v1/watch?since=1000000");
     let (status, body) = parse(&world.read_all(id));
@@ -148,7 +148,7 @@ fn events_are_listed_since_a_generation_and_followed() {
 }
 
 #[test]
-fn a_reader_of_events_is_told_once() {
+fn dropped_events_are_reported_to_a_reader_once() {
     let mut world = World::new();
     let find = |world: &mut World, count: usize| {
         for _ in 0..count {

@@ -15,7 +15,7 @@ struct Reader {
     has_expired: bool,
 }
 
-/// Numbers that look random (xorshift).
+/// A pseudo-random number generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -58,7 +58,7 @@ impl Reader {
 }
 
 #[test]
-fn a_watch_leads_to_what_a_list_has() {
+fn a_watch_leads_to_the_records_of_a_list() {
     for seed in 1..40_u64 {
         play(Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)));
     }
@@ -90,7 +90,7 @@ fn play(mut random: Random) {
                 let octets = usize::try_from(random.below(3000)).expect("it is small");
                 read(&mut world, &mut readers[at], octets);
             }
-            4 => pass_by(&mut world, &mut random),
+            4 => ask_and_leave(&mut world, &mut random),
             _ => world.advance(),
         }
     }
@@ -124,7 +124,7 @@ fn read(world: &mut World, reader: &mut Reader, octets: usize) {
 }
 
 /// Lets a client ask for something and leave, whether or not it has read the response.
-fn pass_by(world: &mut World, random: &mut Random) {
+fn ask_and_leave(world: &mut World, random: &mut Random) {
     let targets = [
         "/v1/plugins",
         "/v1/devices",
