@@ -9,7 +9,7 @@
 
 use super::ConnectionId;
 use super::devices::Devices;
-use super::service::{Answer, short};
+use super::service::{Answer, short_path};
 use crate::grpc::Server;
 use crate::http2::StreamId;
 use crate::time::Time;
@@ -50,7 +50,7 @@ impl Call {
     }
 
     /// Records that the state that was sent is out of date.
-    pub(super) fn devices_changed(&mut self) {
+    pub(super) fn record_device_change(&mut self) {
         self.is_sent = false;
     }
 
@@ -74,10 +74,10 @@ impl Call {
         true
     }
 
-    /// Returns the news when the caller has stopped waiting for the answer.
-    pub(super) fn end(&self) -> String {
+    /// Returns the report for a call that its caller has ended.
+    pub(super) fn end_report(&self) -> String {
         match self.due {
-            Some(_) => format!("call cancelled by its caller: {}", short(self.method)),
+            Some(_) => format!("call cancelled by its caller: {}", short_path(self.method)),
             None => "device stream closed".to_owned(),
         }
     }

@@ -102,5 +102,5 @@ impl PluginKind {
 /// The number of registration methods, which stand first in each list.
 const REGISTRATION: usize = 2;
 
-/// The path of the same method in a later version of the service, with the same messages.
+/// The path of NodeWatchResources in version v1 of its service, which has the messages of v1alpha1.
 pub(super) const NODE_WATCH_RESOURCES_V1: &str = "/v1.DRAResourceHealth/NodeWatchResources";

@@ -90,7 +90,7 @@ pub struct Plugin {
     crash_at: Option<Time>,
     /// The time of the next automatic change of the devices, and the interval between changes.
     toggle: Option<(Time, Duration)>,
-    /// The registration at kubelet, if the plugin does that itself.
+    /// The registration at kubelet, if the plugin registers itself.
     registration: Option<Registration>,
     outputs: VecDeque<Output>,
 }
@@ -143,8 +143,8 @@ impl Plugin {
         }
     }
 
-    /// Returns whether a connection has ended. What its [`endpoint`](Self::endpoint) still has to
-    /// write are the final bytes.
+    /// Returns whether a connection has ended. Its [`endpoint`](Self::endpoint) may still have
+    /// final bytes to write.
     pub fn is_closed(&self, conn: ConnectionId) -> bool {
         let mut connections = self.connections.iter();
         let is_served = connections.any(|(name, server)| *name == conn && !server.is_closed());
@@ -212,7 +212,7 @@ impl Plugin {
         };
         self.report(format!("{} is now {how}", NAMES[1]));
         for call in &mut self.calls {
-            call.devices_changed();
+            call.record_device_change();
         }
         self.advance(now);
     }
@@ -274,8 +274,8 @@ impl Plugin {
         self.outputs.pop_front()
     }
 
-    /// Accepts calls that have arrived, and sends the answers that are due. To be called after
-    /// octets were read or written at an [`endpoint`](Self::endpoint).
+    /// Accepts calls that have arrived, and sends the answers that are due. Call this after octets
+    /// were read or written at an [`endpoint`](Self::endpoint).
     pub fn advance(&mut self, now: Time) {
         for at in 0..self.connections.len() {
             let conn = self.connections[at].0;
@@ -294,7 +294,7 @@ impl Plugin {
                         self.calls.push(Call::new(conn, call, method, answer, due));
                         self.report(report);
                     }
-                    Incoming::Ended { call: stream } => self.ended(conn, stream),
+                    Incoming::Ended { call: stream } => self.handle_ended(conn, stream),
                     Incoming::Closed(_) => {}
                 }
             }
@@ -311,10 +311,10 @@ impl Plugin {
     }
 
     /// Removes a call that its caller has ended.
-    fn ended(&mut self, conn: ConnectionId, stream: StreamId) {
+    fn handle_ended(&mut self, conn: ConnectionId, stream: StreamId) {
         let is_it = |call: &Call| call.conn == conn && call.stream == stream;
         if let Some(at) = self.calls.iter().position(is_it) {
-            let report = self.calls.remove(at).end();
+            let report = self.calls.remove(at).end_report();
             self.report(report);
         }
     }

@@ -14,18 +14,20 @@ pub struct Profile {
     pub kind: String,
     /// The plugin name.
     pub name: String,
-    /// The versions that it reports.
+    /// The versions that the plugin reports.
     pub versions: Vec<String>,
-    /// The path of its registration socket; if it registers itself, that of its only socket.
+    /// The path of the registration socket; if the plugin registers itself, the path of its only
+    /// socket.
     pub socket: PathBuf,
-    /// Whether it registers itself at the `kubelet.sock` beside its socket, and does not serve a
-    /// registration: a device plugin of the older kind.
+    /// Whether the plugin registers itself at the `kubelet.sock` next to its socket, as older
+    /// device plugins do, and does not serve a registration.
     pub is_legacy: bool,
     /// The path of the service's own socket; `None` serves it on the registration socket.
     pub endpoint: Option<String>,
-    /// The interval at which one of its devices breaks or is repaired; `None` means never.
+    /// The interval at which a device breaks or is repaired; `None` means never.
     pub toggle_health: Option<Duration>,
-    /// The names with which it answers Allocate; empty: with a device node, a mount and a variable.
+    /// The names of CDI devices with which the plugin answers Allocate; if empty, it answers with
+    /// device nodes, a mount and an environment variable.
     pub cdi_devices: Vec<String>,
     /// The faults.
     pub faults: Faults,
@@ -38,20 +40,20 @@ pub struct Faults {
     pub fail_get_info: u32,
     /// The delay of every answer.
     pub delay: Duration,
-    /// The time after which it exits as if it were killed.
+    /// The time after which the plugin exits as if it were killed.
     pub crash_after: Option<Duration>,
-    /// Whether it replies to NotifyRegistrationStatus with an error.
+    /// Whether the plugin replies to NotifyRegistrationStatus with an error.
     pub reject_notify: bool,
-    /// Whether it replies to Allocate with an error.
+    /// Whether the plugin replies to Allocate with an error.
     pub refuse_allocate: bool,
-    /// The time that it takes for each reply to Allocate, beyond the delay of all.
+    /// The delay of replies to Allocate, in addition to `delay`.
     pub delay_allocate: Duration,
-    /// Whether it leaves its sockets behind when it is asked to exit.
+    /// Whether the plugin leaves its sockets behind when it is asked to exit.
     pub stale: bool,
 }
 
 impl Profile {
-    /// Returns its reply to GetInfo.
+    /// Returns the reply to GetInfo.
     pub fn info(&self) -> PluginInfo {
         // A path that is not UTF-8 cannot be reported; an empty endpoint means the same.
         let own = self
@@ -71,8 +73,8 @@ impl Profile {
         }
     }
 
-    /// Returns the sockets on which it listens. The service's socket is the first, so that it
-    /// answers by the time the node finds the other.
+    /// Returns the sockets to listen on. The service's socket comes first, so that the service
+    /// answers by the time the node finds the registration socket.
     pub fn sockets(&self) -> Vec<(PathBuf, Socket)> {
         let service = self.endpoint.as_ref().map(PathBuf::from);
         match service.filter(|service| *service != self.socket) {
@@ -85,13 +87,14 @@ impl Profile {
         }
     }
 
-    /// Returns the path of the socket at which it registers itself, or `None` if it does not.
+    /// Returns the path of the `kubelet.sock` at which the plugin registers itself, or `None` if it
+    /// does not.
     pub fn kubelet_socket(&self) -> Option<PathBuf> {
         let path = self.socket.with_file_name("kubelet.sock");
         self.is_legacy.then_some(path)
     }
 
-    /// Returns the kind of its type.
+    /// Returns the kind of the plugin's type.
     pub fn kind(&self) -> PluginKind {
         PluginKind::named(&self.kind)
     }

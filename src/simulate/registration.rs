@@ -1,7 +1,7 @@
 //! The registration of a device plugin that calls kubelet, instead of being found and called.
 //!
-//! The plugin serves first and registers then; kubelet calls it before it replies. The reply is the
-//! end of the connection.
+//! The plugin serves first and registers then; kubelet calls it before it replies. The connection
+//! ends with the reply.
 //!
 //! ```text
 //!             the pause is over            connected            registered
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! kubelet removes all sockets of the directory when it starts, and then creates `kubelet.sock`.
-//! That leads from each state to `Pausing`, without a pause, and forgets earlier failures.
+//! Then the registration goes from any state to `Pausing`, without a pause, and earlier failures do
+//! not count.
 
 use std::time::Duration;
 
@@ -118,7 +119,7 @@ impl Registration {
         pause
     }
 
-    /// Begins anew, with the `kubelet.sock` that was created. Returns the news.
+    /// Starts again with the `kubelet.sock` that was created. Returns what to report.
     pub(super) fn kubelet_created(&mut self, now: Time) -> &'static str {
         let is_again = self.state == State::Registered;
         self.connection = None;
@@ -131,7 +132,8 @@ impl Registration {
         }
     }
 
-    /// Processes what was received on the connection. Returns the news if that ended the call.
+    /// Processes what was received on the connection. Returns what to report if that ended the
+    /// call.
     pub(super) fn advance(&mut self, now: Time) -> Option<String> {
         let (_, client) = self.connection.as_mut()?;
         let grpc::Event::Finished { result, .. } = client.poll_event(now)? else {

@@ -1,7 +1,7 @@
 //! The answers of the plugin to each call.
 //!
 //! A call is passed in as its method and its message, without the framing of gRPC. The answer is
-//! returned together with its news; the time at which it is sent is not decided here.
+//! returned together with a report for the user; the caller decides when to send it.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) struct Service {
     rejects: bool,
     /// Whether Allocate fails.
     refuses: bool,
-    /// The answer to Allocate, but for what differs by device.
+    /// The answer to Allocate, without the parts that depend on the devices.
     allocated: ContainerAllocateResponse,
 }
 
@@ -60,14 +60,14 @@ impl Service {
         }
     }
 
-    /// Returns the answer to a call, and its news.
+    /// Returns a report for the user and the answer to a call.
     pub(super) fn answer(&mut self, method: &'static str, request: &[u8]) -> (String, Answer) {
         match method {
             registration::GET_INFO => self.get_info(),
             registration::NOTIFY_REGISTRATION_STATUS => self.notify(request),
-            device_plugin::LIST_AND_WATCH => list(Listing::Devices),
+            device_plugin::LIST_AND_WATCH => watch_devices(Listing::Devices),
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
-                list(Listing::Health)
+                watch_devices(Listing::Health)
             }
             _ => (received(method), self.serve(method, request)),
         }
@@ -119,8 +119,8 @@ impl Service {
         Answer::Reply(reply)
     }
 
-    /// Returns a response for each container: names of other devices, or a node for each of its
-    /// devices, a mount and a variable.
+    /// Returns a response for each container: the names of CDI devices, or a device node for each
+    /// requested device, a mount and an environment variable.
     fn allocate(&self, request: &[u8]) -> Answer {
         let Ok(request) = AllocateRequest::decode(request) else {
             return undecodable();
@@ -167,7 +167,8 @@ fn node_info() -> NodeGetInfoResponse {
     }
 }
 
-/// Returns what a container needs for any devices: the names of others, or a directory.
+/// Returns the part of a response that is the same for all devices: the names of CDI devices, or
+/// the mount of a directory.
 fn allocate_response(profile: &Profile) -> ContainerAllocateResponse {
     let dir = profile.socket.parent().and_then(Path::to_str);
     let mount = dir.map(|dir| Mount {
@@ -187,18 +188,18 @@ fn allocate_response(profile: &Profile) -> ContainerAllocateResponse {
     }
 }
 
-/// Returns the news that a caller watches the devices, which are its answer.
-fn list(listing: Listing) -> (String, Answer) {
+/// Returns the report and the answer for a caller that watches the devices.
+fn watch_devices(listing: Listing) -> (String, Answer) {
     ("device stream opened".to_owned(), Answer::List(listing))
 }
 
-/// Returns the news that a method was called.
+/// Returns the report that a method was called.
 fn received(method: &str) -> String {
-    format!("received {}", short(method))
+    format!("received {}", short_path(method))
 }
 
 /// Returns the path of a method without the leading slash.
-pub(super) fn short(method: &str) -> &str {
+pub(super) fn short_path(method: &str) -> &str {
     method.strip_prefix('/').unwrap_or(method)
 }
 

@@ -135,7 +135,7 @@ impl Life {
         self.listed().into_iter().map(shown).collect()
     }
 
-    /// Returns the news and the crashes as text.
+    /// Returns the outputs as text.
     fn reports(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
@@ -172,7 +172,7 @@ fn refusal(code: Code, words: &str) -> Status {
 }
 
 #[test]
-fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
+fn a_plugin_reports_the_endpoint_that_is_usual_for_its_type() {
     let own = Some("/s/a.sock".to_owned());
     for (kind, endpoint, said) in [
         ("CSIPlugin", None, "/r/a-reg.sock"),
@@ -199,7 +199,7 @@ fn a_plugin_says_who_it_is_and_where_as_those_of_its_type_do() {
 }
 
 #[test]
-fn a_service_with_a_socket_of_its_own_is_there() {
+fn a_service_may_have_a_socket_of_its_own() {
     let at = |endpoint: Option<&str>| {
         let endpoint = endpoint.map(str::to_owned);
         let kind = profile("CSIPlugin");
@@ -216,7 +216,7 @@ fn a_service_with_a_socket_of_its_own_is_there() {
 }
 
 #[test]
-fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to() {
+fn get_info_fails_as_often_as_configured() {
     let mut life = Life::of(&faulty(
         "CSIPlugin",
         Faults {
@@ -242,7 +242,7 @@ fn it_fails_to_say_who_it_is_as_often_as_it_was_told_to() {
 }
 
 #[test]
-fn it_is_told_how_its_registration_ended() {
+fn a_notification_is_reported_and_may_be_rejected() {
     let notify = |rejects, status: &RegistrationStatus| {
         let mut life = Life::of(&faulty(
             "Toaster",
@@ -276,7 +276,7 @@ fn it_is_told_how_its_registration_ended() {
 }
 
 #[test]
-fn every_answer_comes_when_its_delay_is_over_and_not_before() {
+fn every_answer_is_sent_exactly_after_its_delay() {
     let mut life = Life::of(&faulty(
         "CSIPlugin",
         Faults {
@@ -329,7 +329,7 @@ fn a_csi_driver_describes_its_node_and_is_ready() {
 }
 
 #[test]
-fn what_cannot_be_decoded_is_an_error_and_harms_nobody() {
+fn a_request_that_cannot_be_decoded_is_an_error() {
     let mut life = Life::of(&profile("DevicePlugin"));
     for method in [
         registration::NOTIFY_REGISTRATION_STATUS,
@@ -349,7 +349,7 @@ fn what_cannot_be_decoded_is_an_error_and_harms_nobody() {
 }
 
 #[test]
-fn a_socket_serves_what_is_behind_it_and_nothing_else() {
+fn each_socket_serves_only_its_own_methods() {
     let code = |kind, socket, method| {
         let mut life = Life::at(&profile(kind), socket);
         let answer = life.ask::<Empty>(method, &Empty {});
@@ -391,7 +391,7 @@ fn it_crashes_on_request_and_closes_no_connection() {
 }
 
 #[test]
-fn when_it_ends_waiting_clients_are_notified() {
+fn a_stop_ends_calls_with_an_error() {
     let mut life = Life::of(&faulty(
         "DevicePlugin",
         Faults {
@@ -419,7 +419,7 @@ fn when_it_ends_waiting_clients_are_notified() {
 }
 
 #[test]
-fn there_is_room_for_so_many_and_again_when_one_has_gone() {
+fn connections_are_limited_until_one_has_ended() {
     let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
     let mut connections = Vec::new();
     while plugin.has_room() {
@@ -433,7 +433,7 @@ fn there_is_room_for_so_many_and_again_when_one_has_gone() {
 }
 
 #[test]
-fn who_connects_and_says_nothing_does_not_stay() {
+fn a_silent_connection_is_closed() {
     let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
     let conn = plugin.accept(Socket::Common, Time::ZERO);
     let end = plugin.poll_timeout().expect("a deadline");

@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Answers the plugin's call. Returns what it asked for.
+    /// Answers the plugin's call. Returns the request.
     fn answer(&mut self, life: &mut Life, result: Result<(), Status>) -> RegisterRequest {
         let (call, request) = self.exchange(life).expect("a call");
         match result {
@@ -135,7 +135,7 @@ fn it_serves_its_service_and_nothing_else() {
 }
 
 #[test]
-fn it_says_what_kubelet_has_to_know() {
+fn the_request_describes_the_plugin_to_kubelet() {
     let mut life = Life::begin();
     let mut connection = life.connect();
     let request = connection.answer(&mut life, Ok(()));
@@ -205,7 +205,7 @@ fn a_connection_that_fails_is_retried() {
 }
 
 #[test]
-fn a_reply_that_does_not_come_is_not_awaited_for_ever() {
+fn a_missing_reply_is_a_failure_after_a_timeout() {
     let mut life = Life::begin();
     let mut connection = life.connect();
     connection.exchange(&mut life).expect("a call");
@@ -282,7 +282,7 @@ fn a_new_kubelet_socket_is_dialed_at_once_in_every_state() {
 }
 
 #[test]
-fn the_reply_of_a_gone_kubelet_is_not_that_of_the_new_one() {
+fn a_reply_from_before_a_restart_of_kubelet_is_ignored() {
     let mut life = Life::begin();
     let mut old = life.connect();
     old.exchange(&mut life).expect("a call");
@@ -297,7 +297,7 @@ fn the_reply_of_a_gone_kubelet_is_not_that_of_the_new_one() {
 }
 
 #[test]
-fn a_plugin_that_stops_takes_leave_of_kubelet_too() {
+fn a_plugin_that_stops_sends_goaway_to_kubelet() {
     let mut life = Life::begin();
     let mut connection = life.connect();
     connection.exchange(&mut life).expect("a call");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_device_plugin_lists_its_devices_now() {
+fn a_device_plugin_lists_its_devices_after_each_change() {
     let mut life = Life::of(&profile("DevicePlugin"));
     let method = device_plugin::GET_DEVICE_PLUGIN_OPTIONS;
     let options: DevicePluginOptions = life.ask(method, &Empty {}).expect("options");
@@ -39,7 +39,7 @@ fn a_device_plugin_lists_its_devices_now() {
 }
 
 #[test]
-fn who_does_not_read_hears_in_the_end_how_the_devices_are_then() {
+fn a_slow_reader_gets_the_latest_state_of_the_devices() {
     let mut life = Life::of(&profile("DevicePlugin"));
     life.watch(device_plugin::LIST_AND_WATCH);
     for _ in 0..10_001 {
@@ -89,7 +89,7 @@ fn devices_may_change_by_themselves() {
 }
 
 #[test]
-fn a_dra_driver_tells_the_health_under_either_name() {
+fn a_dra_driver_reports_health_under_either_name() {
     for method in [
         dra_resource_health::NODE_WATCH_RESOURCES,
         "/v1.DRAResourceHealth/NodeWatchResources",
@@ -113,7 +113,7 @@ fn a_dra_driver_tells_the_health_under_either_name() {
 }
 
 #[test]
-fn a_plugin_without_devices_breaks_none() {
+fn a_plugin_without_devices_ignores_a_toggle() {
     let mut life = Life::of(&profile("CSIPlugin"));
     life.plugin.toggle_health(life.now);
     assert_eq!(
