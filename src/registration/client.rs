@@ -23,7 +23,7 @@ pub(super) struct Client {
     /// The calls in progress.
     calls: Vec<Call>,
     is_closing: bool,
-    /// Whether calls that were not received completely are not waited for.
+    /// Whether the connection is closed without waiting for the rest of a call.
     is_dropped: bool,
     pub(super) accepted_at: Time,
 }
@@ -40,7 +40,7 @@ struct Call {
 /// What a client has done.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It has sent this request.
+    /// The client has sent this request.
     Called(StreamId, Vec<u8>),
     /// A call in progress has ended before it was answered.
     Ended(AnnouncementId),
@@ -90,13 +90,13 @@ impl Client {
                         return Some(Event::Ended(self.calls.remove(at).id));
                     }
                 }
-                Incoming::Closed(_) => {} // Its calls are taken when it is removed.
+                Incoming::Closed(_) => {} // The calls end when the client is removed.
             }
         }
     }
 
-    /// Records that a request was found acceptable.
-    pub(super) fn begin(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
+    /// Records a call in progress, whose request is acceptable.
+    pub(super) fn begin_call(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
         self.calls.push(Call {
             stream,
             id,

@@ -17,10 +17,11 @@
 //! [`MAX_CLIENT_REGISTRATIONS`] in progress. A call that is over before it is answered (reset,
 //! deadline, connection) does not register its plugin.
 //!
-//! A client that waits for its plugin holds no place: [`MAX_REGISTRATIONS`] more may connect. If
-//! others wait to be accepted, a client gives way to them: the oldest one of the process with the
-//! most clients, one without a call first; else the oldest one without a call, once it has had
-//! [`REGISTRATION_PATIENCE`] to call. So a process that connects without end displaces itself.
+//! A client that waits for its plugin takes no place from others: [`MAX_REGISTRATIONS`] more may
+//! connect. If others wait to be accepted, a client gives way to them: the oldest one of the
+//! process with the most clients, one without a call first; else the oldest one without a call,
+//! once it has had [`REGISTRATION_PATIENCE`] to call. So a process that connects without end
+//! displaces itself.
 
 mod client;
 mod request;
@@ -154,8 +155,7 @@ impl Registrar {
         Some(&mut client.server)
     }
 
-    /// Returns whether a connection has ended. What its endpoint still has to write are the final
-    /// bytes.
+    /// Returns whether a connection has ended. Its endpoint may still have final bytes to write.
     pub fn is_closed(&self, id: ClientId) -> bool {
         let mut clients = self.clients.iter();
         !clients.any(|client| client.id == id && !client.is_closed())
@@ -226,11 +226,12 @@ impl Registrar {
         while let Some(event) = client.poll_event(now) {
             let output = match event {
                 Event::Ended(id) => Output::CallEnded { id },
-                Event::Called(stream, request) => match request::read(&request, &self.dir) {
+                Event::Called(stream, request) => match request::parse_request(&request, &self.dir)
+                {
                     Ok(plugin) => {
                         self.last_call.0 += 1;
                         let id = self.last_call;
-                        client.begin(stream, id, plugin.endpoint.clone());
+                        client.begin_call(stream, id, plugin.endpoint.clone());
                         let plugin = Box::new(plugin);
                         Output::Announce { id, plugin, caller }
                     }
@@ -245,10 +246,11 @@ impl Registrar {
     }
 }
 
-/// Returns the status for a plugin that is not registered, in kubelet's words if it has any.
+/// Returns the status for a plugin that is not registered, with the text of kubelet if there is
+/// one.
 fn status(error: &AnnouncementError, endpoint: &Path) -> Status {
     let code = match error {
-        // The code of an error of a Go function without a status.
+        // The code that gRPC for Go sends for an error that is not a status.
         AnnouncementError::Failed(_) => Code::Unknown,
         AnnouncementError::Superseded | AnnouncementError::Withdrawn => Code::Aborted,
         AnnouncementError::TooMany | AnnouncementError::TooManyOfProcess => Code::ResourceExhausted,

@@ -20,9 +20,10 @@ pub(super) struct Rejected {
 
 /// Returns the plugin that a request describes: its endpoint is a socket in `dir`.
 ///
-/// kubelet appends the endpoint to the directory, whatever it contains. Here it must be the name of
-/// a file in that directory. The options are ignored, as kubelet does: the handler asks for them.
-pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
+/// kubelet appends the endpoint to the directory, whatever the endpoint contains. Here it must be
+/// the name of a file in that directory. The options are ignored, as in kubelet: the handler asks
+/// for them.
+pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
     let request = RegisterRequest::decode(request).map_err(|error| Rejected {
         code: Code::Internal,
         reason: format!("cannot decode the RegisterRequest: {error}"),
@@ -33,7 +34,7 @@ pub(super) fn read(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
         resource_name: name,
         ..
     } = request;
-    // The code of an error of a Go function without a status.
+    // The code that gRPC for Go sends for an error that is not a status.
     let unknown = |reason| Rejected {
         code: Code::Unknown,
         reason,
@@ -105,7 +106,7 @@ mod tests {
             resource_name: name.to_owned(),
             options: None,
         };
-        let read = read(&request.encode_to_vec(), Path::new("/d"));
+        let read = parse_request(&request.encode_to_vec(), Path::new("/d"));
         read.map_err(|rejected| rejected.reason)
     }
 
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn octets_that_are_not_a_request_are_rejected() {
-        let rejected = read(&[0x0a, 0xff], Path::new("/d")).unwrap_err();
+        let rejected = parse_request(&[0x0a, 0xff], Path::new("/d")).unwrap_err();
         assert_eq!(rejected.code, Code::Internal);
     }
 }

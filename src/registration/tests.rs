@@ -114,8 +114,8 @@ impl Node {
         self.run();
     }
 
-    /// Returns the results that a client has got since the last call: a code and a message for a
-    /// failure.
+    /// Returns the results that a client has received since the last call: a code and a message for
+    /// a failure.
     fn results(&mut self, client: usize) -> Vec<Result<(), (Code, String)>> {
         let (_, client, events) = &mut self.clients[client];
         events.extend(std::iter::from_fn(|| client.poll_event(self.now)));
@@ -279,7 +279,7 @@ fn a_call_whose_deadline_has_passed_is_over() {
 }
 
 #[test]
-fn clients_that_wait_for_their_plugins_hold_no_place() {
+fn clients_that_wait_for_their_plugins_take_no_place() {
     let mut node = Node::new();
     for client in 0..MAX_REGISTRATIONS {
         node.connect();
@@ -293,7 +293,7 @@ fn clients_that_wait_for_their_plugins_hold_no_place() {
 }
 
 #[test]
-fn a_client_of_a_process_with_many_that_wait_makes_room() {
+fn a_client_of_the_process_with_the_most_waiting_makes_room() {
     let mut node = Node::new();
     let only = node.connect_from(1);
     node.call(only, "only");
@@ -308,7 +308,7 @@ fn a_client_of_a_process_with_many_that_wait_makes_room() {
 }
 
 #[test]
-fn a_client_with_a_part_of_a_call_makes_room_for_another() {
+fn a_client_with_an_incomplete_call_makes_room() {
     let mut node = Node::new();
     for _ in 0..MAX_REGISTRATIONS {
         node.connect();
