@@ -22,8 +22,8 @@ pub use trust::{Distrust, PinnedName, Trust, TrustMode};
 use crate::escape;
 use crate::time;
 
-/// The configuration of a plugin manager, except for its handlers. Options are added to it: name
-/// those that differ, and end with `..Config::default()`.
+/// The configuration of a plugin manager, except for its handlers. Later versions add options, so
+/// name those that differ, and end with `..Config::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The directories that are watched for plugin sockets.
@@ -72,8 +72,8 @@ pub enum ApiSocket {
     /// The API is off.
     #[default]
     None,
-    /// `plugind.sock` in the run directory. Without it, a warning is logged. Not in a dry run,
-    /// which may run beside another plugin manager.
+    /// `plugind.sock` in the run directory. If it cannot be created, a warning is logged. Not in a
+    /// dry run, which may run beside another plugin manager.
     Default,
     /// The socket at this path. If it cannot be created, the start fails.
     At(PathBuf),
@@ -90,7 +90,7 @@ pub struct HandlerConfig {
     /// The programs that do the work for plugins of a type.
     pub exec: Vec<Exec>,
     /// How often registered CSI drivers are asked for the node's information again: the period by
-    /// name, with `*` for those that are not named (kubelet:
+    /// name of the driver, with `*` for those that are not named (kubelet:
     /// `nodeAllocatableUpdatePeriodSeconds` of a `CSIDriver`).
     pub csi_node_info: Vec<(String, Duration)>,
 }
@@ -102,7 +102,7 @@ pub enum LogFormat {
     Text,
     /// An object with `time`, `level`, `target` and `message`.
     Json,
-    /// `<6>message`: the journal has a clock of its own, and takes the priority from there.
+    /// `<6>message`: the journal has a clock of its own, and takes the priority from the prefix.
     Journald,
 }
 
@@ -115,7 +115,7 @@ pub struct DaemonConfig {
     pub manager: Config,
     /// The configuration of the handlers.
     pub handlers: HandlerConfig,
-    /// Whether the daemon gives up what it does not need once it has started, unless it runs
+    /// Whether the daemon restricts itself to what it needs once it has started, unless it runs
     /// programs.
     pub sandbox: bool,
     /// The format of the log; `None`: the one that fits standard error.

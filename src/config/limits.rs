@@ -12,11 +12,12 @@ use crate::backoff::Backoff;
 pub const API_CLIENTS: usize = 16;
 
 /// The part of [`API_CLIENTS`] that is kept for root and the user of the daemon, who may change
-/// something: readers keep no operator out.
+/// something, so that readers cannot keep operators out.
 pub const API_CLIENTS_KEPT: usize = 4;
 
-/// The maximum number of clients that hold devices, or wait for some, beside [`API_CLIENTS`]: more
-/// than a node has GPUs, and a small part of its descriptors. Further ones are answered with 503.
+/// The maximum number of clients that hold devices, or wait for some, in addition to
+/// [`API_CLIENTS`]: more than a node has GPUs, and a small part of its descriptors. Further ones
+/// are answered with 503.
 pub const MAX_LEASES: usize = 128;
 
 /// The maximum number of resources of which a client gets devices at once.
@@ -25,8 +26,8 @@ pub const MAX_LEASED_RESOURCES: usize = 8;
 /// The maximum number of devices of a resource that a client gets at once.
 pub const MAX_LEASED_DEVICES: usize = 256;
 
-/// The maximum number of API clients that come through a socket for metrics, which may be open to
-/// the network: operators always find room.
+/// The maximum number of API clients that connect through a socket for metrics, which may be open
+/// to the network: the others are left to operators.
 pub const METRICS_CLIENTS: usize = API_CLIENTS / 2;
 
 /// The longest head of a request (octets): many times what `curl` sends, and as much as the header
@@ -36,12 +37,12 @@ pub const API_HEAD: usize = 8 * 1024;
 /// The maximum number of header fields of a request: `curl` sends three, a browser about fifteen.
 pub const API_FIELDS: usize = 64;
 
-/// The time limit for a request, from the connection on: longer than a busy machine needs between
-/// the two, and so short that silent clients keep others out for a moment only.
+/// The time limit for a request after its connection was accepted: more than a client on a busy
+/// machine needs, and so little that silent clients do not keep others out for long.
 pub const API_REQUEST_TIME: Duration = Duration::from_secs(10);
 
-/// The time after which a client is closed that reads nothing of what was written for it: a pager
-/// that is stopped for longer finds its output cut off.
+/// The time after which the connection of a client that reads nothing is closed: a command whose
+/// pager is stopped for longer loses the rest of its output.
 pub const API_STALL: Duration = Duration::from_secs(30);
 
 /// The output that may wait for one client that follows changes (octets): nothing more is rendered
@@ -56,8 +57,8 @@ pub const API_BODY: usize = 16 * 1024 * 1024;
 /// is the last one, so plugins wait for one long list at most.
 pub const API_TURN: usize = 32 * 1024;
 
-/// The length above which the ID of a device is cut in a list (octets): a plugin may send one of
-/// 4 MiB, which would take several turns. That of a UUID or a path is far below.
+/// The length above which the ID of a device is cut in a list (octets): a plugin may send one of 4
+/// MiB, which would take several turns. UUIDs and paths are far shorter.
 pub const API_DEVICE_ID: usize = 1024;
 
 /// The maximum number of NUMA nodes of a device in a list: as many as Linux supports on x86-64.
@@ -67,8 +68,9 @@ pub const API_DEVICE_NODES: usize = 1024;
 /// ones: a registration is several changes, and each piece of output wakes the client.
 pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 
-/// The number of clients of the API, and of `kubelet.sock`, that wait to be accepted: a few turns.
-/// The kernel refuses a client beyond this number, or has it wait (kubelet: 4,096 as a rule).
+/// The number of clients of the API, and of `kubelet.sock`, that wait to be accepted: they are
+/// accepted within a few turns. The kernel refuses a client beyond this number, or lets it wait
+/// (kubelet: 4,096 as a rule).
 pub const BACKLOG: i32 = 64;
 
 /// The pause before clients are accepted again after the process has run out of descriptors.
@@ -79,19 +81,20 @@ pub const API_STOP_GRACE: Duration = Duration::from_secs(1);
 
 // --- The service manager -------------------------------------------------------------------------
 
-/// The pause before a notification is sent again that has to arrive: the service manager, which
-/// serves all services of the machine, has not read the earlier ones.
+/// The pause before a notification that must arrive is sent again: the service manager, which
+/// serves all services of the machine, has not read the earlier ones yet.
 pub const NOTIFY_RETRY: Duration = Duration::from_millis(250);
 
-/// The least time between two notifications of the status: operators see no more, and a plugin may
-/// change its state many times in a second.
+/// The minimum time between two notifications of the status: operators cannot follow more, and a
+/// plugin may change its state many times in a second.
 pub const STATUS_PAUSE: Duration = Duration::from_secs(1);
 
-/// The shortest pause between two signs of life: a service manager that waits for less than twice
-/// this time would end the daemon after a busy turn, too.
+/// The shortest pause between two watchdog notifications: a service manager whose timeout is less
+/// than twice this time would end a daemon that is only busy, too.
 pub const WATCHDOG_MIN: Duration = Duration::from_millis(10);
 
-/// The longest pause between two signs of life, however long the service manager waits.
+/// The longest pause between two watchdog notifications, however long the timeout of the service
+/// manager is.
 pub const WATCHDOG_MAX: Duration = Duration::from_secs(60 * 60);
 
 // --- The manager ---------------------------------------------------------------------------------
@@ -100,10 +103,10 @@ pub const WATCHDOG_MAX: Duration = Duration::from_secs(60 * 60);
 /// may be about to end (kubelet: has no lock).
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The same time if no running process is known to hold the lock: that of a killed daemon is held
-/// by its children until each has executed its program or ended, for which it needs a processor and
-/// perhaps a slow disk. A start that fails earlier is repeated, and systemd gives up after five in
-/// 10 s.
+/// The same time if no running process is known to hold the lock: the lock of a killed daemon is
+/// held by its children until each has executed its program or ended, for which they need a
+/// processor and perhaps a slow disk. A start that fails earlier is repeated, and systemd gives up
+/// after five in 10 s.
 pub const LEFT_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time limit for connecting to a socket, from the first dial to the server's SETTINGS
@@ -167,8 +170,8 @@ pub const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// another (kubelet: has no such programs).
 pub const EXEC_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The number of tries of a `del` that cannot be started, with the pauses of [`BACKOFF`]: for 16
-/// minutes, which is longer than the replacement of a package takes.
+/// The number of attempts to start a program for `del`, with the pauses of [`BACKOFF`]: 16 minutes
+/// in all, which is longer than the replacement of a package takes.
 pub const MAX_DEL_TRIES: u32 = 16;
 
 /// The maximum number of such programs remembered for one type: each holds all that its plugin
@@ -179,7 +182,8 @@ pub const MAX_OWED: usize = 1024;
 /// few cores.
 pub const MAX_PROGRAMS: usize = 16;
 
-/// The maximum number of those for one plugin type: programs that hang delay no other type.
+/// The maximum number of programs that run at once for one plugin type: programs that hang do not
+/// delay other types.
 pub const MAX_PROGRAMS_OF_TYPE: usize = MAX_PROGRAMS / 2;
 
 /// The length of a program's standard error that is kept (bytes): its first line is the reason that
@@ -187,21 +191,21 @@ pub const MAX_PROGRAMS_OF_TYPE: usize = MAX_PROGRAMS / 2;
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
 /// The maximum number of operations that wait at once for plugins that are expected to answer
-/// (kubelet: no limit): more do not keep this process busier, and the memory that each needs is
-/// never returned.
+/// (kubelet: no limit): more would not keep this process busier, and the memory for each is never
+/// returned to the system.
 pub const SOFT_OPERATION_LIMIT: usize = 16;
 
 /// The time after which an operation passes its permit on if other sockets wait, and does not count
-/// towards that limit: longer than a plugin that answers needs, and so short that hundreds
-/// of silent plugins delay the others only for a moment.
+/// towards [`SOFT_OPERATION_LIMIT`]: longer than a plugin that answers needs, and so short that
+/// hundreds of silent plugins delay the others only for a moment.
 pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 
 /// The part of the process's descriptor limit that is not used for plugins: for the loop, the
 /// watches, the log, files, the start of a program, and [`API_CLIENTS`] (kubelet: no such limit).
 pub const DESCRIPTOR_RESERVE: usize = 32 + API_CLIENTS;
 
-/// The least number of descriptors with which the daemon starts: with fewer, it would be ready and
-/// register nothing.
+/// The minimum number of descriptors with which the daemon starts: with fewer, it would be ready
+/// and register nothing.
 pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 
 /// The pause between two warnings about a shortage of descriptors, which may last for days
@@ -283,18 +287,18 @@ pub const LINK_INTERVAL: Duration = Duration::from_secs(1);
 /// more are left to a comparison of all links.
 pub const MAX_CHANGED_LINKS: usize = 2048;
 
-/// The number of links that are set in one turn, in some milliseconds.
+/// The number of links that are set in one turn, which takes some milliseconds.
 pub const LINKS_AT_ONCE: usize = 256;
 
 /// The pause before links are compared after a failure: the disk may be full for days.
 pub const LINK_RETRY: Duration = Duration::from_secs(5);
 
 /// The time after the first scan at which the daemon counts as ready although sockets that were
-/// found by it were not dialed yet: no plugin can hold it up.
+/// found by it were not dialed yet: no plugin can delay the readiness of the daemon.
 pub const READY_TIME: Duration = Duration::from_secs(2);
 
-/// The time for which a start waits for a lock that another daemon usually keeps: that daemon was
-/// killed a moment ago, and the kernel is about to release its locks.
+/// The time for which a start waits for a lock that another daemon usually keeps: that daemon may
+/// have been killed a moment ago, so that the kernel is about to release its locks.
 pub const BRIEF_LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time limit for `Allocate` and the calls around it (kubelet: none).
@@ -307,11 +311,11 @@ pub const ALLOCATE_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(300),
 };
 
-/// The largest reply to `Allocate` (octets): it is passed to a command in a variable of its
-/// environment, of which Linux allows 128 KiB (kubelet: [`MAX_REPLY`](super::MAX_REPLY)).
+/// The largest reply to `Allocate` (octets): it is passed to a command in an environment variable,
+/// for which Linux allows 128 KiB (kubelet: [`MAX_REPLY`](super::MAX_REPLY)).
 pub const MAX_ALLOCATE_REPLY: usize = 16 * 1024;
 
-/// The pause before a file for container runtimes is written again, if that is not possible.
+/// The pause before a file for container runtimes is written again after a failure.
 pub const CDI_RETRY: Duration = Duration::from_secs(5);
 
 /// The largest reply to `NotifyRegistrationStatus` (bytes): an empty message, with room for fields
@@ -324,7 +328,7 @@ pub const MAX_NOTIFY_REPLY: usize = 4 * 1024;
 /// devices each (kubelet: no limit).
 pub const MEMORY_BUDGET: usize = 16 * MEBIBYTE;
 
-/// The least budget that can be chosen: what a hundred usual plugins need.
+/// The smallest budget that can be chosen: what a hundred usual plugins need.
 pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
 
 /// The octets of one holder, a connection or a list of devices, that are not counted: several times
@@ -375,8 +379,8 @@ pub const MAX_ANNOUNCED: usize = 1024;
 /// (kubelet: no limit).
 pub const MAX_ANNOUNCED_OF_PROCESS: usize = 64;
 
-/// The maximum number of clients of `kubelet.sock` without a call in progress, and of others beside
-/// them. Further ones wait to be accepted (kubelet: no limit).
+/// The maximum number of clients of `kubelet.sock` without a call in progress; together with those
+/// that have one, there may be twice as many. Further ones wait to be accepted (kubelet: no limit).
 pub const MAX_REGISTRATIONS: usize = 64;
 
 /// The maximum number of connections to `kubelet.sock` that are accepted in one turn: the accepted
@@ -408,8 +412,8 @@ pub const MAX_DEVICES: usize = 16_384;
 /// it again, if the driver names none (kubelet: `defaultHealthTimeout`, 30 s).
 pub const DRA_HEALTH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The least time between two lists of one plugin that are applied. Of those that arrive sooner,
-/// the newest is applied when it is over (kubelet: applies every list).
+/// The minimum time between two lists of one plugin that are applied. Of the lists that arrive
+/// sooner, the newest is applied when this time is over (kubelet: applies every list).
 pub const LIST_INTERVAL: Duration = Duration::from_millis(100);
 
 // --- Queues --------------------------------------------------------------------------------------
@@ -452,7 +456,8 @@ pub const LOG_SHARE_OF_PLUGIN: LogShare = LogShare {
 /// The time for which suppressed lines are counted before their number is logged.
 pub const LOG_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The maximum number of shares that are remembered: of more, the least used is forgotten.
+/// The maximum number of shares that are remembered: beyond that, the one of which least is used is
+/// dropped.
 pub const MAX_LOG_SHARES: usize = 64;
 
 /// The part of the log that is kept while standard error cannot be written (bytes). Lines that do
@@ -472,7 +477,7 @@ pub const LOG_RETRY: Duration = Duration::from_millis(250);
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// The pauses between scans of a directory that changes all the time: a plugin in a directory that
-/// is renamed repeatedly may wait for the longest (kubelet: scans no directory twice).
+/// is renamed repeatedly may wait for the longest pause (kubelet: scans no directory twice).
 pub const SCAN_PAUSES: Backoff = Backoff {
     first: Duration::from_millis(10),
     cap: Duration::from_secs(5),
@@ -484,14 +489,14 @@ pub const SCAN_PAUSES: Backoff = Backoff {
 pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
 /// The pauses between examinations of a known name that changes all the time (kubelet: examines no
-/// name twice). A plugin that restarts takes longer than the first to bind its socket.
+/// name twice). A plugin that restarts takes longer than the first pause to bind its socket.
 pub const EXAMINE_PAUSES: Backoff = Backoff {
     first: Duration::from_millis(1),
     cap: Duration::from_secs(1),
 };
 
-/// The time after the end of a pause without a change, after which a directory or a name starts
-/// with the first pause again.
+/// The time without a change after a pause, after which a directory or a name starts with the first
+/// pause again.
 pub const PAUSE_CALM: Duration = Duration::from_secs(10);
 
 /// The number of levels of subdirectories that are watched (kubelet: no limit). Plugins use one.
@@ -501,7 +506,8 @@ pub const MAX_TREE_DEPTH: usize = 16;
 /// any process that may write to the directory can create more.
 pub const MAX_SOCKETS: usize = 2048;
 
-/// The pauses between scans of a directory that exceeds a limit: it may exceed the limit for long.
+/// The pauses between scans of a directory that exceeds a limit: it may exceed the limit for a long
+/// time.
 pub const LIMITED_RETRY: Backoff = Backoff {
     first: WATCH_RETRY,
     cap: Duration::from_secs(60),
@@ -529,10 +535,10 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of events that are kept for readers: an operator looks at the last minutes.
 pub const KEPT_EVENTS: usize = 256;
 
-/// The number of those that are kept of events of security, whatever else happens.
+/// The number of events about security that other events do not displace.
 pub const KEPT_SECURITY_EVENTS: usize = 64;
 
-/// The maximum memory that those events take, approximately (octets).
+/// The maximum memory that the kept events take, approximately (octets).
 pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
 
 /// The maximum number of events of one socket or directory that are kept: one that flaps does not
@@ -540,7 +546,7 @@ pub const KEPT_EVENTS_LEN: usize = 64 * 1024;
 pub const KEPT_EVENTS_OF_ONE: usize = 8;
 
 /// The maximum memory that the events of one socket or directory take, approximately (octets). One
-/// event is kept whatever its size, which limits of its parts bound.
+/// event is always kept: its size is bounded by the limits of its parts.
 pub const KEPT_EVENTS_OF_ONE_LEN: usize = 8 * 1024;
 
 /// The maximum number of removed records that are remembered for readers that follow the changes: a
@@ -562,8 +568,8 @@ pub const MAX_SIMULATED_REQUEST: usize = 16 * 1024;
 
 /// The pauses of a simulated device plugin after its registration at `kubelet.sock` has failed: a
 /// socket refuses connections between the moment that it is bound and the moment that its owner
-/// listens. The longest is kubelet's first pause before it starts a container again that has ended,
-/// as most device plugins do when they are refused.
+/// listens. The longest equals kubelet's first pause before it restarts a container, because most
+/// device plugins exit when they are refused.
 pub const REGISTER_RETRY: Backoff = Backoff {
     first: Duration::from_millis(100),
     cap: Duration::from_secs(10),

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_elsewhere_unless_it_is_said() {
+    fn a_path_is_unchanged_without_a_mapping() {
         let path = Path::new("/var/lib/kubelet/a.sock");
         assert_eq!(PathMap::default().find(path), path);
     }

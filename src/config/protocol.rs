@@ -16,7 +16,7 @@ pub const MAX_REPLY: usize = 4 * 1024 * 1024;
 pub const MAX_EVENTS_AT_ONCE: usize = 64;
 
 /// The maximum number of calls of one connection at a time, open or waiting for a stream: more than
-/// any handler needs, few enough to look at each on every turn.
+/// any handler needs, and few enough to look at each in every turn.
 pub const MAX_CALLS: usize = 100;
 
 /// The maximum number of streams that a client may have open on a connection to a server of this
@@ -34,8 +34,8 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time that a client has to read a complete answer: as long as it may leave everything unread.
 pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
 
-/// The unsent octets of a stream from which on its server may not queue a further message. One
-/// message may exceed them: its size is not known in advance.
+/// The number of unsent octets of a stream at which its server cannot queue another message. One
+/// message may exceed this number: its size is not known in advance.
 pub const UNSENT_MESSAGES: usize = 64 * 1024;
 
 /// The time that a client has for its preface and SETTINGS after its connection is accepted: a
@@ -102,8 +102,8 @@ pub const MAX_GOAWAY_DEBUG: usize = 256;
 /// written: about 1 KiB.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
-/// The unsent octets from which on no further headers or data are queued: one frame of the largest
-/// size, so that a writable socket always finds enough (octets).
+/// The number of unsent octets at which no further headers or data are queued: one frame of the
+/// largest size, so that there is always enough for a writable socket.
 pub const UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,

@@ -1,7 +1,7 @@
 //! Trust: the users whose plugins are registered, and where plugins may have their endpoints.
 //!
-//! A plugin has the daemon, which is usually root, connect to sockets of the plugin's choice and
-//! pass its name on. What is not trusted here works as with kubelet and is reported
+//! A plugin makes the daemon, which usually runs as root, connect to sockets of the plugin's choice
+//! and pass on the plugin's name. What is not trusted here works as with kubelet and is reported
 //! ([`TrustMode::Warn`]), or is refused ([`TrustMode::Strict`]).
 
 use std::fmt;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use crate::escape;
 
-/// The users and the places that are trusted, beside root and the daemon's user.
+/// The users and the places that are trusted, besides root and the daemon's user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     /// The treatment of what is not trusted.
     pub mode: TrustMode,
-    /// The directories below which endpoints are expected, beside the plugins directories, the
-    /// directory above one that is called [`PLUGINS_DIR`](super::PLUGINS_DIR), which is kubelet's
-    /// root directory, and the targets of the path map.
+    /// The directories below which endpoints are expected, besides the plugins directories, the
+    /// parent of each one named [`PLUGINS_DIR`](super::PLUGINS_DIR) (kubelet's root directory), and
+    /// the targets of the path map.
     pub endpoint_dirs: Vec<PathBuf>,
     /// Whether endpoints may be abstract sockets.
     pub allows_abstract: bool,
@@ -39,7 +39,7 @@ pub enum TrustMode {
     Strict,
 }
 
-/// Names of plugins that only one user may register, and which that user may register.
+/// Names of plugins that are reserved for one user, or for several users with an entry each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedName {
     /// The user.
@@ -72,7 +72,7 @@ pub enum Distrust {
     Elsewhere(Arc<Path>),
     /// The endpoint is an abstract socket, which every user can create.
     Abstract,
-    /// Other users can change the plugins directory: this says how.
+    /// Other users can change the plugins directory: this text describes how.
     Directory(Arc<str>),
 }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_named_users_register_plugins_beside_root_and_the_own() {
+    fn only_listed_users_root_and_the_daemons_own_may_register() {
         let check = |uid, name| trust().check_name(uid, "CSIPlugin", name);
         for uid in [0, 5, 10, 11] {
             assert_eq!(check(uid, "other"), Ok(()), "{uid}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_name_is_for_its_users_and_root_and_the_own() {
+    fn a_pinned_name_is_for_its_users_root_and_the_daemons_own() {
         let check = |uid, name| trust().check_name(uid, "CSIPlugin", name);
         for uid in [0, 5, 11] {
             assert_eq!(check(uid, "disk.example"), Ok(()), "{uid}");
