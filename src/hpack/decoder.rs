@@ -36,7 +36,7 @@ impl Decoder {
         block: &[u8],
         field: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), Error> {
-        let decoded = self.fields(block, field);
+        let decoded = self.decode_fields(block, field);
         self.table.shrink(self.max_table_size);
         decoded
     }
@@ -54,8 +54,12 @@ impl Decoder {
     }
 
     /// Decodes the size updates and fields of a block. The high bits of the first octet of each
-    /// tell what it is (RFC 7541 §6).
-    fn fields(&mut self, block: &[u8], field: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+    /// determine its kind (RFC 7541 §6).
+    fn decode_fields(
+        &mut self,
+        block: &[u8],
+        field: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), Error> {
         let mut rest = block;
         let mut has_fields = false;
         while let Some(first) = rest.first() {
@@ -68,7 +72,7 @@ impl Decoder {
                 }
                 // `01`: a literal field that is added to the dynamic table.
                 1 => {
-                    let literal = self.literal(&mut rest, 6)?;
+                    let literal = self.decode_literal(&mut rest, 6)?;
                     let (name, value) = self.table.at(literal);
                     field(name, value);
                     self.table.insert(literal);
@@ -82,10 +86,10 @@ impl Decoder {
                 // `0000`: a literal field without indexing; and `0001`: one that intermediaries
                 // must never index, which the final recipient decodes alike.
                 _ => {
-                    let literal = self.literal(&mut rest, 4)?;
+                    let literal = self.decode_literal(&mut rest, 4)?;
                     let (name, value) = self.table.at(literal);
                     field(name, value);
-                    self.table.forget(literal);
+                    self.table.drop_literal(literal);
                 }
             }
             has_fields = true;
@@ -113,15 +117,15 @@ impl Decoder {
 
     /// Removes a literal field from the front of `rest` and appends its name and value to the
     /// table's buffer, after the entries. The index of the name has a prefix of `prefix_bits`.
-    fn literal(&mut self, rest: &mut &[u8], prefix_bits: u32) -> Result<Place, Error> {
-        let begin = self.table.literal().len();
+    fn decode_literal(&mut self, rest: &mut &[u8], prefix_bits: u32) -> Result<Place, Error> {
+        let begin = self.table.literal_buf().len();
         match integer::decode(rest, prefix_bits)? {
-            0 => string(rest, self.table.literal())?,
+            0 => decode_string(rest, self.table.literal_buf())?,
             index => self.table.append_name(index).ok_or(Error::Index)?,
         }
-        let octets = self.table.literal();
+        let octets = self.table.literal_buf();
         let middle = octets.len();
-        string(rest, octets)?;
+        decode_string(rest, octets)?;
         let end = octets.len();
         Ok(Place { begin, middle, end })
     }
@@ -137,7 +141,7 @@ impl fmt::Debug for Decoder {
 }
 
 /// Removes a string from the front of `rest` and appends it to `out`: RFC 7541 §5.2.
-fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+fn decode_string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let first = *rest.first().ok_or(Error::Truncated)?;
     let length = integer::decode(rest, 7)?;
     let (octets, behind) = rest.split_at_checked(length).ok_or(Error::Truncated)?;
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_long_literal_took_is_given_back() {
+    fn the_memory_of_a_long_literal_is_freed() {
         let mut decoder = Decoder::new(4096);
         let kept = decoded_with(&mut decoder, b"\x40\x01a\x01b");
         assert_eq!(kept, Ok(vec![field("a", "b")]));
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_shows_how_much_it_holds_and_not_what() {
+    fn debug_output_omits_the_contents_of_the_table() {
         let mut decoder = Decoder::new(4096);
         decoded_with(&mut decoder, b"\x40\x05token\x06secret").unwrap();
         let shown = format!("{decoder:?}");

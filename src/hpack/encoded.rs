@@ -35,7 +35,7 @@ impl Encoded {
         let mut index = 0;
         while index < fields.len() {
             let (name, value) = fields[index];
-            encoded.field(name.as_bytes(), value);
+            encoded.push_field(name.as_bytes(), value);
             index += 1;
         }
         encoded
@@ -46,19 +46,19 @@ impl Encoded {
         &self.octets[..self.length]
     }
 
-    const fn field(&mut self, name: &[u8], value: &[u8]) {
+    const fn push_field(&mut self, name: &[u8], value: &[u8]) {
         if let Some(index) = table::static_index(name) {
-            self.integer(index, 4);
+            self.push_integer(index, 4);
         } else {
-            self.integer(LITERAL_NAME, 4);
-            self.string(name);
+            self.push_integer(LITERAL_NAME, 4);
+            self.push_string(name);
         }
-        self.string(value);
+        self.push_string(value);
         self.list_size += table::size(name, value);
     }
 
-    const fn string(&mut self, octets: &[u8]) {
-        self.integer(octets.len(), 7);
+    const fn push_string(&mut self, octets: &[u8]) {
+        self.push_integer(octets.len(), 7);
         let mut index = 0;
         while index < octets.len() {
             self.push(octets[index]);
@@ -67,8 +67,8 @@ impl Encoded {
     }
 
     /// Appends an integer with a prefix of `prefix_bits`, and at most one octet after the prefix.
-    #[allow(clippy::cast_possible_truncation)] // What is cut is below 256.
-    const fn integer(&mut self, value: usize, prefix_bits: u32) {
+    #[allow(clippy::cast_possible_truncation)] // Both octets are below 256.
+    const fn push_integer(&mut self, value: usize, prefix_bits: u32) {
         let max_prefix = integer::max_prefix(prefix_bits);
         if value < max_prefix as usize {
             return self.push(value as u8);
@@ -98,7 +98,7 @@ mod tests {
     use crate::hpack::Encoder;
 
     #[test]
-    fn what_is_encoded_before_is_what_the_encoder_writes() {
+    fn constant_fields_are_encoded_as_by_the_encoder() {
         let blocks: [&[(&str, &[u8])]; 6] = [
             &[],
             // The index of the name, 15, is the first that does not fit the prefix.

@@ -39,9 +39,9 @@ impl<'a> Encoder<'a> {
         let index = table::static_index(name);
         integer::encode(index.unwrap_or(LITERAL_NAME), 4, WITHOUT_INDEXING, self.out);
         if index.is_none() {
-            self.string(name);
+            self.push_string(name);
         }
-        self.string(value);
+        self.push_string(value);
         self.list_size += table::size(name, value);
         self
     }
@@ -59,7 +59,7 @@ impl<'a> Encoder<'a> {
         self.list_size
     }
 
-    fn string(&mut self, octets: &[u8]) {
+    fn push_string(&mut self, octets: &[u8]) {
         integer::encode(octets.len(), 7, PLAIN, self.out);
         self.out.extend_from_slice(octets);
     }
@@ -81,14 +81,14 @@ mod tests {
     use crate::hpack::Decoder;
 
     #[test]
-    fn a_block_without_fields_says_that_there_is_no_dynamic_table() {
+    fn a_block_without_fields_sets_the_table_size_to_0() {
         let mut out = Vec::new();
         Encoder::begin(&mut out);
         assert_eq!(out, [0x20]);
     }
 
     #[test]
-    fn a_known_name_is_an_index_and_another_one_is_spelled() {
+    fn a_static_name_is_an_index_and_others_are_literals() {
         let mut out = Vec::new();
         Encoder::begin(&mut out)
             .field("content-type", "application/grpc")
@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_appended_to_what_is_there() {
+    fn a_block_is_appended_to_the_buffer() {
         let mut out = b"frame header".to_vec();
         Encoder::begin(&mut out).field("te", "");
         assert_eq!(out, b"frame header\x20\x00\x02te\x00");
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same() {
+    fn encoded_fields_are_decoded_unchanged() {
         let long = "x".repeat(20_000);
         let fields = [
             (":method", "POST"),

@@ -9,7 +9,7 @@
 //! have one of the first four: these are looked up by the next eight bits.
 //!
 //! ```text
-//! bits     11111111000...   a window of 32, filled up with ones behind the end of the string
+//! bits     11111111000...   a window of 32, filled up with ones after the end of the string
 //! lengths  5: 01001|11..  ...  10: 1111111001|11..   10 is the first not below the window
 //! symbol   SYMBOLS[first symbol of length 10 + (1111111100 - first code of length 10)]
 //! ```
@@ -63,7 +63,7 @@ impl<'a> Bits<'a> {
     /// Removes and returns the next symbol, whose code is longer than `SHORT_CODE`.
     fn next_long(&mut self) -> Option<Result<u8, Error>> {
         if self.count <= SHORT_CODE {
-            return None; // Only padding is left; it contains no code.
+            return None; // The rest is padding: it contains no whole code.
         }
         let window = self.window();
         // The last code of the greatest length is all ones, so at least one last code is not below
@@ -140,17 +140,17 @@ impl Length {
 }
 
 /// The symbols in the order of their codes, without EOS, which has the last code.
-static SYMBOLS: [u8; EOS] = symbols();
+static SYMBOLS: [u8; EOS] = build_symbols();
 
 /// The lengths that occur among the codes, shortest first.
-static LENGTHS: [Length; DISTINCT_LENGTHS] = lengths();
+static LENGTHS: [Length; DISTINCT_LENGTHS] = build_lengths();
 
 /// The length and the symbol of the code at the start of each value of the next `SHORT_CODE` bits;
 /// (0, 0) if that code is longer.
-static SHORT: [(u8, u8); 1 << SHORT_CODE] = short();
+static SHORT: [(u8, u8); 1 << SHORT_CODE] = build_short();
 
 #[allow(clippy::cast_possible_truncation)] // a symbol below EOS is an octet
-const fn symbols() -> [u8; EOS] {
+const fn build_symbols() -> [u8; EOS] {
     let mut symbols = [0; EOS];
     let mut filled = 0;
     let mut bits = 0;
@@ -168,7 +168,7 @@ const fn symbols() -> [u8; EOS] {
     symbols
 }
 
-const fn lengths() -> [Length; DISTINCT_LENGTHS] {
+const fn build_lengths() -> [Length; DISTINCT_LENGTHS] {
     const UNFILLED: Length = Length {
         bits: 0,
         first: 0,
@@ -202,8 +202,8 @@ const fn lengths() -> [Length; DISTINCT_LENGTHS] {
 }
 
 #[allow(clippy::cast_possible_truncation)] // no length is above 30
-const fn short() -> [(u8, u8); 1 << SHORT_CODE] {
-    let (symbols, lengths) = (symbols(), lengths());
+const fn build_short() -> [(u8, u8); 1 << SHORT_CODE] {
+    let (symbols, lengths) = (build_symbols(), build_lengths());
     let mut short = [(0, 0); 1 << SHORT_CODE];
     let mut index = 0;
     let mut length = 0;
@@ -239,8 +239,8 @@ const EOS: usize = 256;
 /// The bits of the shortest code, which bounds how much longer a decoded string can be.
 const SHORTEST_CODE: usize = 5;
 
-/// The bits of the codes that are looked up: those of all letters, digits and signs that header
-/// fields mostly consist of.
+/// The bits of the codes that are looked up: enough for all letters, all digits and the punctuation
+/// that is common in header fields.
 const SHORT_CODE: u32 = 8;
 
 /// The bits of the longest code.
@@ -249,8 +249,8 @@ const LONGEST_CODE: u32 = 30;
 /// The number of distinct lengths in `CODE_LENGTHS`.
 const DISTINCT_LENGTHS: usize = 21;
 
-/// The length in bits of the code of each symbol: RFC 7541 appendix B, eight rows of printable and
-/// 24 of other octets, then EOS.
+/// The length in bits of the code of each symbol: RFC 7541 appendix B, sixteen octets in each row,
+/// then EOS.
 #[rustfmt::skip]
 const CODE_LENGTHS: [u8; EOS + 1] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, // 0x00
@@ -329,11 +329,11 @@ mod tests {
 
     /// The compiler evaluates these functions; calling them here makes them count in the coverage.
     #[test]
-    fn the_tables_are_the_same_when_they_are_made_anew() {
-        assert_eq!(symbols(), SYMBOLS);
-        assert_eq!(short(), SHORT);
+    fn the_tables_are_the_same_at_run_time() {
+        assert_eq!(build_symbols(), SYMBOLS);
+        assert_eq!(build_short(), SHORT);
         let first = |lengths: &[Length]| lengths.iter().map(|it| it.first).collect::<Vec<_>>();
-        assert_eq!(first(&lengths()), first(&LENGTHS));
+        assert_eq!(first(&build_lengths()), first(&LENGTHS));
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_for_the_empty_string() {
+    fn no_octets_decode_to_the_empty_string() {
         assert_eq!(decoded(&[]), Ok(vec![]));
     }
 

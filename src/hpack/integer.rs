@@ -9,7 +9,7 @@ use super::Error;
 /// it. The high bits of the first octet are ignored.
 pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error> {
     let max_prefix = max_prefix(prefix_bits);
-    let prefix = usize::from(next(input)? & max_prefix);
+    let prefix = usize::from(next_octet(input)? & max_prefix);
     // RFC 7541 §5.1: "If the integer value is small enough, i.e., strictly less than 2^N-1, it is
     // encoded within the N-bit prefix."
     if prefix < usize::from(max_prefix) {
@@ -17,7 +17,7 @@ pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, Error
     }
     let mut value = prefix;
     for position in 0..MAX_CONTINUATION_OCTETS {
-        let octet = next(input)?;
+        let octet = next_octet(input)?;
         value += usize::from(octet & !CONTINUES) << (7 * position);
         if octet & CONTINUES == 0 {
             return Ok(value);
@@ -62,7 +62,7 @@ pub(super) const fn max_prefix(prefix_bits: u32) -> u8 {
 }
 
 #[inline]
-fn next(input: &mut &[u8]) -> Result<u8, Error> {
+fn next_octet(input: &mut &[u8]) -> Result<u8, Error> {
     let (&first, rest) = input.split_first().ok_or(Error::Truncated)?;
     *input = rest;
     Ok(first)
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_the_prefix_is_ignored_when_read() {
+    fn bits_above_the_prefix_are_ignored_when_decoding() {
         assert_eq!(decode_all(&[0b1110_1010], 5), Ok(10));
         let mut out = Vec::new();
         encode(31, 5, 0b0010_0000, &mut out);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_reads_back_what_it_wrote() {
+    fn every_prefix_decodes_what_it_encoded() {
         for prefix_bits in 1..=8 {
             for value in (0..2000).chain([16_383, 16_384, 0x0fff_ffff]) {
                 assert_eq!(

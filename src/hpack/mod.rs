@@ -32,12 +32,12 @@
 //!     .field(":status", "200")
 //!     .field("content-type", "application/grpc");
 //!
-//! // What SETTINGS_HEADER_TABLE_SIZE lets the peer keep here: 4096, unless another value is sent.
+//! // The value of our SETTINGS_HEADER_TABLE_SIZE, which is 4096 by default.
 //! let mut decoder = Decoder::new(4096);
 //! let (mut fields, mut size) = (Vec::new(), 0);
 //! decoder.decode(&block, &mut |name, value| {
-//!     // One octet of a block can stand for 4096 of a field: so there is a limit, and what is
-//!     // beyond it is not kept.
+//!     // One octet of a block can stand for a field of 4096 octets, so fields are kept only up to
+//!     // a limit.
 //!     size += name.len() + value.len();
 //!     if size <= 16 * 1024 {
 //!         fields.push((name.to_vec(), value.to_vec()));
@@ -45,7 +45,7 @@
 //! })?;
 //! assert_eq!(fields[1], (b"content-type".to_vec(), b"application/grpc".to_vec()));
 //!
-//! // A block may be anything that a peer thinks of.
+//! // A peer may send any octets as a block.
 //! assert_eq!(decoder.decode(b"\xff\x00", &mut |_, _| {}), Err(Error::Index));
 //! # Ok(())
 //! # }

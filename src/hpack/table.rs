@@ -61,8 +61,8 @@ impl Table {
     }
 
     /// Returns the buffer to which the name and then the value of a literal are appended. The
-    /// caller ends the literal with [`insert`](Self::insert) or [`forget`](Self::forget).
-    pub(super) fn literal(&mut self) -> &mut Vec<u8> {
+    /// caller ends the literal by [`insert`](Self::insert) or [`drop_literal`](Self::drop_literal).
+    pub(super) fn literal_buf(&mut self) -> &mut Vec<u8> {
         if self.octets.capacity() == 0 {
             self.octets.reserve(LIKELY_OCTETS);
         }
@@ -99,13 +99,13 @@ impl Table {
             self.size += place.size();
             self.entries.push_back(place);
         }
-        if self.evicted() > self.octets.len() / 2 {
+        if self.evicted_octets() > self.octets.len() / 2 {
             self.compact();
         }
     }
 
     /// Drops the literal at `place`, the last one in the buffer.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn drop_literal(&mut self, place: Place) {
         self.octets.truncate(place.begin);
     }
 
@@ -148,14 +148,14 @@ impl Table {
     }
 
     /// Returns the number of octets of evicted entries before the first entry.
-    fn evicted(&self) -> usize {
+    fn evicted_octets(&self) -> usize {
         let oldest = self.entries.front();
         oldest.map_or(self.octets.len(), |oldest| oldest.begin)
     }
 
     /// Moves the entries to the front of the buffer. No literal may be in progress.
     fn compact(&mut self) {
-        let evicted = self.evicted();
+        let evicted = self.evicted_octets();
         self.octets.drain(..evicted);
         for place in &mut self.entries {
             place.begin -= evicted;
@@ -232,7 +232,8 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 /// For each name length, the entries of the static table with a name of that length, one bit per
 /// entry.
 ///
-/// Most names that are looked up are not in the table, and few entries have the same length.
+/// This makes look-ups cheap: few entries have names of the same length, and most names that are
+/// looked up are not in the table.
 static OF_LENGTH: [u64; LONGEST_NAME + 1] = {
     let mut entries = [0; LONGEST_NAME + 1];
     let mut position = 0;
@@ -324,7 +325,7 @@ mod tests {
 
     /// Inserts an entry of this size whose name is one letter.
     fn insert(table: &mut Table, name: u8, size: usize) {
-        let octets = table.literal();
+        let octets = table.literal_buf();
         let begin = octets.len();
         octets.push(name);
         octets.resize(begin + size - ENTRY_OVERHEAD, b'.');
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_entry_comes_first_and_the_oldest_goes_first() {
+    fn the_newest_entry_is_first_and_the_oldest_is_evicted() {
         let mut table = Table::new(100);
         insert(&mut table, b'a', 40);
         insert(&mut table, b'b', 40);
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_stay_what_they_are_while_others_come_and_go() {
+    fn entries_do_not_change_while_others_are_evicted() {
         let mut table = Table::new(3 * 40);
         for letter in (b'a'..=b'z').cycle().take(1000) {
             insert(&mut table, letter, 40);
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_nothing_at_first() {
+    fn memory_is_0_at_first_and_then_bounded() {
         let mut table = Table::new(4096);
         assert_eq!(table.mem_used(), 0);
         for size in (33..5000).chain([33; 1000]) {
@@ -441,11 +442,11 @@ mod tests {
     fn memory_in_a_block_grows_with_the_table() {
         let mut table = Table::new(4096);
         for _ in 0..1000 {
-            let octets = table.literal();
+            let octets = table.literal_buf();
             let begin = octets.len();
             octets.resize(begin + 4000, b'.');
             let (middle, end) = (begin + 1, octets.len());
-            table.forget(Place { begin, middle, end });
+            table.drop_literal(Place { begin, middle, end });
         }
         assert!(table.mem_used() <= 2 * 4096, "{} octets", table.mem_used());
         for _ in 0..1000 {
