@@ -123,7 +123,7 @@ pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
 mod tests {
     use super::*;
 
-    /// Returns a number of octets of which as many count as are given.
+    /// Returns a size of which `octets` count.
     const fn counting(octets: usize) -> usize {
         SMALL_SHARE + octets
     }

@@ -42,8 +42,8 @@ pub fn bytes(bytes: &[u8]) -> Escaped<'_> {
     }
 }
 
-/// Returns a text in which all that is untrusted is escaped already, made safe to show whether that
-/// is true or not: as [`bytes`], but a backslash stays one.
+/// Returns a text whose untrusted parts should already be escaped, made safe to show in case they
+/// are not: escaped like [`bytes`], but without doubled backslashes.
 pub(crate) fn composed(text: &[u8]) -> String {
     bytes(text).to_string().replace(r"\\", r"\")
 }
@@ -110,8 +110,8 @@ impl fmt::Debug for Escaped<'_> {
 
 impl Escaped<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>, needs_escape: fn(char) -> bool) -> fmt::Result {
-        let (shown, hidden) = self.bytes.split_at(cut(self.bytes, self.limit));
-        // Nearly every text is plain, and then this takes a tenth of the time.
+        let (shown, hidden) = self.bytes.split_at(cut_length(self.bytes, self.limit));
+        // Nearly every text is plain, for which this takes a tenth of the time.
         if hidden.is_empty() && is_plain(shown) {
             return f.write_str(std::str::from_utf8(shown).expect("it is ASCII"));
         }
@@ -137,8 +137,9 @@ pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| PLAIN[usize::from(byte)])
 }
 
-/// Returns where to cut `bytes` so that at most `limit` are shown and no character is split.
-fn cut(bytes: &[u8], limit: usize) -> usize {
+/// Returns the length to which `bytes` are cut so that at most `limit` are shown and no character
+/// is split.
+fn cut_length(bytes: &[u8], limit: usize) -> usize {
     if bytes.len() <= limit {
         return bytes.len();
     }

@@ -1,7 +1,7 @@
 //! The plugin manager of a Kubernetes node, as a crate of its own.
 //!
 //! CSI, device and DRA plugins make themselves known by a Unix socket in a directory that the node
-//! agent watches. This crate finds those sockets, calls GetInfo on each plugin over gRPC, has a
+//! agent watches. This crate finds those sockets, calls GetInfo on each plugin over gRPC, lets a
 //! handler validate and register the plugin, notifies the plugin of the outcome, and deregisters
 //! the plugin when its socket is removed: what kubelet's plugin manager does inside kubelet.
 //!
@@ -45,7 +45,7 @@
 //! handlers.add(DEFAULT_TYPES, AcceptHandler);
 //! let mut plugins = PluginManager::new(&config, handlers)?;
 //! loop {
-//!     // poll(2), epoll, io_uring, mio, tokio: whatever there is. Asked anew every time.
+//!     // With poll(2), epoll, io_uring, mio or tokio. The timeout may change in every turn.
 //!     wait_until_readable(&plugins, plugins.poll_timeout());
 //!     plugins.turn(Some(Duration::ZERO))?;
 //! }
@@ -63,18 +63,18 @@
 //!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - [`config::Config::run_dir`] names a directory for locks, which keep two plugin managers from
-//!   using one plugins directory. Without it there are none: nothing is made in `/run`.
-//! - [`config::Config::api_socket`] has the API ([`guide::api`]) served in the same turns. Without
-//!   it, the plugin manager has no socket of its own.
+//!   using one plugins directory. Without it, there are no locks, and nothing is created in `/run`.
+//! - With [`config::Config::api_socket`], the API ([`guide::api`]) is served in the same turns.
+//!   Without it, the plugin manager has no socket of its own.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
 //!   file, if there is one.
 //!
 //! The examples `poll-loop` and `in-tokio` in `tests/examples/` are complete programs.
 //!
-//! The feature `cli`, a default, is the daemon as a process: the commands, `simulate`, signals and
-//! the log. Without default features, three packages and a fifth of the code are left out.
-//! [`guide::handlers`] helps to choose a handler.
+//! The feature `cli`, which is enabled by default, contains the daemon as a process: the commands,
+//! `simulate`, signals and the log. Without default features, three packages and a fifth of the
+//! code are left out. [`guide::handlers`] helps to choose a handler.
 //!
 //! # What is promised
 //!

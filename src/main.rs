@@ -13,27 +13,28 @@ use plugind::cli::{
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
-/// Runs the command. None is inlined: the daemon would have the variables of all on its stack.
+/// Runs the command. No command is inlined, so that the daemon does not have the variables of all
+/// of them on its stack.
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(command_line)) => run(&command_line),
         Ok(Command::CheckConfig(command_line)) => match check_config::run(&command_line) {
             Ok(text) => print(&text),
-            Err(problems) => complain_all(&problems),
+            Err(problems) => print_problems(&problems),
         },
-        Ok(Command::Probe(options, format)) => ended(probe::run(&options, format)),
-        Ok(Command::Doctor(examined, format)) => ended(doctor::run(&examined, format)),
-        Ok(Command::Simulate(profile)) => ended(simulate::run(&profile)),
+        Ok(Command::Probe(options, format)) => exit_code_of(probe::run(&options, format)),
+        Ok(Command::Doctor(examined, format)) => exit_code_of(doctor::run(&examined, format)),
+        Ok(Command::Simulate(profile)) => exit_code_of(simulate::run(&profile)),
         Ok(Command::With(options)) => match with::run(&options) {
             Ok(status) => ExitCode::from(status),
-            Err(failure) => complain(&failure, failure.exit_code().into()),
+            Err(failure) => print_error(&failure, failure.exit_code().into()),
         },
         Ok(Command::Ask(options)) => match ask(&options) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => complain(&failure, failure.exit_code().into()),
+            Err(failure) => print_error(&failure, failure.exit_code().into()),
         },
         Ok(Command::Print(text)) => print(&text.concat()),
-        Err(usage) => complain(&usage, ExitCode::from(WRONG_USAGE)),
+        Err(usage) => print_error(&usage, ExitCode::from(WRONG_USAGE)),
     }
 }
 
@@ -43,10 +44,10 @@ fn main() -> ExitCode {
 fn run(command_line: &CommandLine) -> ExitCode {
     let options = match command_line.load() {
         Ok(options) => options,
-        Err(problems) => return complain_all(&problems),
+        Err(problems) => return print_problems(&problems),
     };
     let Some(log) = logging::start(options.verbosity, options.config.log_format) else {
-        return complain(
+        return print_error(
             &"cannot install the logger: one is already installed",
             ExitCode::FAILURE,
         );
@@ -79,8 +80,8 @@ fn serve(
 }
 
 /// Returns the exit code of work that may have failed, after printing its error.
-fn ended(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
-    result.unwrap_or_else(|error| complain(&error, ExitCode::FAILURE))
+fn exit_code_of(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
+    result.unwrap_or_else(|error| print_error(&error, ExitCode::FAILURE))
 }
 
 /// Prints to standard output. A closed output is not a failure.
@@ -90,14 +91,14 @@ fn print(text: &str) -> ExitCode {
 }
 
 /// Prints the problems of a configuration, each in one line.
-fn complain_all(problems: &[String]) -> ExitCode {
+fn print_problems(problems: &[String]) -> ExitCode {
     let each = problems.iter();
-    each.for_each(|problem| _ = complain(problem, ExitCode::FAILURE));
+    each.for_each(|problem| _ = print_error(problem, ExitCode::FAILURE));
     ExitCode::from(BAD_CONFIG)
 }
 
 /// Prints an error in one line and returns `code`, even if standard error is closed.
-fn complain(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
+fn print_error(error: &dyn fmt::Display, code: ExitCode) -> ExitCode {
     let _ = writeln!(io::stderr(), "plugind: {error}");
     code
 }

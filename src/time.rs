@@ -96,7 +96,7 @@ pub(crate) fn rfc3339(since_1970: Duration) -> String {
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let millis = since_1970.subsec_millis().into();
     let mut text = *b"0000-00-00T00:00:00.000Z";
-    // A log line has one: `format!` takes eight times as long.
+    // Every log line has such a text, and `format!` takes eight times as long.
     for (mut number, digits) in [
         (year, 0..4),
         (month, 5..7),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_too_far_away_never_comes_instead_of_wrapping() {
+    fn a_time_beyond_the_range_saturates() {
         let late = Time::from_millis(5) + Duration::MAX;
         assert!(late > Time::ZERO + Duration::from_secs(500 * 365 * 86_400));
         assert_eq!(late + Duration::from_nanos(1), late);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_shown_as_rfc_3339_has_them() {
+    fn times_are_formatted_as_in_rfc_3339() {
         assert_shown(0, "1970-01-01T00:00:00.000Z");
         assert_shown(951_782_399, "2000-02-28T23:59:59.000Z");
         assert_shown(951_782_400, "2000-02-29T00:00:00.000Z");

@@ -178,7 +178,7 @@
 //! `reason`, and `socket`, `type`, `name` and `attempt` (a number) if they are known. Keys may be
 //! added, and targets may change in any version. With `journald`, a line is a priority in angle
 //! brackets and the text.
-//! Tests: `moments_are_shown_as_rfc_3339_has_them`,
+//! Tests: `times_are_formatted_as_in_rfc_3339`,
 //! `the_first_line_names_version_process_and_options`,
 //! `the_subject_is_what_comes_before_the_first_colon_and_blank`,
 //! `a_line_of_json_is_one_object_whatever_a_plugin_is_called`,
