@@ -1,4 +1,4 @@
-//! Times about as kubectl shows them: how long ago, in two units at most.
+//! Times in the style of kubectl: how long ago, in two units at most.
 //!
 //! The daemon sends times of day; the difference to the clock of this process is shown.
 
@@ -10,7 +10,7 @@ pub(super) fn since(then: &str, now: u64) -> String {
     between(parse(then), Some(now))
 }
 
-/// Returns the time from `now` until `then`, as [`since`].
+/// Returns the time from `now` until `then`, in the format of [`since`].
 pub(super) fn until(then: &str, now: u64) -> String {
     between(Some(now), parse(then))
 }
@@ -22,8 +22,9 @@ fn between(from: Option<u64>, to: Option<u64>) -> String {
     }
 }
 
-/// Returns a number of seconds in the largest unit of which there are two, and in the next one if
-/// there are fewer than eight: about as kubectl shows it (`HumanDuration` of k8s.io/apimachinery).
+/// Formats a number of seconds in the largest unit of which it has at least two, and adds the next
+/// smaller unit if it has fewer than eight: similar to kubectl (`HumanDuration` of
+/// k8s.io/apimachinery).
 pub(super) fn duration(seconds: u64) -> String {
     let at = UNITS.iter().position(|(unit, _)| seconds / 2 >= *unit);
     let at = at.unwrap_or(UNITS.len() - 1);
@@ -58,8 +59,8 @@ fn parse(time: &str) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || day == 0 || time.get(23..) != Some("Z") {
         return None;
     }
-    // Years begin in March, so that a leap day is the last one; from there, months have 31, 30, 31,
-    // 30 and 31 days, again and again.
+    // Years begin in March here, so that a leap day is the last day of a year, and months have 31,
+    // 30, 31, 30 and 31 days in turn.
     let (year, month) = match month {
         1 | 2 => (year - 1, month + 9),
         _ => (year, month - 3),

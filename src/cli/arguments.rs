@@ -38,11 +38,11 @@ pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
     help: Help,
-    /// The help text of a command whose options are accepted, too.
+    /// The help text of another command whose options are accepted, too.
     pub(super) others: &'static str,
     /// The last option, as typed.
     option: String,
-    /// The value of a `--socket` before the command, which reads it first.
+    /// The value of a `--socket` before the command: returned as the first option of the command.
     socket: Option<OsString>,
 }
 
@@ -91,7 +91,7 @@ impl Arguments {
             }
             Err(error) => return Err(self.error(escape::text(&error.to_string()).to_string())),
         };
-        let mut known = self.known();
+        let mut known = self.known_options();
         match known.find(|(short, long)| *short == option || *long == option) {
             Some((_, long)) => {
                 self.option = option;
@@ -101,8 +101,8 @@ impl Arguments {
         }
     }
 
-    /// Returns the arguments behind `--`, if that is the next one.
-    pub(super) fn behind_dashes(&mut self) -> Option<Vec<OsString>> {
+    /// Returns all arguments after `--`, if `--` is the next one.
+    pub(super) fn take_after_dashes(&mut self) -> Option<Vec<OsString>> {
         let mut rest = self.parser.try_raw_args()?;
         rest.next_if(|argument| argument == "--")?;
         Some(rest.collect())
@@ -121,24 +121,24 @@ impl Arguments {
         read(&value).map_err(|expected| self.error(invalid(&value, option, &expected)))
     }
 
-    /// Returns the error about an argument that is not one of those that are expected here.
-    pub(super) fn unaccepted(&self, value: &OsStr, expected: &str) -> UsageError {
+    /// Returns the error about an argument that is none of the expected ones.
+    pub(super) fn invalid_argument(&self, value: &OsStr, expected: &str) -> UsageError {
         let value = escape::bytes(value.as_bytes());
         self.error(format!("invalid argument {value:?}, expected {expected}"))
     }
 
     /// Returns the action of an option that every command has, or the error about an argument that
     /// is not expected here.
-    pub(super) fn standard(&self, argument: &Argument) -> Result<Command, UsageError> {
+    pub(super) fn parse_standard(&self, argument: &Argument) -> Result<Command, UsageError> {
         match argument {
             Argument::Option("--help") => Ok(Command::Print(self.help)),
             Argument::Option("--version") => Ok(Command::Print([VERSION, ""])),
-            _ => Err(self.unexpected(argument)),
+            _ => Err(self.unexpected_argument(argument)),
         }
     }
 
     /// Returns the error about an argument that is not expected here.
-    pub(super) fn unexpected(&self, argument: &Argument) -> UsageError {
+    pub(super) fn unexpected_argument(&self, argument: &Argument) -> UsageError {
         match argument {
             Argument::Option(option) => self.unknown_option(option),
             Argument::Value(value) => {
@@ -149,13 +149,13 @@ impl Arguments {
     }
 
     fn unknown_option(&self, option: &str) -> UsageError {
-        let known = self.known().map(|(_, long)| long);
+        let known = self.known_options().map(|(_, long)| long);
         let hint = did_you_mean(option, known);
         self.error(format!("unknown option {}{hint}", escape::text(option)))
     }
 
     /// Returns the options of the command and of the program, with their short names.
-    fn known(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+    fn known_options(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
         let standard = options([HELP, ""]).filter(|(short, _)| !short.is_empty());
         options(self.help)
             .chain(options([self.others, ""]))
@@ -222,7 +222,7 @@ fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// The number of characters of a name that have to be typed for the rest to be suggested.
+/// The minimum length of the beginning of a name for which the whole name is suggested.
 const BEGUN: usize = 4;
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_suggested_when_it_is_near() {
+    fn the_closest_name_is_suggested_if_it_is_close() {
         let suggested = |typed| did_you_mean(typed, ["--observe", "--type"].into_iter());
         for near in ["--observ", "--obsreve", "--obs", "--OBSERVE"] {
             assert_eq!(suggested(near), " (did you mean --observe?)", "{near}");

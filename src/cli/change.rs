@@ -13,7 +13,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let mut request = Request::get(&path);
     request.changes = true;
     let done = context.client.json(&request);
-    let mut done = done.map_err(|failure| match context.options.target.shown() {
+    let mut done = done.map_err(|failure| match context.options.target.display_name() {
         Some(named) if failure.kind == Kind::NoSuchPlugin => {
             Failure::new(failure.kind, format!("{named} does not exist"))
         }
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
     let mut table = Table::default();
     table.add_entries("", &done);
-    print(table.show(""))
+    print(table.take_text(""))
 }
 
 /// Returns the path and the query of the request.

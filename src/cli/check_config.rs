@@ -26,10 +26,11 @@ pub fn show(options: &Options) -> String {
     let mut text = String::new();
     for given in &options.given {
         let Given { setting, value, .. } = given;
-        let (mut key, mut value) = (setting.long(), &**value);
+        let (mut key, mut value) = (setting.long_name(), &**value);
         let device_plugins_dir = &options.config.manager.device_plugins_dir;
         if let ("device-plugins", Some(dir)) = (key, device_plugins_dir) {
-            // It depends on `root-dir`, which another source may override: the path is shown.
+            // Shown as its path: the flag alone depends on `root-dir`, which another source may
+            // override.
             (key, value) = ("device-plugins-dir", dir.as_os_str());
         }
         let origin = match (given.origin, &options.config.file) {
@@ -38,7 +39,7 @@ pub fn show(options: &Options) -> String {
             _ => "environment".to_owned(),
         };
         let note = match key {
-            "type" => in_place_of(&options.config.handlers.types),
+            "type" => note_missing_types(&options.config.handlers.types),
             _ => String::new(),
         };
         text += &config_file::show(key, value, &(origin + &note));
@@ -49,18 +50,18 @@ pub fn show(options: &Options) -> String {
             continue;
         }
         for value in setting.default {
-            text += &config_file::show(setting.long(), value.as_ref(), "default");
+            text += &config_file::show(setting.long_name(), value.as_ref(), "default");
         }
         if setting.default.is_empty() {
-            let value = default(setting, &options.config);
-            text += &["#", setting.long(), " ", &value, "  # default\n"].concat();
+            let value = default_value(setting, &options.config);
+            text += &["#", setting.long_name(), " ", &value, "  # default\n"].concat();
         }
     }
     text
 }
 
-/// Returns the value that is in force for an option without one, as far as it can be written.
-fn default(setting: &Setting, config: &DaemonConfig) -> String {
+/// Returns the value in force, or a description of it, for an option that was not given.
+fn default_value(setting: &Setting, config: &DaemonConfig) -> String {
     let socket = client::default_socket();
     let run_dir = config
         .manager
@@ -68,7 +69,7 @@ fn default(setting: &Setting, config: &DaemonConfig) -> String {
         .as_deref()
         .or_else(|| socket.parent());
     let run_dir = run_dir.unwrap_or(&socket);
-    match (setting.long(), &config.manager.api_socket) {
+    match (setting.long_name(), &config.manager.api_socket) {
         _ if setting.is_flag() => "no".to_owned(),
         ("run-dir", _) => escape::path(run_dir).to_string(),
         ("socket", ApiSocket::Default) if config.manager.mode == Mode::Register => {
@@ -80,8 +81,8 @@ fn default(setting: &Setting, config: &DaemonConfig) -> String {
     }
 }
 
-/// Returns a note if types were named and built-in ones are not among them.
-fn in_place_of(types: &[String]) -> String {
+/// Returns a note that names the built-in types that are not accepted, or an empty text.
+fn note_missing_types(types: &[String]) -> String {
     let missing = DEFAULT_TYPES
         .into_iter()
         .filter(|built_in| types.iter().all(|it| it != built_in));
@@ -174,7 +175,7 @@ memory-budget 16Mi  # default
                        socket-group 7\nobserve\nunknown-types ignore\nmemory-budget 1Mi\n\
                        run-dir /r#\nstate-file /\u{e4}";
         let (file, line) = (Path::new("/etc/a.conf"), CommandLine::default());
-        // The defaults are those of the program, and a root directory is not lost.
+        // An empty file, a full one, and one whose plugins directories the environment replaces.
         let environment = [("PLUGIND_PLUGINS_DIR", "/p")];
         for (content, environment) in [("", &[][..]), (content, &[]), (content, &environment)] {
             let options = |content: &str, environment: &[(&str, &str)]| {

@@ -1,8 +1,7 @@
 //! The client of a running daemon: one HTTP/1.0 request for each connection to its API socket.
 //!
-//! Other programs than plugind may own the socket. Everything that they, or the daemon, can do
-//! wrong is bounded: a response has to begin and to continue in time, and a head, a line and a
-//! document have a maximum length.
+//! Another program than plugind may own the socket, so every response is bounded: it has to begin
+//! and to continue in time, and a head, a line and a document have a maximum length.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -23,8 +22,9 @@ use crate::handler::DialError;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: PathBuf,
-    /// The time for a response to begin and, if it does not follow changes, to continue. One to a
-    /// change may take six times as long: directories may be large, and on slow file systems.
+    /// The time for a response to begin and, if it does not follow changes, to continue. A request
+    /// that changes something may take six times as long, because `rescan` reads directories, which
+    /// may be large or on slow file systems.
     pub(super) timeout: Duration,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Response {
     timeout: Option<Duration>,
     /// The moment at which waiting ends in any case.
     pub(super) until: Deadline,
-    /// The octets that were received and not returned: of the head, then of the body.
+    /// The octets of the head, then of the body, that were received but not returned yet.
     received: Vec<u8>,
     /// The number of octets of the body that are missing, if its length was announced.
     missing: usize,
@@ -66,7 +66,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns a request to read what there is, and then each change.
+    /// Returns a request to read the current state, and then each change.
     pub(super) fn follow(target: &'a str) -> Self {
         Self {
             follows: true,
@@ -80,7 +80,7 @@ impl Client {
     /// not 200.
     pub(super) fn open(&self, request: &Request<'_>) -> Result<Response> {
         let opened = Connection::open(&self.socket, request.follows);
-        let mut connection = opened.map_err(|error| self.unreachable(&error))?;
+        let mut connection = opened.map_err(|error| self.connect_failure(&error))?;
         let (method, length) = if request.changes {
             ("POST", "Content-Length: 0\r\n")
         } else {
@@ -88,7 +88,7 @@ impl Client {
         };
         let target = request.target;
         let head = format!("{method} {target} HTTP/1.0\r\nHost: localhost\r\n{length}\r\n");
-        connection.send(head.as_bytes()).map_err(broken)?;
+        connection.send(head.as_bytes()).map_err(read_error)?;
         let timeout = self.timeout * if request.changes { 6 } else { 1 };
         let mut response = Response {
             connection,
@@ -104,17 +104,17 @@ impl Client {
             is_complete: false,
         };
         while response.status == 0 {
-            response.fill()?;
+            response.receive_more()?;
             let parsed = response.parse_head();
-            // Who does not speak HTTP will not do so when asked again.
-            parsed.map_err(|why| Failure::new(Kind::Failed, broken(why).why))?;
+            // Not to be retried: a peer that does not speak HTTP will not do so later.
+            parsed.map_err(|why| Failure::new(Kind::Failed, read_error(why).why))?;
         }
         if request.follows {
             response.timeout = None;
         }
         match response.status {
             200 => Ok(response),
-            _ => Err(response.refused(request.changes || request.target.contains("?name="))),
+            _ => Err(response.into_failure(request.changes || request.target.contains("?name="))),
         }
     }
 
@@ -128,8 +128,8 @@ impl Client {
         parse(&self.body(request)?)
     }
 
-    /// Returns the failure to connect.
-    fn unreachable(&self, error: &DialError) -> Failure {
+    /// Returns the failure that reports a connection error.
+    fn connect_failure(&self, error: &DialError) -> Failure {
         let socket = escape::path(&self.socket);
         let (kind, why) = match error {
             DialError::Gone | DialError::Refused => {
@@ -164,11 +164,11 @@ impl Response {
                 return match searched {
                     0 => Ok(None),
                     // A daemon that is killed does not complete a response that is followed.
-                    _ if self.timeout.is_none() => Err(Failure::ended()),
-                    _ => Err(broken(TRUNCATED)),
+                    _ if self.timeout.is_none() => Err(Failure::daemon_stopped()),
+                    _ => Err(read_error(TRUNCATED)),
                 };
             }
-            self.fill()?;
+            self.receive_more()?;
         }
     }
 
@@ -186,7 +186,7 @@ impl Response {
     /// Returns the rest of the body.
     fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
         while !self.is_complete {
-            self.fill()?;
+            self.receive_more()?;
             if self.received.len() > limit {
                 return Err(too_long());
             }
@@ -194,8 +194,8 @@ impl Response {
         Ok(self.received)
     }
 
-    /// Receives once.
-    fn fill(&mut self) -> Result<()> {
+    /// Receives a part of the response.
+    fn receive_more(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
         let until = match self.timeout {
             Some(timeout) => self.until.or(Deadline::after(timeout)),
@@ -205,23 +205,23 @@ impl Response {
         let len = received.map_err(|error| match error {
             WaitError::TimedOut => {
                 let limit = self.timeout.unwrap_or_default();
-                broken(if self.until.is_over() {
+                read_error(if self.until.is_over() {
                     format!("it takes longer than {:?}", response_time(limit))
                 } else {
                     format!("the daemon does not respond within {limit:?}")
                 })
             }
             WaitError::OutputClosed => Failure::new(Kind::OutputClosed, ""),
-            WaitError::Failed(error) => broken(error),
+            WaitError::Failed(error) => read_error(error),
         })?;
         self.received.extend_from_slice(&buf[..len]);
         self.missing = self.missing.saturating_sub(len);
         self.is_complete = len == 0;
         match self.status {
             _ if len > 0 => Ok(()),
-            0 if self.received.is_empty() => Err(broken(NO_RESPONSE)),
+            0 if self.received.is_empty() => Err(read_error(NO_RESPONSE)),
             1.. if self.missing == 0 => Ok(()),
-            _ => Err(broken(TRUNCATED)),
+            _ => Err(read_error(TRUNCATED)),
         }
     }
 
@@ -255,9 +255,9 @@ impl Response {
         Ok(())
     }
 
-    /// Returns the failure that a response with another status than 200 stands for; `names` states
-    /// whether the request may name what does not exist.
-    fn refused(self, names: bool) -> Failure {
+    /// Returns the failure for a response whose status is not 200. `names`: the request names a
+    /// plugin, a socket or a resource, so 404 means that it does not exist.
+    fn into_failure(self, names: bool) -> Failure {
         let status = self.status;
         let body = self.rest(MAX_LINE).unwrap_or_default();
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -287,8 +287,8 @@ impl Response {
     }
 }
 
-/// Returns a text for a path segment or a query, in which all octets are encoded that could mean
-/// something else there (RFC 3986 §2.3).
+/// Percent-encodes a text for a path segment or a query: all octets but the unreserved ones
+/// (RFC 3986 §2.3).
 pub(super) fn encode(text: &[u8]) -> String {
     let mut encoded = String::new();
     for &byte in text {
@@ -301,7 +301,7 @@ pub(super) fn encode(text: &[u8]) -> String {
     encoded
 }
 
-/// Prints to standard output at once.
+/// Prints to standard output, and flushes it.
 pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     let mut out = io::stdout();
     let printed = out.write_all(text.as_ref()).and_then(|()| out.flush());
@@ -314,8 +314,8 @@ pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     })
 }
 
-/// Returns the failure of an exchange that another one may not have.
-fn broken(why: impl Display) -> Failure {
+/// Returns the failure to read a response; a retry may succeed.
+fn read_error(why: impl Display) -> Failure {
     Failure::new(
         Kind::Interrupted,
         format!("cannot read the daemon's response: {why}"),
@@ -326,23 +326,23 @@ fn too_long() -> Failure {
     Failure::new(Kind::Failed, "the daemon's response is too long")
 }
 
-/// Returns the time in which a response that ends must be complete: one that may begin later may
-/// also take longer.
+/// Returns the time in which a response that does not follow changes must be complete: never less
+/// than the time in which it must begin.
 fn response_time(timeout: Duration) -> Duration {
     timeout.max(RESPONSE_TIME)
 }
 
 /// The time in which a response must begin, and continue. The daemon responds within milliseconds,
-/// also when it is busy.
+/// even when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The least time in which a response that ends must be complete.
+/// The minimum time limit for a complete response that does not follow changes.
 const RESPONSE_TIME: Duration = Duration::from_secs(30);
 
 /// The maximum length of one line: a record is below 100 KiB (bytes).
 const MAX_LINE: usize = 1024 * 1024;
 
-/// The maximum length of a document: that of the daemon's (bytes).
+/// The maximum length of a document: the daemon's own limit (bytes).
 const MAX_DOCUMENT: usize = API_BODY;
 
 const NOT_HTTP: &str = "the response is not HTTP; does another program own the socket?";
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_silent_or_stalls_is_given_up() {
+    fn a_silent_or_stalled_daemon_times_out() {
         for head in ["", "HTTP/1.1 200 OK\r\n\r\n{"] {
             let dir = tempfile::tempdir().unwrap();
             let socket = dir.path().join("api.sock");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_means_nothing_else_is_sent_as_it_is() {
+    fn all_octets_but_unreserved_ones_are_encoded() {
         assert_eq!(encode(b"a-Z0._~"), "a-Z0._~");
         assert_eq!(encode(b"example.com/gpu"), "example.com%2Fgpu");
         assert_eq!(encode(b"a+b &=?#%\xff\n"), "a%2Bb%20%26%3D%3F%23%25%FF%0A");

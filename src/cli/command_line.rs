@@ -1,8 +1,8 @@
 //! The options of `run` from all their sources: the command line, the environment and the
 //! configuration file.
 //!
-//! An option of a higher source replaces that of a lower one; an option that can be given several
-//! times, the whole list.
+//! An option from a higher source replaces the same option from a lower one; if it can be given
+//! several times, it replaces the whole list.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PRO
 use crate::daemon;
 use crate::escape;
 
-/// The command line of the daemon, which is valid.
+/// A valid command line of `run` or `check-config`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     given: Vec<Given>,
@@ -36,16 +36,16 @@ pub struct Options {
     pub(super) given: Vec<Given>,
 }
 
-/// An option that is given, and its source.
+/// A given option: its value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) setting: &'static Setting,
-    /// The value; that of a flag is empty.
+    /// The value; empty for a flag without one.
     pub(super) value: OsString,
     pub(super) origin: Origin,
 }
 
-/// The source of an option, the lowest first.
+/// The source of an option, in ascending order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
     /// This line of the configuration file.
@@ -63,7 +63,7 @@ impl Given {
         }
     }
 
-    /// Returns whether the option replaces another one, which is of a lower source.
+    /// Returns whether the option replaces `other`, because it comes from a higher source.
     fn replaces(&self, other: &Self) -> bool {
         let is_higher = self.origin > other.origin && !matches!(self.origin, Origin::Line(_));
         is_higher && self.setting.purpose() == other.setting.purpose()
@@ -97,11 +97,11 @@ pub(super) fn parse_as(
                 file = Some(value.into());
                 continue;
             }
-            (_, other) => return arguments.standard(&other),
+            (_, other) => return arguments.parse_standard(&other),
         };
         let mut value = OsString::new();
         if setting.is_flag() {
-            let _ = (setting.read)(&mut chosen, &value); // No flag refuses anything.
+            let _ = (setting.read)(&mut chosen, &value); // A flag has no value to reject.
         } else {
             arguments.value(|it| {
                 it.clone_into(&mut value);
@@ -115,9 +115,9 @@ pub(super) fn parse_as(
 }
 
 impl CommandLine {
-    /// Reads the configuration file, and returns what is in force with it: the command line has
-    /// priority over the environment, and that over the file. What the configuration names has to
-    /// exist. An error is a line for each problem.
+    /// Reads the configuration file, and combines it with the environment and the command line.
+    /// What the configuration names, such as a program, has to exist. An error has a line for each
+    /// problem.
     pub fn load(&self) -> Result<Options, Vec<String>> {
         let options = self.read()?;
         match daemon::missing(&options.config) {
@@ -132,7 +132,7 @@ impl CommandLine {
             variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         let environment = &environment.collect();
         let named = self.file.clone();
-        let named = named.or_else(|| set(environment, CONFIG).map(PathBuf::from));
+        let named = named.or_else(|| find_variable(environment, CONFIG).map(PathBuf::from));
         if named
             .as_ref()
             .is_some_and(|named| named.as_os_str() == NONE)
@@ -147,8 +147,8 @@ impl CommandLine {
         self.combine(file, environment)
     }
 
-    /// Returns the options of a file, the environment and the command line together. An error is a
-    /// line for each problem.
+    /// Combines the options of a file, the environment and the command line, which has the highest
+    /// priority. An error has a line for each problem.
     pub fn combine(
         &self,
         file: Option<File<'_>>,
@@ -168,7 +168,7 @@ impl CommandLine {
         }
         for setting in keys() {
             let name = setting.variable();
-            if let Some(value) = set(environment, &name) {
+            if let Some(value) = find_variable(environment, &name) {
                 let read = apply_absolute(setting, &mut Chosen::default(), Some(&value));
                 problems.extend(read.err().map(|problem| format!("{name}: {problem}")));
                 given.push(Given::new(setting, value, Origin::Environment));
@@ -177,7 +177,7 @@ impl CommandLine {
         problems.extend(
             environment
                 .iter()
-                .filter_map(|(name, value)| unknown(name, value)),
+                .filter_map(|(name, value)| check_variable(name, value)),
         );
         let count = problems.len();
         // mutation: all problems of a configuration are listed
@@ -189,7 +189,7 @@ impl CommandLine {
             return Err(problems);
         }
         given.extend(self.given.iter().cloned());
-        given.retain(|it| it.setting.long() != "config");
+        given.retain(|it| it.setting.long_name() != "config");
         let (config, verbosity) = apply(&mut given).map_err(|problem| vec![problem])?;
         let mut options = Options {
             config,
@@ -204,8 +204,11 @@ impl CommandLine {
 
 /// Drops the options that others replace, and applies the rest.
 fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
-    // The root directory is kubelet's, also where other directories of plugins are named.
-    let root = given.iter().rfind(|it| it.setting.long() == "root-dir");
+    // `--device-plugins` needs kubelet's root directory, even if a higher source replaces it as a
+    // plugins directory.
+    let root = given
+        .iter()
+        .rfind(|it| it.setting.long_name() == "root-dir");
     let root = root.and_then(|it| absolute(&it.value));
     let all = given.clone();
     given.retain(|it| !all.iter().any(|other| other.replaces(it)));
@@ -216,22 +219,22 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
         setting.apply(&mut chosen, value)?;
     }
     let verbosity = chosen.verbosity;
-    Ok((chosen.complete(root), verbosity))
+    Ok((chosen.into_config(root), verbosity))
 }
 
-/// Reads a line of the configuration file.
+/// Adds the option in a line of the configuration file to `given`.
 fn read_line(
     (key, value): Line<'_>,
     number: usize,
     chosen: &mut Chosen,
     given: &mut Vec<Given>,
 ) -> Result<(), String> {
-    let setting = keys().find(|setting| setting.long() == key);
+    let setting = keys().find(|setting| setting.long_name() == key);
     let setting = setting.ok_or_else(|| {
         if key == "config" {
             return "a configuration file cannot name another one".to_owned();
         }
-        let hint = did_you_mean(key, keys().map(Setting::long));
+        let hint = did_you_mean(key, keys().map(Setting::long_name));
         format!("unknown key {}{hint}", escape::text(key))
     })?;
     let same = |it: &&Given| it.setting.purpose() == setting.purpose();
@@ -243,7 +246,7 @@ fn read_line(
     match first {
         Some(Origin::Line(line)) if !setting.is_list() => Err(format!(
             "{} is given a second time, first in line {line}",
-            setting.long()
+            setting.long_name()
         )),
         _ => Ok(()),
     }
@@ -267,22 +270,23 @@ fn apply_absolute(
     });
     match (path, value) {
         (Some(path), Some(value)) if !path.starts_with('/') => {
-            Err(invalid(value, setting.long(), "an absolute path"))
+            Err(invalid(value, setting.long_name(), "an absolute path"))
         }
         _ => Ok(()),
     }
 }
 
 /// Returns the value of a variable that is set and not empty.
-fn set(environment: &Environment, name: &str) -> Option<OsString> {
+fn find_variable(environment: &Environment, name: &str) -> Option<OsString> {
     let mut set = environment.iter().filter(|(_, value)| !value.is_empty());
     let (_, value) = set.find(|(it, _)| it == name)?;
     Some(value.clone())
 }
 
-/// Returns the problem with a variable that is set and begins as those of plugind, and that has no
-/// meaning. In a pod, Kubernetes sets two kinds of them for a service that is called `plugind`.
-fn unknown(name: &str, value: &OsStr) -> Option<String> {
+/// Returns the problem with a variable that begins with `PLUGIND_` and is unknown, unless it is
+/// empty. `PLUGIND_SERVICE_*`, `PLUGIND_PORT` and `PLUGIND_PORT_*` are not a problem: in a pod,
+/// Kubernetes sets them for a service that is called `plugind`.
+fn check_variable(name: &str, value: &OsStr) -> Option<String> {
     let own = name.strip_prefix("PLUGIND_")?;
     let is_kubernetes = own.starts_with("SERVICE_") || own.split('_').next() == Some("PORT");
     let others = PROGRAM_VARIABLES.iter().chain([&CONFIG]);
@@ -298,7 +302,8 @@ fn unknown(name: &str, value: &OsStr) -> Option<String> {
     Some(format!("unknown variable {}{hint}", escape::text(name)))
 }
 
-/// The variables of the environment that programs of `--exec` and commands of `with` get.
+/// Variables that plugind sets for programs of `--exec` and commands of `with`, and that are not
+/// options: accepted, because such a program may run plugind.
 const PROGRAM_VARIABLES: &[&str] = &[
     "PLUGIND_ACTION",
     "PLUGIND_NAME",
@@ -390,7 +395,7 @@ pub(super) mod tests {
         assert_eq!(of_file.verbosity, of_line.verbosity);
         let text = String::from_utf8_lossy(file);
         for setting in keys() {
-            assert!(text.contains(&format!("\n{}", setting.long())));
+            assert!(text.contains(&format!("\n{}", setting.long_name())));
         }
     }
 
@@ -440,7 +445,8 @@ pub(super) mod tests {
         let options = combine(file, &environment, &line).unwrap();
         let config = options.config;
         assert_eq!(config.manager.plugins_dirs, paths(&["/z"]));
-        // The root directory of the file is not lost: another one may be that of a kubelet.
+        // `--plugins-dir` replaces the plugins directories of the file, but not kubelet's root
+        // directory.
         let dir = config.manager.device_plugins_dir;
         assert_eq!(dir, Some("/b/device-plugins".into()));
         assert_eq!(config.handlers.types, ["Z"]);
@@ -452,7 +458,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_option_has_a_variable_and_the_socket_that_of_the_api() {
+    fn each_option_has_a_variable_and_socket_is_api_socket() {
         let environment = [
             ("PLUGIND_STATE_FILE", "/a"),
             ("PLUGIND_API_SOCKET", "none"),
@@ -520,7 +526,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(problems(name), Some(vec![expected.to_owned()]), "{name}");
         }
-        // Those of programs, of a service of Kubernetes, of other programs, and an empty one.
+        // Set for programs of `--exec`, set by Kubernetes for a service, or without the prefix.
         for name in [
             "PLUGIND_NAME",
             "PLUGIND_SERVICE_HOST",

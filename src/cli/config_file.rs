@@ -1,9 +1,9 @@
 //! The configuration file, as text: what its lines mean, and how a setting is written.
 //!
 //! A line is a key, which is a long option of `run` without the dashes, and the value of that
-//! option behind blanks, `=` or both; a flag needs no value. Blanks around both are left out. `#`
-//! begins a comment at the beginning of a line and behind a blank, so a value cannot contain a
-//! blank with `#` behind it. There are neither quotes nor continued lines.
+//! option after blanks, `=` or both; a flag needs no value. Blanks around the key and the value are
+//! ignored. `#` begins a comment at the beginning of a line and after a blank, so a value cannot
+//! contain a blank followed by `#`. There are neither quotes nor continuation lines.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -55,13 +55,13 @@ fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
     Ok(Some((key, value)))
 }
 
-/// Returns the line of a setting, with a comment. A value that no line can have is shown in a
-/// comment, too; a flag has an empty one.
+/// Returns the line of a setting, with a comment. If no line can hold the value, the whole line is
+/// a comment. The value of a flag is empty.
 pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     let text = value.to_str().unwrap_or_default();
     let separator = match text.as_bytes() {
         [] => "",
-        // Behind a blank, `=` would be a separator, and `#` would begin a comment.
+        // After a blank, `=` would be a separator, and `#` would begin a comment.
         // mutation: a value that begins with = is printed behind a blank
         [b'=' | b'#', ..] => " =",
         _ => " ",

@@ -27,8 +27,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Replaces the records of a plugin by those with its process, which only a list of one name has.
-/// The plugin may have gone since.
+/// Replaces the records of a plugin by those with its process, which the API shows only in a list
+/// of one name. If the plugin has gone meanwhile, the records stay as they are.
 fn add_processes(records: &mut [Value], context: &Context<'_>) {
     let [kind, name, _] = records.first().map(keys).unwrap_or_default();
     let [kind, name] = [kind, name].map(|text| encode(text.as_bytes()));
@@ -52,22 +52,22 @@ fn belongs(event: &Value, record: &Value) -> bool {
 fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.add_lines(LINES, record, now);
-    let lines = table.show("");
+    let lines = table.take_text("");
 
     let mut table = Table::default();
     table.add_entries("", &record["details"]);
-    let details = below("Details:", &table.show("  "));
+    let details = with_heading("Details:", &table.take_text("  "));
 
     let mut table = Table::default();
     let events: Vec<&Value> = events.iter().filter(|it| belongs(it, record)).collect();
     if !events.is_empty() {
         table.add_all(EVENT, events, now);
     }
-    lines + &details + &below("Events:", &table.show("  "))
+    lines + &details + &with_heading("Events:", &table.take_text("  "))
 }
 
 /// Returns lines below their heading.
-fn below(heading: &str, lines: &str) -> String {
+fn with_heading(heading: &str, lines: &str) -> String {
     match lines {
         "" => format!("{heading}  <none>\n"),
         lines => format!("{heading}\n{lines}"),

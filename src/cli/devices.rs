@@ -74,7 +74,7 @@ mod tests {
         for device in all {
             rows.add(&device, 0);
         }
-        rows.show()
+        rows.take_text()
     }
 
     #[test]

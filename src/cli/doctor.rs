@@ -1,6 +1,6 @@
 //! `plugind doctor`: what keeps a daemon, or its plugins, from working on this node.
 //!
-//! Parses the arguments, has the node examined, and shows the findings: as text for people, or as
+//! Parses the arguments, examines the node, and shows the findings: as text for the terminal, or as
 //! JSON. The JSON is plain ASCII; its paths are escaped only as JSON requires.
 
 use std::error::Error;
@@ -38,7 +38,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             Argument::Option("--root-dir") => {
                 examined.dirs.push(arguments.value(path)?.join(PLUGINS_DIR));
             }
-            other => return arguments.standard(&other),
+            other => return arguments.parse_standard(&other),
         }
     }
     if examined.dirs.is_empty() {
@@ -66,7 +66,7 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
     })
 }
 
-/// Returns the findings as text: a line for each, with what helps below it.
+/// Returns the findings as text: a line for each, with its remedy below it.
 fn text(findings: &[Finding], is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.widths = WIDTHS.to_vec();
@@ -94,7 +94,7 @@ fn text(findings: &[Finding], is_coloured: bool) -> String {
             add("", "  remedy", found.remedy.clone());
         }
     }
-    table.show("")
+    table.take_text("")
 }
 
 /// The widths of the columns: the longest level and check.
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_a_line_for_each_finding_and_what_helps_below_it() {
+    fn text_has_a_line_for_each_finding_with_its_remedy_below() {
         let expected = "\
 ok       sockets      2 sockets: accepts connections
 note     sockets      /a\\n: is \\n

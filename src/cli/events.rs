@@ -35,16 +35,16 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             rows.add(&event, now());
         }
         if !response.has_line() {
-            print(rows.show())?;
+            print(rows.take_text())?;
         }
     }
-    Err(Failure::ended())
+    Err(Failure::daemon_stopped())
 }
 
 /// The events that were asked for.
 struct Shown<'a> {
     target: &'a Target,
-    /// The sockets of the plugin that was asked for: their first events are about no plugin yet.
+    /// The sockets of the requested plugin: their first events do not name a plugin yet.
     sockets: Vec<String>,
 }
 
@@ -90,7 +90,8 @@ const COLUMNS: &[Column] = &[
     ("MESSAGE", |it, _| escaped_or_none(&it["message"])),
 ];
 
-/// Returns when an event happened last, and how often since when if it was repeated.
+/// Returns how long ago an event last happened and, if it was repeated, its count and the time
+/// since it first happened.
 pub(super) fn last_seen(event: &Value, now: u64) -> String {
     let last = age::since(text(event, "lastTime"), now);
     match event["count"].as_u64() {
@@ -136,7 +137,7 @@ mod tests {
                 rows.add(&event, NOW);
             }
         }
-        rows.show()
+        rows.take_text()
     }
 
     #[test]
@@ -164,12 +165,12 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
     }
 
     #[test]
-    fn an_event_without_anything_is_shown() {
+    fn an_empty_event_is_shown() {
         let options = options(&["events", "--no-headers"]);
         let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
         rows.add(&json!({}), NOW);
         assert_eq!(
-            rows.show(),
+            rows.take_text(),
             "<unknown>  <unknown>  <unknown>  <none>  <none>\n"
         );
     }

@@ -2,7 +2,7 @@
 
 use super::BAD_CONFIG;
 
-/// The result of what may fail.
+/// The result of a command that asks the daemon, or of a part of it.
 pub(super) type Result<T> = std::result::Result<T, Failure>;
 
 /// The reason why a command did not succeed.
@@ -10,7 +10,7 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 #[error("{why}")]
 pub struct Failure {
     pub(super) kind: Kind,
-    /// The reason, for people.
+    /// The reason, for the terminal.
     pub(super) why: String,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     NoSuchPlugin = 4,
     /// The plugin that was named exists, but not in the state that was asked for.
     OtherState = 5,
-    /// The devices that are wanted are not free: `EX_TEMPFAIL` of sysexits(3).
+    /// The requested devices are not free: `EX_TEMPFAIL` of sysexits(3).
     Busy = 75,
     /// The configuration of the daemon is not valid.
     BadConfig = BAD_CONFIG as isize,
@@ -50,8 +50,8 @@ impl Failure {
         Self { kind, why }
     }
 
-    /// Returns the failure to follow a daemon that has ended.
-    pub(super) fn ended() -> Self {
+    /// Returns the failure for a response that ended because the daemon has stopped.
+    pub(super) fn daemon_stopped() -> Self {
         Self::new(Kind::NoDaemon, "the daemon has stopped")
     }
 

@@ -1,4 +1,5 @@
-//! What the daemon has sent, as people read it, and JSON in plain ASCII, which a terminal can show.
+//! The daemon's data as text for the terminal, and as JSON in plain ASCII, which is safe there,
+//! too.
 //!
 //! Records and events stay JSON. A fact that the daemon has left out is null.
 
@@ -15,17 +16,17 @@ use crate::escape;
 /// The type and the name of a plugin, which may be empty, and a socket.
 pub(super) type Keys<'a> = [&'a str; 3];
 
-/// Returns a text of an object; one that is missing is the empty one.
+/// Returns a text of an object, or an empty one if it is missing.
 pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
 }
 
-/// Returns what a record is about.
+/// Returns the plugin and the socket of a record.
 pub(super) fn keys(record: &Value) -> Keys<'_> {
     ["type", "name", "socket"].map(|key| text(record, key))
 }
 
-/// Returns what an event is about.
+/// Returns the plugin and the socket of an event.
 pub(super) fn event_keys(event: &Value) -> Keys<'_> {
     let plugin = &event["plugin"];
     [
@@ -74,8 +75,8 @@ pub(super) fn or_unknown(value: &Value) -> String {
     }
 }
 
-/// Returns a text, or several, in which the daemon has escaped what comes from plugins, or
-/// `<none>`.
+/// Returns a text, or several joined, or `<none>`. The daemon has escaped what comes from plugins,
+/// so that is not escaped again.
 pub(super) fn escaped_or_none(value: &Value) -> String {
     let texts = match value {
         Value::Array(all) => &all[..],
@@ -85,7 +86,7 @@ pub(super) fn escaped_or_none(value: &Value) -> String {
     map_or_none(&texts.join("; "), |text| escape::composed(text.as_bytes()))
 }
 
-/// Returns what `show` makes of a text, or `<none>`.
+/// Applies `show` to a text; `<none>` if it is empty.
 pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> String {
     match text {
         "" => NONE.to_owned(),
@@ -117,7 +118,7 @@ pub(super) fn document(value: &impl Serialize) -> String {
     ascii(&format!("{:#}\n", json!(value)))
 }
 
-/// Escapes everything but plain ASCII, which in JSON is in texts only.
+/// Escapes everything but plain ASCII; in JSON, only texts contain other characters.
 pub(super) fn ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shown_for_people() {
+    fn values_are_formatted_for_the_terminal() {
         for (value, expected) in [
             (json!("a\u{1b}[2J"), "a\\u{1b}[2J"),
             (json!(["1.0.0", "b\n"]), "1.0.0,b\\n"),

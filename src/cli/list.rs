@@ -17,12 +17,12 @@ use crate::manager::State;
 /// Shows the plugins.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let columns = columns(context.options.format);
-    let absent = format!("No plugins.{}\n", hint(&context.options.target));
+    let absent = format!("No plugins.{}\n", suggest_type(&context.options.target));
     print_list(context, read(context)?, columns, &absent)
 }
 
-/// Returns the built-in type that is meant, if a type was named that is none.
-fn hint(target: &Target) -> String {
+/// Returns a hint at a built-in type with a similar name if the named type is not built in.
+fn suggest_type(target: &Target) -> String {
     match target {
         Target::Type(kind) if !DEFAULT_TYPES.contains(&&**kind) => {
             did_you_mean(kind, DEFAULT_TYPES.into_iter())
@@ -31,8 +31,8 @@ fn hint(target: &Target) -> String {
     }
 }
 
-/// Reads the list of the records that were asked for, sorted. Returns an error if a plugin was
-/// named and there is none.
+/// Reads the list of the requested records, sorted. Returns an error if a plugin or socket was
+/// named and no record was found.
 pub(super) fn read(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
     let mut list = context.client.json(&Request::get(&path(options)))?;
@@ -41,7 +41,7 @@ pub(super) fn read(context: &Context<'_>) -> Result<Value> {
     let exists = !all.is_empty();
     all.retain(|record| selects(options, record));
     sort(all);
-    match options.target.shown() {
+    match options.target.display_name() {
         Some(named) if !exists => {
             let why = format!("{named} does not exist");
             Err(Failure::new(Kind::NoSuchPlugin, why))
@@ -61,8 +61,8 @@ pub(super) fn selects(options: &Options, record: &Value) -> bool {
     options.target.includes(keys(record)) && options.state.is_none_or(is_in_state)
 }
 
-/// Returns the path of the list. Names and states are not part of it: only a list without them
-/// shows whether a plugin exists.
+/// Returns the path of the list. Names and states are filtered here, not by the daemon: the
+/// unfiltered list shows whether a plugin exists in another state.
 fn path(options: &Options) -> String {
     match &options.target {
         Target::Plugin { kind, .. } | Target::Type(kind) => {
@@ -120,8 +120,8 @@ const WIDE_COLUMNS: &[Column] = &[
     ("LAST-ERROR", |it, _| escaped_or_none(&it["lastError"])),
 ];
 
-/// The minimum widths of the columns while changes are followed, after that for what happened: the
-/// longest texts, and room for most names and paths.
+/// The minimum widths of the columns while changes are followed, beginning with EVENT: the longest
+/// texts, and room for most names and paths.
 pub(super) const WIDTHS: &[usize] = &[8, 12, 24, 13, 18, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\
@@ -163,7 +163,7 @@ mod tests {
         for record in all.iter().filter(|record| selects(&options, record)) {
             rows.add(record, NOW);
         }
-        rows.show()
+        rows.take_text()
     }
 
     #[test]
@@ -230,7 +230,7 @@ DevicePlugin/example.com/gpu
 
     #[test]
     fn a_misspelt_type_gets_the_nearest_one_suggested() {
-        let hint = |typed: &str| hint(&Target::Type(typed.to_owned()));
+        let hint = |typed: &str| suggest_type(&Target::Type(typed.to_owned()));
         assert_eq!(hint("csiplugin"), " (did you mean CSIPlugin?)");
         assert_eq!(hint("DevicPlugin"), " (did you mean DevicePlugin?)");
         assert_eq!(hint("CSIPlugin"), "");
@@ -251,7 +251,7 @@ DevicePlugin/example.com/gpu
     }
 
     #[test]
-    fn a_record_without_anything_is_shown() {
+    fn an_empty_record_is_shown() {
         let shown = show(&["list", "--no-headers"], vec![json!({})], false);
         assert_eq!(
             shown,

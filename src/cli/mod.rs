@@ -1,8 +1,8 @@
 //! The command line: one file per command.
 //!
 //! A command line is parsed into a [`Command`]. Wrong usage has an exit status of its own,
-//! [`WRONG_USAGE`], which distinguishes it from a command that fails. No file of the folder opens
-//! anything: what a command needs of the system is in `daemon`.
+//! [`WRONG_USAGE`], which distinguishes it from a command that fails. No file of this folder opens
+//! files or sockets: `daemon` does that for the commands.
 
 mod age;
 mod arguments;
@@ -52,7 +52,7 @@ use crate::daemon::probe::Options as Probe;
 use crate::escape;
 use crate::simulate::Profile;
 
-/// The help text of a command: what only this command has, and what others have, too.
+/// The help text of a command: its own part, and the part that it shares with other commands.
 pub type Help = [&'static str; 2];
 
 /// A parsed command line.
@@ -72,7 +72,7 @@ pub enum Command {
     With(with::Options),
     /// Ask a running daemon, or print the version and how the program was built.
     Ask(AskOptions),
-    /// Print this text, which has two parts.
+    /// Print a text: help, the version, a configuration file or completions.
     Print(Help),
 }
 
@@ -89,7 +89,7 @@ impl Command {
         match first {
             Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
             Some(Argument::Value(name)) => {
-                let verb = find(&name, &arguments)?;
+                let verb = find_verb(&name, &arguments)?;
                 arguments.enter(verb.name, verb.help, socket);
                 match verb.parse {
                     Parse::Local(parse) => parse(&mut arguments),
@@ -98,7 +98,7 @@ impl Command {
                     }
                 }
             }
-            Some(option) => arguments.standard(&option),
+            Some(option) => arguments.parse_standard(&option),
             None => Err(arguments.error("missing command")),
         }
     }
@@ -114,7 +114,8 @@ struct Verb {
 /// The parser of a command's arguments.
 enum Parse {
     Local(fn(&mut Arguments) -> Result<Command, UsageError>),
-    /// The parser of the commands that ask a running daemon, with these formats and targets.
+    /// The common parser of the commands that ask a running daemon. The fields are the accepted
+    /// formats, the accepted targets, and the function that runs the command.
     Ask(Formats, &'static str, Run),
 }
 
@@ -151,8 +152,12 @@ static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
     [
         local("run", run::help(), command_line::parse),
         local("check-config", check_config::HELP, check_config::parse),
-        local("config", print::CONFIG_HELP, print::config),
-        local("completion", print::COMPLETION_HELP, print::completion),
+        local("config", print::CONFIG_HELP, print::parse_config),
+        local(
+            "completion",
+            print::COMPLETION_HELP,
+            print::parse_completion,
+        ),
         local("probe", probe::HELP, probe::parse),
         local("doctor", doctor::HELP, doctor::parse),
         local("simulate", simulate::HELP, simulate::parse),
@@ -192,8 +197,8 @@ const TYPE: &str = "TYPE or TYPE/NAME";
 /// The argument that names a plugin or a socket.
 const SOCKET: &str = "TYPE/NAME or SOCKET";
 
-/// Returns the function that runs a command which asks a daemon.
-fn run_of(name: &str) -> Run {
+/// Returns the function that runs the command of that name, which asks a daemon.
+fn find_run(name: &str) -> Run {
     let asked = VERBS.iter().find_map(|verb| match &verb.parse {
         Parse::Ask(.., run) if verb.name == name => Some(*run),
         _ => None,
@@ -202,7 +207,7 @@ fn run_of(name: &str) -> Run {
 }
 
 /// Returns the command of that name.
-fn find(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
+fn find_verb(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
     let name = name.to_string_lossy();
     let full = if name == "log" { LOG_LEVEL } else { &name };
     VERBS.iter().find(|verb| verb.name == full).ok_or_else(|| {
@@ -218,12 +223,12 @@ fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let text = match arguments.next()? {
         None => [HELP, ""],
         Some(Argument::Value(name)) if name == "help" => [HELP, ""],
-        Some(Argument::Value(name)) => find(&name, arguments)?.help,
-        Some(option) => return arguments.standard(&option),
+        Some(Argument::Value(name)) => find_verb(&name, arguments)?.help,
+        Some(option) => return arguments.parse_standard(&option),
     };
     match arguments.next()? {
         None => Ok(Command::Print(text)),
-        Some(extra) => Err(arguments.unexpected(&extra)),
+        Some(extra) => Err(arguments.unexpected_argument(&extra)),
     }
 }
 

@@ -1,5 +1,4 @@
-//! The commands that ask a running daemon: their options and their daemon, which they have in
-//! common.
+//! The commands that ask a running daemon: their common options, and the choice of the daemon.
 //!
 //! All of them find the daemon by `--socket`, else by the environment variable
 //! `PLUGIND_API_SOCKET`, else in the default run directory. `PLUGIND_SOCKET` is the socket of a
@@ -17,7 +16,7 @@ use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, RESPONSE_TIMEOUT};
 use super::failure::{self, Kind};
 use super::json::Keys;
-use super::values::{absolute, any_of, choice, duration, parsed, path};
+use super::values::{absolute, any_of, choice, duration, parse_with, path};
 use crate::daemon::client::default_socket;
 pub(super) use crate::daemon::client::time_of_day as now;
 use crate::daemon::has_colours;
@@ -31,7 +30,7 @@ pub struct Options {
     pub(super) socket: Option<PathBuf>,
     pub(super) target: Target,
     pub(super) format: Format,
-    /// The state of the records to show; all if it is missing.
+    /// The state of the records to show; `None`: all states.
     pub(super) state: Option<State>,
     pub(super) has_headers: bool,
     pub(super) follows: bool,
@@ -76,22 +75,22 @@ pub(super) const HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";
 
-/// The log filter with which the daemon was started. The API takes and returns an empty one.
+/// The word for the log filter of the configuration, which is empty in the API.
 pub(super) const DEFAULT: &str = "default";
 
 /// The condition that the daemon itself is ready.
 pub(super) const READY: &str = "ready";
 
-/// The format of what is shown.
+/// The format of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Text for people: lines, or a table.
+    /// Text for the terminal: lines, or a table.
     Text,
     /// A table with more columns.
     Wide,
     /// JSON for programs.
     Json,
-    /// An object of JSON in each line.
+    /// A JSON object in each line.
     JsonLines,
     /// Names that other commands accept.
     Name,
@@ -103,7 +102,7 @@ pub(super) type Formats = &'static [(&'static str, Format)];
 /// The formats of commands that show one thing.
 pub(super) const TEXT: Formats = &[("text", Format::Text), ("json", Format::Json)];
 
-/// The formats of rows.
+/// The formats of commands that show a list.
 pub(super) const ROWS: Formats = &[
     ("table", Format::Text),
     ("json", Format::Json),
@@ -142,8 +141,8 @@ impl Target {
         }
     }
 
-    /// Returns the plugin or socket as typed, escaped, if the target is one.
-    pub(super) fn shown(&self) -> Option<String> {
+    /// Returns the plugin or socket, escaped, if the target names one.
+    pub(super) fn display_name(&self) -> Option<String> {
         match self {
             Self::Plugin { kind, name } => {
                 Some(format!("{}/{}", escape::text(kind), escape::text(name)))
@@ -153,7 +152,7 @@ impl Target {
         }
     }
 
-    /// Returns whether the type and the name of a plugin, or the socket, are the target.
+    /// Returns whether the plugin or socket with these keys belongs to the target.
     pub(super) fn includes(&self, [plugin_type, plugin, socket]: Keys<'_>) -> bool {
         match self {
             Self::All | Self::Text(_) => true,
@@ -193,7 +192,7 @@ pub(super) fn parse(
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
                 options.state =
-                    Some(arguments.value(|it| parsed(it, &any_of(&names), State::parse))?);
+                    Some(arguments.value(|it| parse_with(it, &any_of(&names), State::parse))?);
             }
             Argument::Option("--no-headers") => options.has_headers = false,
             Argument::Option("--watch") => options.follows = true,
@@ -209,9 +208,9 @@ pub(super) fn parse(
             }
             Argument::Value(value) if options.target == Target::All && !expected.is_empty() => {
                 options.target = Target::parse(&value, expected)
-                    .ok_or_else(|| arguments.unaccepted(&value, expected))?;
+                    .ok_or_else(|| arguments.invalid_argument(&value, expected))?;
             }
-            other => return arguments.standard(&other),
+            other => return arguments.parse_standard(&other),
         }
     }
     if options.follows && options.format == Format::Json {
@@ -240,7 +239,7 @@ pub(super) fn named_socket() -> Option<PathBuf> {
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the socket of the daemon to ask, of which `given` is the option.
+/// Returns the socket of the daemon to ask; `given` is the value of `--socket`.
 pub(super) fn socket_of(given: Option<&PathBuf>) -> PathBuf {
     let socket = given.cloned().or_else(named_socket);
     socket.unwrap_or_else(default_socket)
@@ -256,14 +255,14 @@ pub fn run(options: &Options) -> failure::Result<()> {
         },
         is_coloured: has_colours(&io::stdout()),
     };
-    match super::run_of(options.verb)(&context) {
+    match super::find_run(options.verb)(&context) {
         Err(failure) if failure.kind == Kind::OutputClosed => Ok(()),
         done => done,
     }
 }
 
 /// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
-pub(super) fn remark(text: &str) {
+pub(super) fn print_remark(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
@@ -407,7 +406,7 @@ mod tests {
             kind: "A\n".to_owned(),
             name: "b\u{1b}c".to_owned(),
         };
-        assert_eq!(target.shown().as_deref(), Some("A\\n/b\\u{1b}c"));
-        assert_eq!(Target::All.shown(), None);
+        assert_eq!(target.display_name().as_deref(), Some("A\\n/b\\u{1b}c"));
+        assert_eq!(Target::All.display_name(), None);
     }
 }

@@ -2,30 +2,29 @@
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::settings::file;
+use super::settings::template;
 use super::values::{any_of, choice};
 
 /// Parses the arguments after `config`: there are none.
-pub(super) fn config(arguments: &mut Arguments) -> Result<Command, UsageError> {
+pub(super) fn parse_config(arguments: &mut Arguments) -> Result<Command, UsageError> {
     match arguments.next()? {
-        None => Ok(Command::Print([CONFIG, file().leak()])),
-        Some(other) => arguments.standard(&other),
+        None => Ok(Command::Print([CONFIG, template().leak()])),
+        Some(other) => arguments.parse_standard(&other),
     }
 }
 
 /// Parses the arguments after `completion`: the name of a shell.
-pub(super) fn completion(arguments: &mut Arguments) -> Result<Command, UsageError> {
+pub(super) fn parse_completion(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let expected = any_of(&SHELLS.map(|(name, _)| name));
     let script = match arguments.next()? {
         None => return Err(arguments.error(format!("missing shell, expected {expected}"))),
-        Some(Argument::Value(name)) => {
-            choice(&name, &SHELLS).map_err(|expected| arguments.unaccepted(&name, &expected))?
-        }
-        Some(other) => return arguments.standard(&other),
+        Some(Argument::Value(name)) => choice(&name, &SHELLS)
+            .map_err(|expected| arguments.invalid_argument(&name, &expected))?,
+        Some(other) => return arguments.parse_standard(&other),
     };
     match arguments.next()? {
         None => Ok(Command::Print([script, ""])),
-        Some(other) => arguments.standard(&other),
+        Some(other) => arguments.parse_standard(&other),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
                 // An option of `run` that decides whether a plugin is accepted: `arguments` returns
                 // only options that the help text of `probe` lists.
                 Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
-                None => return arguments.standard(&other),
+                None => return arguments.parse_standard(&other),
             },
         }
     }
@@ -44,7 +44,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let missing = "missing PATH, expected a socket or a directory";
     let options = Options {
         path: path.ok_or_else(|| arguments.error(missing))?,
-        config: chosen.complete(None),
+        config: chosen.into_config(None),
         timeout,
     };
     Ok(Command::Probe(Box::new(options), format))
@@ -70,12 +70,12 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         let _ = print(format!("plugind {version} probes {}\n", escape::path(path)));
         let is_coloured = has_colours(&io::stdout());
         let report = probe(options, &mut |socket, step| {
-            let _ = print(line(step, socket, path, is_coloured));
+            let _ = print(step_line(step, socket, path, is_coloured));
         })?;
         let _ = print(if is_directory {
             summary(path, &report)
         } else {
-            report.sockets.values().map(end).collect()
+            report.sockets.values().map(outcome_lines).collect()
         });
         report
     };
@@ -88,9 +88,8 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
     Ok(ExitCode::from(status))
 }
 
-/// Returns the line of a step, as soon as it is taken, because the next one may take long. In a
-/// directory it names the socket.
-fn line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> String {
+/// Returns the line of a step, which names the socket if a directory is probed.
+fn step_line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> String {
     let hundredths = time::micros(step.after).div_ceil(10);
     let after = format!("{}.{:02} ms", hundredths / 100, hundredths % 100);
     let socket = match socket.strip_prefix(probed) {
@@ -109,7 +108,7 @@ fn line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> String 
 }
 
 /// Returns the lines after the last step of the only socket.
-fn end(probed: &Probed) -> String {
+fn outcome_lines(probed: &Probed) -> String {
     let conclusion = |label, what: &str| format!("{:>11}  {label:<19}  {what}\n", "");
     let notification = probed.notification.iter();
     let mut lines: String = notification

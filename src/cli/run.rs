@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_places_are_trusted_that_are_named() {
+    fn the_named_users_and_directories_are_trusted() {
         let trust = |line: &[&str]| parse(line).map(|it| it.config.manager.trust);
         let default = trust(&[]).unwrap();
         assert!(!default.is_strict() && default.uids.is_empty());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_directory_is_kept_with_where_it_is() {
+    fn a_mapped_path_is_replaced_by_its_target() {
         let options = parse(&["--map-path=/var/lib/kubelet=/data/kubelet"]).unwrap();
         let found = options
             .config
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_are_registered_unless_they_are_only_to_be_observed() {
+    fn plugins_are_registered_unless_observe_is_given() {
         assert_eq!(parse(&[]).unwrap().config.manager.mode, Mode::Register);
         assert_eq!(
             parse(&["--observe"]).unwrap().config.manager.mode,

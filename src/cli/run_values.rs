@@ -1,10 +1,10 @@
-//! The values of options that only `run` and its relatives have: parsers, and what is expected.
+//! Parsers for the values of options of `run`, and the texts that name the expected values.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::values::{NONE, Read, absolute, duration, parsed, path_or_none};
+use super::values::{NONE, Read, absolute, duration, parse_with, path_or_none};
 use crate::config::{
     ApiSocket, DOWN_GRACE, Exec, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET, LogFormat, OnDown,
     PinnedName, TrustMode, UnknownTypes,
@@ -39,7 +39,7 @@ pub(super) fn size(words: &str) -> Option<usize> {
     (size >= LEAST_MEMORY_BUDGET).then_some(size)
 }
 
-/// Parses a plugin type. A list in one value, or a value in quotes, is a mistake.
+/// Parses a plugin type. A list and quotes are rejected: they are probably a mistake.
 pub(super) fn kind(words: &str) -> Option<String> {
     let is_odd = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'');
     (!words.is_empty() && !words.contains(is_odd)).then(|| words.to_owned())
@@ -54,7 +54,7 @@ pub(super) fn exec(words: &str) -> Option<Exec> {
     })
 }
 
-/// Parses a directory's path for plugins, and its path in this process.
+/// Parses a path as plugins see it, and the path of the same directory in this process.
 pub(super) fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
     let (from, to) = words.split_once('=')?;
     let to = absolute(to.as_ref())?;
@@ -74,7 +74,7 @@ pub(super) fn pinned(words: &str) -> Option<PinnedName> {
 
 /// Reads a group, which has to exist.
 pub(super) fn group(value: &OsStr) -> Read<Option<u32>> {
-    parsed(value, GROUP, group_id).map(Some)
+    parse_with(value, GROUP, group_id).map(Some)
 }
 
 /// Reads the path of the API socket, or `none`.
@@ -114,7 +114,7 @@ pub(super) const UNKNOWN_TYPES: &[(&str, UnknownTypes)] = &[
 pub(super) const TRUST: &[(&str, TrustMode)] =
     &[("warn", TrustMode::Warn), ("strict", TrustMode::Strict)];
 
-/// Whether there is none.
+/// The words, and whether they turn the sandbox off.
 pub(super) const SANDBOX: &[(&str, bool)] = &[("on", false), ("off", true)];
 
 pub(super) const LOG_FORMATS: &[(&str, LogFormat)] = &[

@@ -12,7 +12,7 @@ use super::run_values::{
     FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SANDBOX, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
     USER, api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
 };
-use super::values::{Read, choice, invalid, parsed, path, path_or_none};
+use super::values::{Read, choice, invalid, parse_with, path, path_or_none};
 use crate::config::{
     DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig, Mode,
     PLUGINS_DIR,
@@ -27,9 +27,11 @@ pub(super) struct Setting {
     help: &'static str,
     /// Reads the value and applies it.
     pub(super) read: fn(&mut Chosen, &OsStr) -> Read<()>,
-    /// The values that are in force if none is given, if they are words.
+    /// The values in force if none is given; empty if there are none, or if they depend on the
+    /// system.
     pub(super) default: &'static [&'static str],
-    /// Returns whether a difference of two configurations needs a restart.
+    /// Returns whether this option differs between two configurations and a reload does not apply
+    /// it.
     restart: fn(&DaemonConfig, &DaemonConfig) -> bool,
 }
 
@@ -42,7 +44,7 @@ impl PartialEq for Setting {
 
 impl Eq for Setting {}
 
-/// Creates an option that has no default in words, and that a reload applies.
+/// Creates an option without default values, which a reload applies.
 const fn option(
     spelled: &'static str,
     help: &'static str,
@@ -107,14 +109,14 @@ const SETTINGS: &[Setting] = &[
                path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
         |it, value| {
-            parsed(value, FROM_TO, from_to).map(|(from, to)| it.config.manager.path_map.add(from, to))
+            parse_with(value, FROM_TO, from_to).map(|(from, to)| it.config.manager.path_map.add(from, to))
         },
     ),
     option(
         "--type NAME",
         "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        |it, value| push(&mut it.types, parsed(value, TYPE, kind)),
+        |it, value| push(&mut it.types, parse_with(value, TYPE, kind)),
     )
     .default(&DEFAULT_TYPES),
     option(
@@ -141,7 +143,7 @@ const SETTINGS: &[Setting] = &[
                (default: once, when the driver is registered)",
         |it, value| {
             let periods = &mut it.config.handlers.csi_node_info;
-            push(periods, parsed(value, NODE_INFO, node_info))
+            push(periods, parse_with(value, NODE_INFO, node_info))
         },
     ),
     option(
@@ -149,7 +151,7 @@ const SETTINGS: &[Setting] = &[
         "what to do with a registered plugin whose process has ended or that does not answer: \
                keep it registered (one of kubelet.sock for 5m only), or deregister[=DURATION] it once \
                it has been down for that time (default: keep; DURATION: 30s)",
-        |it, value| set(&mut it.config.manager.on_down, parsed(value, ON_DOWN, on_down)),
+        |it, value| set(&mut it.config.manager.on_down, parse_with(value, ON_DOWN, on_down)),
     )
     .default(&["keep"]),
     option(
@@ -178,14 +180,14 @@ const SETTINGS: &[Setting] = &[
         "--allow-uid UID|USER",
         "trust this user with plugins of any name that --allow-name does not give to others; \
                can be given several times (default: none)",
-        |it, value| push(&mut it.config.manager.trust.uids, parsed(value, USER, user_id)),
+        |it, value| push(&mut it.config.manager.trust.uids, parse_with(value, USER, user_id)),
     ),
     option(
         "--allow-name UID=TYPE/NAME",
         "trust this user with the plugins of this name, which may end with * for the rest of \
                it, and no other user but root and that of plugind; can be given several times \
                (default: none)",
-        |it, value| push(&mut it.config.manager.trust.names, parsed(value, PINNED, pinned)),
+        |it, value| push(&mut it.config.manager.trust.names, parse_with(value, PINNED, pinned)),
     ),
     option(
         "--sandbox on|off",
@@ -203,7 +205,7 @@ const SETTINGS: &[Setting] = &[
                later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        |it, value| set(&mut it.config.manager.memory_budget, parsed(value, SIZE, size)),
+        |it, value| set(&mut it.config.manager.memory_budget, parse_with(value, SIZE, size)),
     )
     .default(&["16Mi"]),
     option(
@@ -274,18 +276,18 @@ const SETTINGS: &[Setting] = &[
     .restart(|one, other| one.log_format != other.log_format),
 ];
 
-/// The values of options, so far.
+/// The values of the options that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) config: DaemonConfig,
     has_no_sandbox: bool,
-    /// The directories, which replace the default.
+    /// The plugins directories; if any, they replace the default one.
     pub(super) dirs: Vec<PathBuf>,
     /// Whether device plugins may register in kubelet's root directory.
     has_device_plugins: bool,
-    /// The plugin types, which replace the default.
+    /// The plugin types; if any, they replace the default ones.
     types: Vec<String>,
-    /// The number of `--verbose`.
+    /// The number of `--verbose` options.
     pub(super) verbosity: u8,
     /// The configuration file: its absolute path, or `none`.
     pub(super) file: Option<PathBuf>,
@@ -294,7 +296,7 @@ pub(super) struct Chosen {
 impl Chosen {
     /// Adds a plugin type with its program. A type can have only one.
     fn add_program(&mut self, value: &OsStr) -> Read<()> {
-        let new = parsed(value, "TYPE=PROGRAM", exec)?;
+        let new = parse_with(value, "TYPE=PROGRAM", exec)?;
         let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
             return Err("one program for each type".to_owned());
@@ -305,7 +307,7 @@ impl Chosen {
 
     /// Returns the configuration, with the defaults for all options that were not given. `root` is
     /// kubelet's root directory if it is not the usual one.
-    pub(super) fn complete(self, root: Option<PathBuf>) -> DaemonConfig {
+    pub(super) fn into_config(self, root: Option<PathBuf>) -> DaemonConfig {
         let mut config = self.config;
         if self.has_device_plugins {
             let root = root.unwrap_or_else(|| DEFAULT_ROOT_DIR.into());
@@ -333,12 +335,12 @@ impl Setting {
     }
 
     /// Returns the long name without dashes, which is the key in the configuration file.
-    pub(super) fn long(&self) -> &'static str {
+    pub(super) fn long_name(&self) -> &'static str {
         let long = self.spelled.rsplit("--").next().unwrap_or_default();
         long.split(' ').next().unwrap_or_default()
     }
 
-    /// Returns the name of the value; that of a flag is empty.
+    /// Returns the value's placeholder in the help text, such as `DIR`; empty for a flag.
     pub(super) fn value(&self) -> &'static str {
         self.spelled
             .rsplit("--")
@@ -347,15 +349,14 @@ impl Setting {
             .map_or("", |it| it.1)
     }
 
-    /// Returns whether it can be given several times.
+    /// Returns whether the option can be given several times.
     pub(super) fn is_list(&self) -> bool {
-        self.help.contains("several times") || self.long() == "verbose"
+        self.help.contains("several times") || self.long_name() == "verbose"
     }
 
-    /// Applies a setting. Returns the problem with its value, which
-    /// a flag need not have.
+    /// Applies a setting, or returns the problem with its value. A flag may have no value.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
-        let (option, is_flag) = (self.long(), self.is_flag());
+        let (option, is_flag) = (self.long_name(), self.is_flag());
         let Some(value) = value.or_else(|| is_flag.then_some("yes".as_ref())) else {
             return Err(format!("missing value for {option}"));
         };
@@ -372,19 +373,20 @@ impl Setting {
         self.value().is_empty()
     }
 
-    /// Returns the option that has the same purpose.
+    /// Returns the name that is common to the options that set the same value: `root-dir`, for
+    /// example, is another form of `plugins-dir`.
     pub(super) fn purpose(&self) -> &'static str {
-        match self.long() {
+        match self.long_name() {
             "root-dir" => "plugins-dir",
             "device-plugins" => "device-plugins-dir",
             other => other,
         }
     }
 
-    /// Returns the variable of the environment for the option. `PLUGIND_SOCKET` is about one
-    /// plugin, in the environment of programs of `--exec`.
+    /// Returns the environment variable for the option. `--socket` has `PLUGIND_API_SOCKET`,
+    /// because `PLUGIND_SOCKET` is a plugin's socket in the environment of programs of `--exec`.
     pub(super) fn variable(&self) -> String {
-        let name = match self.long() {
+        let name = match self.long_name() {
             "socket" => "api-socket",
             other => other,
         };
@@ -414,25 +416,27 @@ impl Setting {
             self.default
         };
         for value in values {
-            text = text + format!("#{} {value}", self.long()).trim_end() + "\n";
+            text = text + format!("#{} {value}", self.long_name()).trim_end() + "\n";
         }
         text
     }
 }
 
-/// Returns the option of `run` that an argument is, if it is one.
+/// Returns the option of `run` that an argument names, or `None`.
 pub(super) fn find(argument: &Argument) -> Option<&'static Setting> {
     let Argument::Option(option) = argument else {
         return None;
     };
     SETTINGS
         .iter()
-        .find(|setting| setting.long() == &option[2..])
+        .find(|setting| setting.long_name() == &option[2..])
 }
 
 /// Returns the options that a configuration file may have.
 pub(super) fn keys() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().filter(|setting| setting.long() != "config")
+    SETTINGS
+        .iter()
+        .filter(|setting| setting.long_name() != "config")
 }
 
 /// Returns the list of the options in the help text.
@@ -441,7 +445,7 @@ pub(super) fn help() -> String {
 }
 
 /// Returns the configuration file that has every option as a comment.
-pub(super) fn file() -> String {
+pub(super) fn template() -> String {
     keys().map(Setting::comment).collect()
 }
 
@@ -461,7 +465,9 @@ fn wrap(mut text: String, mut width: usize, margin: &str, words: &str) -> String
 /// Returns the keys of the options that differ and that a reload does not apply.
 pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
     let settings = SETTINGS.iter().filter(|it| (it.restart)(one, other));
-    settings.map(|setting| setting.long().to_owned()).collect()
+    settings
+        .map(|setting| setting.long_name().to_owned())
+        .collect()
 }
 
 /// Sets an option to a value that was read.

@@ -1,6 +1,6 @@
 //! `plugind simulate`: a plugin to test a node with.
 //!
-//! Parses the arguments, has the plugin simulated, and prints its events, one line for each with
+//! Parses the arguments, runs the simulated plugin, and prints its events, one line for each with
 //! the plugin's name in front.
 
 use std::error::Error as StdError;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::values::{absolute, duration, parsed, path, text};
+use super::values::{absolute, duration, parse_with, path, text};
 use crate::daemon::simulate::{Ending, Simulation};
 use crate::escape;
 use crate::simulate::{PluginKind, Profile};
@@ -25,7 +25,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let (mut dir, mut name, mut versions) = (None, None, None);
     while let Some(argument) = arguments.next()? {
         let Argument::Option(option) = argument else {
-            return Err(arguments.unexpected(&argument));
+            return Err(arguments.unexpected_argument(&argument));
         };
         let faults = &mut profile.faults;
         match option {
@@ -34,24 +34,25 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--versions" => versions = Some(arguments.value(text)?),
             "--dir" => dir = Some(arguments.value(path)?),
             "--endpoint" => {
-                // An empty path cannot become absolute: the service has no socket of its own then.
+                // `absolute` returns `None` for an empty path: the service is then on the
+                // registration socket.
                 let path = absolute(arguments.value(text)?.as_ref());
                 profile.endpoint = path.map(|path| path.to_string_lossy().into_owned());
             }
             "--toggle-health" => profile.toggle_health = Some(arguments.value(duration)?),
             "--fail-getinfo" => {
                 faults.fail_get_info =
-                    arguments.value(|it| parsed(it, "a number", |n| n.parse().ok()))?;
+                    arguments.value(|it| parse_with(it, "a number", |n| n.parse().ok()))?;
             }
             "--delay" => faults.delay = arguments.value(duration)?,
             "--crash-after" => faults.crash_after = Some(arguments.value(duration)?),
             "--refuse-allocate" => faults.refuse_allocate = true,
             "--delay-allocate" => faults.delay_allocate = arguments.value(duration)?,
-            "--cdi-devices" => profile.cdi_devices = list(&arguments.value(text)?),
+            "--cdi-devices" => profile.cdi_devices = split_names(&arguments.value(text)?),
             "--legacy" => profile.is_legacy = true,
             "--reject-notify" => faults.reject_notify = true,
             "--stale" => faults.stale = true,
-            _ => return arguments.standard(&argument),
+            _ => return arguments.parse_standard(&argument),
         }
     }
     let dir = dir.ok_or_else(|| arguments.error("missing option --dir"))?;
@@ -59,13 +60,13 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     check(&profile, usual).map_err(|problem| arguments.error(problem))?;
     profile.name = name.unwrap_or_else(|| usual.usual_name().to_owned());
     let versions = versions.unwrap_or_else(|| usual.usual_versions().to_owned());
-    profile.versions = list(&versions);
+    profile.versions = split_names(&versions);
     profile.socket = dir.join(file_name(&profile.name, profile.is_legacy));
     Ok(Command::Simulate(profile))
 }
 
-/// Returns names that are separated by commas.
-fn list(names: &str) -> Vec<String> {
+/// Splits a list of names at its commas.
+fn split_names(names: &str) -> Vec<String> {
     names.split_terminator(',').map(str::to_owned).collect()
 }
 
@@ -111,8 +112,8 @@ pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     })
 }
 
-/// Returns the file name of the plugin's socket, as plugins choose it. Names of resources contain a
-/// slash. No name leads to `kubelet.sock`.
+/// Returns the file name of the plugin's socket, as plugins choose it, with `_` for the slash in
+/// the name of a resource. Because of the suffix, it is never `kubelet.sock`.
 fn file_name(name: &str, is_legacy: bool) -> String {
     let suffix = if is_legacy { "plugin" } else { "reg" };
     format!("{}-{suffix}.sock", name.replace('/', "_"))
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_enough_and_the_rest_is_usual() {
+    fn dir_is_the_only_required_option() {
         let said = |kind| {
             let profile = parse(&["--dir", "/r", "--type", kind]).unwrap();
             let socket = profile.socket.display().to_string();
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_may_be_as_wrong_as_the_user_likes() {
+    fn any_type_name_and_versions_are_accepted() {
         let line = ["--dir=/r", "--type=", "--name=", "--versions="];
         let profile = parse(&line).unwrap();
         assert_eq!((&*profile.kind, &*profile.name), ("", ""));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_go_wrong_can_be_asked_for() {
+    fn every_failure_has_an_option() {
         let line = [
             "--dir=/r",
             "--fail-getinfo=2",
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_plugin_may_be_one_that_registers_itself() {
+    fn a_legacy_device_plugin_registers_itself() {
         let line = ["--dir=/d", "--type=DevicePlugin", "--legacy"];
         let profile = parse(&line).unwrap();
         let socket = profile.socket.display().to_string();

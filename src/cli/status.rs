@@ -22,11 +22,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// Prints the metrics. What could mislead a terminal is escaped, line by line: a daemon does that
 /// itself, but another program may own the socket.
 pub(super) fn metrics(context: &Context<'_>) -> Result<()> {
-    print(visible(&context.client.body(&Request::get("/metrics"))?))
+    print(escape_lines(
+        &context.client.body(&Request::get("/metrics"))?,
+    ))
 }
 
-/// Returns a text of lines with all else escaped that is not visible; a backslash stays one.
-fn visible(text: &[u8]) -> String {
+/// Escapes what is not visible in a text, except the ends of lines; a backslash is kept.
+fn escape_lines(text: &[u8]) -> String {
     let lines = text.split(|&byte| byte == b'\n');
     let lines = lines.map(|line| escape::bytes(line).at_most(usize::MAX).to_string());
     let lines = lines.map(|line| line.replace(r"\\", r"\"));
@@ -46,11 +48,11 @@ fn text(status: &Value, is_coloured: bool) -> String {
     limits.add_all(LIMIT, items("limits"), 0);
     format!(
         "{}Directories:\n{}Sockets:  {}\n{}Limits:\n{}",
-        lines.show(""),
-        directories.show("  "),
+        lines.take_text(""),
+        directories.take_text("  "),
         format_value(&status["sockets"]),
-        states.show("  "),
-        limits.show("  "),
+        states.take_text("  "),
+        limits.take_text("  "),
     )
 }
 
@@ -166,6 +168,6 @@ Limits:
     fn metrics_cannot_move_a_cursor() {
         let metrics = b"# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\x1b[2J\xff\"} 1\n";
         let expected = "# HELP a \\n\na{b=\"c\\\\\"} 1\na{b=\"\\u{1b}[2J\\xff\"} 1\n";
-        assert_eq!(visible(metrics), expected);
+        assert_eq!(escape_lines(metrics), expected);
     }
 }

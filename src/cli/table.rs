@@ -1,5 +1,5 @@
-//! Tables: a row for each value, or a line for each column of one; and values as the option
-//! `--output` has them shown, in a table or as lines of JSON.
+//! Tables with a row for each value, or with a row for each column of one value; and rows in the
+//! format of the option `--output`: a table or lines of JSON.
 //!
 //! Columns are as wide as they have to be, with two spaces between them. Widths are
 //! remembered, so that rows which are shown later stand below the earlier ones.
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::client::print;
 use super::failure::Result;
 use super::json::{document, format_value, items, line};
-use super::options::{Context, Format, now, remark};
+use super::options::{Context, Format, now, print_remark};
 use crate::escape;
 
 /// A column: its label, and the function that returns the cell of a value at a time (milliseconds
@@ -22,13 +22,13 @@ pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
-    /// The widths of the columns; those that a table has at the beginning are the least ones.
+    /// The widths of the columns, which only grow: initial ones are minimum widths.
     pub(super) widths: Vec<usize>,
     is_coloured: bool,
 }
 
 impl Table {
-    /// Creates a table, which has colours if the terminal has.
+    /// Creates a table; without colours, it removes those of its cells.
     pub(super) fn new(is_coloured: bool) -> Self {
         Self {
             is_coloured,
@@ -36,7 +36,7 @@ impl Table {
         }
     }
 
-    /// Adds a row of cells that are not empty.
+    /// Adds a row of cells.
     pub(super) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let mut row = Vec::new();
         for (at, cell) in cells.into_iter().enumerate() {
@@ -74,7 +74,8 @@ impl Table {
         }
     }
 
-    /// Adds a row for each key of an object; those of an object in it have both keys.
+    /// Adds a row for each entry of an object. The label of an entry in an inner object is both
+    /// keys: `OUTER.INNER:`.
     pub(super) fn add_entries(&mut self, above: &str, object: &Value) {
         for (key, value) in object.as_object().into_iter().flatten() {
             let key = format!("{above}{}", escape::text(key));
@@ -87,7 +88,7 @@ impl Table {
     }
 
     /// Removes and returns the rows as text, each line after `indent`.
-    pub(super) fn show(&mut self, indent: &str) -> String {
+    pub(super) fn take_text(&mut self, indent: &str) -> String {
         let mut text = String::new();
         for row in mem::take(&mut self.rows) {
             text.push_str(indent);
@@ -103,7 +104,7 @@ impl Table {
     }
 }
 
-/// Rows of a table, or lines of one cell.
+/// Rows of a table, or lines of JSON.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) is_json: bool,
@@ -140,12 +141,13 @@ impl Rows {
     }
 
     /// Removes and returns what was added.
-    pub(super) fn show(&mut self) -> String {
-        self.table.show("")
+    pub(super) fn take_text(&mut self) -> String {
+        self.table.take_text("")
     }
 }
 
-/// Prints the daemon's list: as it is if its format is JSON, else a row for each of its items.
+/// Prints the daemon's list: as it is if the format is JSON, else with a row for each item. If
+/// there are no items, `absent` is the remark about that.
 pub(super) fn print_list(
     context: &Context<'_>,
     mut list: Value,
@@ -157,14 +159,14 @@ pub(super) fn print_list(
         return print(document(&list));
     }
     if items.is_empty() {
-        remark(absent);
+        print_remark(absent);
         return Ok(());
     }
     let (mut rows, now) = (Rows::new(context, columns, &[]), now());
     for item in items {
         rows.add(item, now);
     }
-    print(rows.show())
+    print(rows.take_text())
 }
 
 /// Returns the labels of columns.
@@ -177,8 +179,8 @@ fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = St
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 
-/// Returns a state, a health, an event's type or a level in its colour, if it has one. A table that
-/// has no colours drops it.
+/// Returns a state, a health, an event's type or a level in its colour, if it has one. A table
+/// without colours removes the colour.
 pub(super) fn coloured(word: String) -> String {
     let colour = match &*word {
         "Registered" | "Watched" | "Healthy" | "WouldRegister" => "\x1b[32m",
@@ -241,12 +243,12 @@ mod tests {
         push(&mut table, &["größe", "Up", "y"]);
         push(&mut table, &["a", "Registered", "b"]);
         let expected = "NAME   STATE       X\ngröße  Up          y\na      Registered  b\n";
-        assert_eq!(table.show(""), expected);
+        assert_eq!(table.take_text(""), expected);
         push(&mut table, &["b", "Down", "c"]);
-        assert_eq!(table.show("  "), "  b      Down        c\n");
+        assert_eq!(table.take_text("  "), "  b      Down        c\n");
         push(&mut table, &["longer", "Down", "c"]);
-        assert_eq!(table.show(""), "longer  Down        c\n");
-        assert_eq!(table.show(""), "");
+        assert_eq!(table.take_text(""), "longer  Down        c\n");
+        assert_eq!(table.take_text(""), "");
     }
 
     #[test]
@@ -259,7 +261,7 @@ mod tests {
             "b".to_owned(),
         ]);
         let expected = "NAME  STATE  X\nDown  \x1b[31mDown\x1b[0m   b\n";
-        assert_eq!(table.show(""), expected);
+        assert_eq!(table.take_text(""), expected);
     }
 
     #[test]
@@ -278,6 +280,6 @@ csi.nodeId:                              i-1
 csi.topology.topology.ebs/zone\\u{1b}\\t:  a\\n
 csi.version:                             <none>
 ";
-        assert_eq!(table.show(""), expected);
+        assert_eq!(table.take_text(""), expected);
     }
 }

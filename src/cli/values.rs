@@ -18,8 +18,8 @@ pub(super) fn invalid(value: &OsStr, option: &str, expected: &str) -> String {
     format!("invalid value {value:?} for {option}, expected {expected}")
 }
 
-/// Reads what `parse` makes of a text.
-pub(super) fn parsed<T>(
+/// Parses a value with `parse`; the error is `expected`.
+pub(super) fn parse_with<T>(
     value: &OsStr,
     expected: &str,
     parse: impl FnOnce(&str) -> Option<T>,
@@ -31,7 +31,7 @@ pub(super) fn parsed<T>(
 /// Reads one of these words.
 pub(super) fn choice<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Read<T> {
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-    parsed(value, &any_of(&names), |value| {
+    parse_with(value, &any_of(&names), |value| {
         let found = words.iter().find(|(name, _)| *name == value);
         found.map(|(_, meaning)| *meaning)
     })
@@ -39,7 +39,7 @@ pub(super) fn choice<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Read<T> {
 
 /// Reads any text.
 pub(super) fn text(value: &OsStr) -> Read<String> {
-    parsed(value, "text in UTF-8", |text| Some(text.to_owned()))
+    parse_with(value, "text in UTF-8", |text| Some(text.to_owned()))
 }
 
 /// Reads a path, which becomes absolute.
@@ -57,7 +57,11 @@ pub(super) fn path_or_none(value: &OsStr) -> Read<PathBuf> {
 
 /// Reads a duration.
 pub(super) fn duration(value: &OsStr) -> Read<Duration> {
-    parsed(value, "a duration such as 500ms, 30s, 5m or 1h", sum_of)
+    parse_with(
+        value,
+        "a duration such as 500ms, 30s, 5m or 1h",
+        parse_duration,
+    )
 }
 
 /// Returns names as a sentence lists them: `a, b or c`.
@@ -75,8 +79,8 @@ pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
 }
 
 /// Parses a duration: whole numbers with units, such as `500ms`, `30s`, `1m30s` or `1h`. The
-/// longest one is a year, so that sums with it stay within the range of a clock.
-fn sum_of(words: &str) -> Option<Duration> {
+/// maximum is a year, so that adding it to a time never overflows.
+fn parse_duration(words: &str) -> Option<Duration> {
     let mut sum = 0_u64;
     let mut rest = words;
     loop {

@@ -11,7 +11,7 @@ use super::client::{Request, print};
 use super::failure::{Failure, Kind, Result};
 use super::json::{keys, or_unknown, text};
 use super::options::{Context, READY, Target};
-use super::watch::{PATH, take};
+use super::watch::{PATH, take_record};
 use crate::daemon::client::Deadline;
 use crate::escape;
 
@@ -31,7 +31,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Err(failure) => return Err(failure),
         };
         if until.is_over() {
-            let why = plugin.missed(&cause);
+            let why = plugin.explain_timeout(&cause);
             let why = format!(
                 "not {} within {}: {why}",
                 options.condition, options.patience
@@ -54,7 +54,9 @@ struct Plugin<'a> {
 
 impl<'a> Plugin<'a> {
     fn new(target: &'a Target, condition: &'static str) -> Self {
-        let name = target.shown().unwrap_or_else(|| "plugind".to_owned());
+        let name = target
+            .display_name()
+            .unwrap_or_else(|| "plugind".to_owned());
         Self {
             target,
             name,
@@ -91,13 +93,13 @@ impl<'a> Plugin<'a> {
                 }
             }
         }
-        Err(Failure::ended())
+        Err(Failure::daemon_stopped())
     }
 
     /// Applies a line of the daemon.
     fn apply(&mut self, mut change: Value) {
         let record = change["record"].take();
-        take(&mut self.records, &record["socket"]);
+        take_record(&mut self.records, &record["socket"]);
         match text(&change, "event") {
             "ADDED" | "MODIFIED" if self.target.includes(keys(&record)) => {
                 self.records.push(record);
@@ -121,7 +123,7 @@ impl<'a> Plugin<'a> {
     }
 
     /// Returns why the condition was not met in time.
-    fn missed(&self, cause: &str) -> String {
+    fn explain_timeout(&self, cause: &str) -> String {
         if !self.is_listed {
             return cause.to_owned();
         }
@@ -138,7 +140,7 @@ impl<'a> Plugin<'a> {
 /// The states in which a handler knows the plugin.
 const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
 
-/// The time for the last response, after the timeout.
+/// The minimum time for a response, so that `--timeout 0s` can receive one.
 const ONCE: Duration = Duration::from_secs(1);
 
 /// The time before the daemon is asked again.
@@ -224,16 +226,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missing_is_named() {
+    fn a_timeout_is_explained_by_the_last_known_state() {
         let target = target();
         let mut plugin = Plugin::new(&target, "registered");
-        assert_eq!(plugin.missed("no daemon"), "no daemon");
+        assert_eq!(plugin.explain_timeout("no daemon"), "no daemon");
         plugin.is_listed = true;
-        assert_eq!(plugin.missed(""), "A/a does not exist");
+        assert_eq!(plugin.explain_timeout(""), "A/a does not exist");
         set(
             &mut plugin,
             &json!({"type": "A", "name": "a", "state": "Backoff", "lastError": "no\n"}),
         );
-        assert_eq!(plugin.missed("no daemon"), "A/a is in state Backoff: no\\n");
+        assert_eq!(
+            plugin.explain_timeout("no daemon"),
+            "A/a is in state Backoff: no\\n"
+        );
     }
 }

@@ -20,13 +20,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     loop {
         let mut response = context.client.open(&Request::follow(PATH))?;
         loop {
-            let change = response.json_line()?.ok_or_else(Failure::ended)?;
+            let change = response.json_line()?.ok_or_else(Failure::daemon_stopped)?;
             if change["event"] == "EXPIRED" {
                 break;
             }
             seen.apply(change, now());
             if !response.has_line() && seen.is_listed {
-                print(seen.rows.show())?;
+                print(seen.rows.take_text())?;
             }
         }
         if !seen.begin_again() {
@@ -40,12 +40,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 pub(super) const PATH: &str = "/v1/watch";
 
 /// Removes and returns the record of a socket.
-pub(super) fn take(records: &mut Vec<Value>, socket: &Value) -> Option<Value> {
+pub(super) fn take_record(records: &mut Vec<Value>, socket: &Value) -> Option<Value> {
     let at = records.iter().position(|it| it["socket"] == *socket)?;
     Some(records.swap_remove(at))
 }
 
-/// The records that were seen last, and what is shown of their changes.
+/// The latest records from the daemon, and the rows to print about their changes.
 struct Seen<'a> {
     options: &'a Options,
     rows: Rows,
@@ -54,7 +54,8 @@ struct Seen<'a> {
     is_listed: bool,
     /// Whether the records were shown.
     is_shown: bool,
-    /// The records of the last request that the daemon has not mentioned since.
+    /// The records of the previous request that the daemon has not sent again. Those that are left
+    /// at the bookmark were deleted meanwhile.
     stale: Vec<Value>,
 }
 
@@ -87,11 +88,11 @@ impl<'a> Seen<'a> {
         let is_set = match text(&change, "event") {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
-            "BOOKMARK" => return self.bookmark(generation, now),
+            "BOOKMARK" => return self.handle_bookmark(generation, now),
             _ => return,
         };
-        let known = take(&mut self.records, &record["socket"]);
-        let known = known.or_else(|| take(&mut self.stale, &record["socket"]));
+        let known = take_record(&mut self.records, &record["socket"]);
+        let known = known.or_else(|| take_record(&mut self.stale, &record["socket"]));
         let selects = is_set && selects(self.options, &record);
         let (event, shown) = match known {
             None if !selects => return,
@@ -102,10 +103,10 @@ impl<'a> Seen<'a> {
             }
             Some(_) if selects => ("MODIFIED", &record),
             Some(_) if is_set => ("DELETED", &record),
-            Some(known) => ("DELETED", &deleted(known)),
+            Some(known) => ("DELETED", &mark_deleted(known)),
         };
         if self.is_shown {
-            self.show(event, generation, Some(shown), now);
+            self.add_change(event, generation, Some(shown), now);
         }
         if selects {
             self.records.push(record);
@@ -113,24 +114,24 @@ impl<'a> Seen<'a> {
     }
 
     /// Handles the end of the list of all records, and later bookmarks.
-    fn bookmark(&mut self, generation: &Value, now: u64) {
+    fn handle_bookmark(&mut self, generation: &Value, now: u64) {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
             let mut all = self.records.clone();
             sort(&mut all);
             for record in &all {
-                self.show("ADDED", &record["generation"], Some(record), now);
+                self.add_change("ADDED", &record["generation"], Some(record), now);
             }
         }
         for stale in mem::take(&mut self.stale) {
-            self.show("DELETED", generation, Some(&deleted(stale)), now);
+            self.add_change("DELETED", generation, Some(&mark_deleted(stale)), now);
         }
-        self.show("BOOKMARK", generation, None, now);
+        self.add_change("BOOKMARK", generation, None, now);
     }
 
-    /// Shows what happened to a record in this generation. Without a record, only JSON has a line
-    /// for the event.
-    fn show(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
+    /// Adds a row about an event of a record in this generation. Without a record, only JSON has a
+    /// line for the event.
+    fn add_change(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
         let mut row = record.cloned().unwrap_or_default();
         if self.rows.is_json {
             let mut change = json!({ "event": event, "generation": generation });
@@ -145,8 +146,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Returns the last record of a socket that was removed.
-fn deleted(mut record: Value) -> Value {
+/// Returns the last known record of a removed socket, with the state `Deleted`.
+fn mark_deleted(mut record: Value) -> Value {
     record["state"] = "Deleted".into();
     record
 }
@@ -184,7 +185,7 @@ mod tests {
             }
             seen.apply(event, NOW);
             if seen.is_listed {
-                shown.push_str(&seen.rows.show());
+                shown.push_str(&seen.rows.take_text());
             }
         }
         shown

@@ -23,7 +23,7 @@ use crate::escape;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     socket: Option<PathBuf>,
-    /// The resources, each with the number of devices behind `=` if it is not 1.
+    /// The resources as typed: `RESOURCE` or `RESOURCE=N`.
     resources: Vec<String>,
     devices: Vec<String>,
     /// The time for which the command waits for devices; `None`: it does not.
@@ -35,7 +35,7 @@ pub struct Options {
 pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, UsageError> {
     let mut options = Options::default();
     loop {
-        if let Some(command) = arguments.behind_dashes() {
+        if let Some(command) = arguments.take_after_dashes() {
             options.command = command;
             break;
         }
@@ -50,9 +50,9 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
             }
             Some(Argument::Value(value)) => match value.to_str() {
                 Some(resource) => options.resources.push(resource.to_owned()),
-                None => return Err(arguments.unaccepted(&value, "RESOURCE or RESOURCE=N")),
+                None => return Err(arguments.invalid_argument(&value, "RESOURCE or RESOURCE=N")),
             },
-            Some(other) => return arguments.standard(&other),
+            Some(other) => return arguments.parse_standard(&other),
             None => break,
         }
     }
@@ -65,10 +65,10 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
     Ok(Command::With(options))
 }
 
-/// Runs the command with its devices. Returns its exit status, or that of the failure.
+/// Runs the command with its devices, and returns the exit status of the command.
 pub fn run(options: &Options) -> Result<u8> {
     let mut response = allocate(options)?;
-    let line = response.line()?.ok_or_else(Failure::ended)?;
+    let line = response.line()?.ok_or_else(Failure::daemon_stopped)?;
     let devices = json::parse(&line)?;
     let names = devices["cdiDevices"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();
@@ -129,11 +129,11 @@ fn target(options: &Options) -> String {
     }
 }
 
-/// The time limit of a wait without one: the longest that an option accepts.
+/// The time limit of `--wait` without `--timeout`: the longest that an option accepts.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The time that the calls to the plugins may take: three of 10 s for each of 8 resources, and some
-/// more.
+/// The time that the calls to the plugins may take: three of 10 s for each of 8 resources, and a
+/// minute in reserve.
 const CALLS: Duration = Duration::from_secs(300);
 
 /// The pause before a daemon with too many clients is asked again.
