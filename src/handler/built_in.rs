@@ -1,5 +1,5 @@
-//! The table of the handlers that come with the program, how it follows a configuration, and the
-//! inventory of the handlers.
+//! The built-in handlers: their table, the changes to it when the configuration changes, and the
+//! inventory of their plugins.
 //!
 //! A further type is a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
 //! variant of `Target`, a field of [`Inventory`], and a name in
@@ -21,9 +21,9 @@ pub struct Inventory {
     pub csi_drivers: Store<csi::Driver>,
     /// The device plugins, by the names of their resources.
     pub device_plugins: Store<device::DevicePlugin>,
-    /// The files that show their devices to container runtimes.
+    /// The CDI files that describe the devices of device plugins to container runtimes.
     pub cdi_files: device::CdiFiles,
-    /// The clients that use their devices, or wait for some.
+    /// The clients that use devices of device plugins, or wait for some.
     pub leases: device::Leases,
     /// The DRA drivers, by name.
     pub dra_drivers: dra::Drivers,
@@ -75,7 +75,7 @@ pub(crate) fn change_handlers(
         .for_each(|kind| table.unassign(kind));
     for kind in types(after).filter(changed) {
         if table.is_assigned(kind) {
-            continue; // It is named twice.
+            continue; // The type is named twice.
         }
         match target(kind, after) {
             Some(Target::Program(program, periods)) => {
@@ -98,7 +98,7 @@ pub(crate) fn change_handlers(
                 table.add([kind], dra);
             }
             Some(Target::Others) => {
-                let id = *others.get_or_insert_with(|| add_accepting(table));
+                let id = *others.get_or_insert_with(|| add_accept_handler(table));
                 table.assign(kind, id);
             }
             None => {}
@@ -108,7 +108,7 @@ pub(crate) fn change_handlers(
         let unknown = match after.unknown_types {
             UnknownTypes::Reject => Unknown::Refused,
             UnknownTypes::Accept => {
-                Unknown::GivenTo(others.unwrap_or_else(|| add_accepting(table)))
+                Unknown::GivenTo(others.unwrap_or_else(|| add_accept_handler(table)))
             }
             UnknownTypes::Ignore => Unknown::Ignored,
         };
@@ -117,7 +117,7 @@ pub(crate) fn change_handlers(
 }
 
 /// Adds the handler for types that no other handler is for.
-fn add_accepting(table: &mut HandlerTable) -> HandlerId {
+fn add_accept_handler(table: &mut HandlerTable) -> HandlerId {
     table.add([""; 0], AcceptHandler)
 }
 
@@ -159,7 +159,7 @@ fn types(config: &HandlerConfig) -> impl Iterator<Item = &str> {
     config.types.iter().map(|kind| &**kind).chain(programs)
 }
 
-/// A text that is the name of no plugin type.
+/// A text that is not the name of a plugin type, so that the handler for unknown types is found.
 const NO_TYPE: &str = "";
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::budget::{Budget, Reserved};
 use crate::grpc::CallError;
 use crate::time::Time;
 
-/// The number of a question to a handler: that of an effect of the plugin. Never reused, so a late
-/// answer cannot be mistaken for the answer to another question.
+/// The number of a question to a handler, from the same sequence as those of effects. Never reused,
+/// so a late answer cannot be mistaken for the answer to another question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) EffectId);
 
@@ -22,7 +22,7 @@ pub struct Ticket(pub(crate) EffectId);
 pub struct EffectId {
     /// The owner is compared first: sorted by their ids, the effects of one owner are neighbours.
     pub(crate) owner: EffectOwner,
-    /// Another one for each effect, whatever its owner.
+    /// Unique among the effects of all owners.
     pub(crate) number: u64,
 }
 
@@ -59,10 +59,10 @@ impl EffectIds {
 /// The environment of a handler during one call of one of its methods.
 ///
 /// An effect belongs to the plugin that the call is about: the plugin in question or, in
-/// [`super::PluginHandler::handle_event`], the owner of the effect that has the event. When that
-/// plugin is refused, when its question is abandoned and when it is deregistered, its open effects
-/// are cancelled. Those that were asked for through [`Context::detached`] are cancelled by their
-/// handler only.
+/// [`super::PluginHandler::handle_event`], the owner of the effect that the event reports on. When
+/// that plugin is refused, when its question is abandoned and when it is deregistered, its open
+/// effects are cancelled. Those that were asked for through [`Context::detached`] are cancelled by
+/// their handler only.
 #[derive(Debug)]
 pub struct Context<'a> {
     now: Time,
@@ -76,7 +76,7 @@ pub struct Context<'a> {
     effects: &'a mut Vec<Effect>,
 }
 
-/// What a handler may know about a plugin that it is to register.
+/// What a handler may know about a plugin that is being registered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
     /// Whether exactly this plugin was registered before a restart.
@@ -187,8 +187,8 @@ impl<'a> Context<'a> {
         self.push_spawn(program, None)
     }
 
-    /// Runs a program as [`Context::spawn`] does, and has it counted in the metrics as this action
-    /// for that plugin.
+    /// Runs a program as [`Context::spawn`] does; the metrics count it as this action for that
+    /// plugin.
     pub(crate) fn spawn_for(
         &mut self,
         plugin: &Arc<Plugin>,
@@ -206,8 +206,8 @@ impl<'a> Context<'a> {
     }
 
     /// Connects to a plugin's endpoint to check that a server answers there. [`Event::Connected`]
-    /// reports that one does. [`Event::Disconnected`] reports that none does or that the connection
-    /// broke, and is the last event of the effect.
+    /// reports that a server answers. [`Event::Disconnected`] reports that no server answers or
+    /// that the connection broke, and is the last event of the effect.
     pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
         let id = self.ids.next(self.owner);
         self.effects.push(Effect::Connect { id, endpoint });
@@ -235,7 +235,7 @@ impl<'a> Context<'a> {
 
     /// Emits an event of a plugin for operators, as an event recorder of Kubernetes does. It is
     /// logged, as a warning or at info level. `reason` is a word in CamelCase for programs;
-    /// `message` is a sentence without the plugin, and what it shows of others is escaped
+    /// `message` is a sentence that does not name the plugin; text from outside is escaped in it
     /// ([`crate::escape`]).
     pub fn emit(
         &mut self,
@@ -253,9 +253,9 @@ impl<'a> Context<'a> {
         self.effects.push(Effect::Emit { plugin, notice });
     }
 
-    /// Reports for what reason a plugin that has announced itself cannot be used any more, although
-    /// its process may live: it is down until it announces itself again. For another plugin, this
-    /// has no effect.
+    /// Reports why a plugin that has announced itself cannot be used any more, although its process
+    /// may live: it is down until it announces itself again. For another plugin, this has no
+    /// effect.
     pub fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let plugin = plugin.clone();
         self.effects.push(Effect::SetDown { plugin, reason });
@@ -339,7 +339,7 @@ pub struct Notice {
 /// A request of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Have a plugin that has announced itself counted as down until it does so again.
+    /// Treat a plugin that has announced itself as down until it announces itself again.
     SetDown {
         /// The plugin.
         plugin: Arc<Plugin>,
@@ -357,7 +357,7 @@ pub enum Effect {
     Answer {
         /// The ticket of the question.
         ticket: Ticket,
-        /// `Ok` for yes, or the reason for a no.
+        /// `Ok` if accepted, else the reason for the refusal.
         result: Result<(), Reason>,
     },
     /// Make a call.
@@ -400,7 +400,7 @@ pub enum Effect {
         /// The time.
         at: Time,
     },
-    /// Remember, over a restart, that a plugin has yet to be deregistered.
+    /// Remember, across restarts, that a plugin has yet to be deregistered.
     Owe {
         /// The number of the effect, which ends only when it is cancelled.
         id: EffectId,

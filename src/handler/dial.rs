@@ -31,7 +31,7 @@ pub enum DialError {
         escape::text(.0)
     )]
     MayNotAnswer(String),
-    /// The socket is not trusted, and was not connected to, or was left at once.
+    /// The socket is not trusted: it was not connected to, or the connection was closed at once.
     #[error("{0}")]
     Untrusted(Distrust),
     /// The descriptors of this process, or of the system, are used up (EMFILE, ENFILE).

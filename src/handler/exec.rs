@@ -10,14 +10,14 @@
 //! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
 //! `re-add` for one that the program may know already: the plugin was registered before a restart
 //! of the daemon, is current again because the newer plugins of its name have ended, or is a CSI
-//! driver that has other values for the node ([`ExecHandler::asking_nodes`]). The
-//! environment holds the same values ([`environment`]), and standard input holds all that the
-//! plugin reported, as JSON. Status 0 registers the plugin; any other end refuses it, with the
-//! first line of standard error that is not empty as the reason.
+//! driver whose node information has changed ([`ExecHandler::asking_nodes`]). The environment holds
+//! the same values ([`environment`]), and standard input holds all that the plugin reported, as
+//! JSON. Status 0 registers the plugin; any other end refuses it, with the first line of standard
+//! error that is not empty as the reason.
 //!
 //! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin outside it is
 //! refused. A plugin that an older version of this crate registered and saved may be outside it:
-//! its program is not run for it any more, and a warning names what is not undone.
+//! the program is not run for such a plugin any more, and a warning reports that.
 //!
 //! One program at a time runs for one plugin name, in the order of events: if the manager stops
 //! making the sockets of a name wait for each other, their programs wait here. An `add` or `re-add`
@@ -28,7 +28,7 @@
 //! plugins of one name share a queue.
 //!
 //! A `del` that was started counts as run, whatever its end. A `del` that cannot be started is
-//! tried again, and is owed until then, over a restart, too. A new job for the same name tries the
+//! tried again, and is owed until then, even across restarts. A new job for the same name tries the
 //! `del` at once, and proceeds after it has run. If the `del` cannot be started then either, an
 //! `add` is refused, and so tried again by the manager: an `add` never runs before the `del`, and
 //! never waits for it.
@@ -122,9 +122,9 @@ impl ExecHandler {
         Self { timeout, ..self }
     }
 
-    /// Has the CSI drivers among the plugins asked for the node's information in these periods, by
-    /// name, with `*` for drivers that are not named: when it changes, the program is run with
-    /// `re-add`.
+    /// Makes the handler periodically ask the CSI drivers among the plugins for the node's
+    /// information, and run the program with `re-add` when it changes. Each period is that of the
+    /// named driver; `*` names all others.
     #[must_use]
     pub fn asking_nodes(self, periods: &[(String, Duration)]) -> Self {
         let nodes = Nodes::new(csi::node::Periods::new(periods));
@@ -172,7 +172,7 @@ impl ExecHandler {
     }
 
     fn spawn(&self, job: &Job, context: &mut Context<'_>) -> Phase {
-        let (action, program) = (job.verb.word(), self.run_of(job));
+        let (action, program) = (job.verb.word(), self.program_for(job));
         let mut detached = context.detached();
         Phase::Running(detached.spawn_for(&job.plugin, action, program))
     }
@@ -189,24 +189,29 @@ impl ExecHandler {
         job
     }
 
-    /// Handles that the `del` that is first in a queue could not be started. The `del` is tried
-    /// again later and the questions that wait behind it are refused, or the `del` is given up.
-    fn not_started(&mut self, queue: usize, outcome: &ProgramOutcome, context: &mut Context<'_>) {
-        let Err(reason) = self.judge(outcome) else {
+    /// Handles the failure to start the `del` that is first in a queue: schedules another try and
+    /// refuses the questions that wait behind the `del`, or gives up the `del`.
+    fn handle_not_started(
+        &mut self,
+        queue: usize,
+        outcome: &ProgramOutcome,
+        context: &mut Context<'_>,
+    ) {
+        let Err(reason) = self.answer_for(outcome) else {
             return;
         };
         let has_room = self.count_owed() < MAX_OWED;
         let Queue { phase, jobs } = &mut self.queues[queue];
         let job = &mut jobs[0];
         let owed = job.owed.as_mut().filter(|_| has_room);
-        let pause = owed.and_then(|owed| owed.fail(context.now()));
+        let pause = owed.and_then(|owed| owed.record_failure(context.now()));
         if let Some(ticket) = job.ticket.take() {
             context.answer(ticket, Err(reason.clone()));
         }
         report_not_started(job, &reason, pause, context);
         let Some(pause) = pause else {
             let given_up = self.advance(queue, context);
-            return settle(given_up.and_then(|job| job.owed), context);
+            return cancel_debt(given_up.and_then(|job| job.owed), context);
         };
         *phase = Phase::Pausing(context.detached().set_timer(pause));
         // Each waiting `del` stays, and so does each job without a question.
@@ -230,16 +235,16 @@ impl ExecHandler {
         queues.map(|queue| queue.jobs.len()).sum()
     }
 
-    fn ended(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
+    fn handle_end(&mut self, job: Job, outcome: &ProgramOutcome, context: &mut Context<'_>) {
         let Job {
             verb,
             plugin,
             ticket,
             owed,
         } = job;
-        let result = self.judge(outcome);
+        let result = self.answer_for(outcome);
         let tries = owed.as_ref().map_or(0, |owed| owed.tries);
-        settle(owed, context);
+        cancel_debt(owed, context);
         let (action, program) = (verb.word(), escape::path(&self.program));
         let why = outcome.first_error();
         let why = why.unwrap_or_else(|| outcome.end.to_string());
@@ -283,7 +288,7 @@ impl ExecHandler {
 
     /// Returns the answer that follows from a program's end: status 0 registers, and any other end
     /// refuses, with the first line of standard error that is not empty.
-    fn judge(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
+    fn answer_for(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
         if outcome.end == ProgramEnd::Exited(0) {
             return Ok(());
         }
@@ -293,7 +298,7 @@ impl ExecHandler {
         Err(Reason::new(words))
     }
 
-    fn run_of(&self, job: &Job) -> Program {
+    fn program_for(&self, job: &Job) -> Program {
         let Job { verb, plugin, .. } = job;
         Program {
             path: self.program.clone(),
@@ -329,11 +334,11 @@ impl PluginHandler for ExecHandler {
     }
 
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.nodes.registered(plugin, context);
+        self.nodes.start_asking(plugin, context);
     }
 
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        self.nodes.deregistered(plugin);
+        self.nodes.remove(plugin);
         match grammar::check(plugin) {
             Ok(()) => self.ask(Verb::Del, plugin, context),
             refused => Answer::Done(refused),
@@ -341,7 +346,7 @@ impl PluginHandler for ExecHandler {
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.nodes.promoted(plugin);
+        self.nodes.promote(plugin);
         match grammar::check(plugin) {
             Ok(()) => self.submit(Verb::ReAdd, plugin.clone(), None, context),
             Err(reason) => {
@@ -355,7 +360,7 @@ impl PluginHandler for ExecHandler {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         if let Some(plugin) = context.plugin() {
-            // The effects of programs are detached.
+            // Programs are detached from plugins, so this is an event of NodeGetInfo.
             if self.nodes.handle_event(event, plugin, context) {
                 self.submit(Verb::ReAdd, plugin.clone(), None, context);
             }
@@ -371,11 +376,11 @@ impl PluginHandler for ExecHandler {
         };
         match event {
             Event::ProgramEnded { outcome, .. } if self.is_owed(queue, &outcome) => {
-                self.not_started(queue, &outcome, context);
+                self.handle_not_started(queue, &outcome, context);
             }
             Event::ProgramEnded { outcome, .. } => {
                 if let Some(job) = self.advance(queue, context) {
-                    self.ended(job, &outcome, context);
+                    self.handle_end(job, &outcome, context);
                 }
             }
             _ => self.run_first(queue, context),
@@ -393,7 +398,7 @@ impl PluginHandler for ExecHandler {
             return;
         };
         if jobs[place].verb == Verb::Del {
-            jobs[place].ticket = None; // It is run nevertheless, and its own time limit ends it.
+            jobs[place].ticket = None; // The `del` is run nevertheless; its own time limit ends it.
         } else if place > 0 {
             jobs.remove(place);
         } else {
@@ -430,7 +435,7 @@ impl Verb {
 }
 
 /// Cancels the debt of a job that has ended or was given up.
-fn settle(owed: Option<Owed>, context: &mut Context<'_>) {
+fn cancel_debt(owed: Option<Owed>, context: &mut Context<'_>) {
     if let Some(owed) = owed {
         context.cancel(owed.id);
     }

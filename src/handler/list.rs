@@ -59,7 +59,7 @@ pub enum Unlistable {
         /// The length of the message in octets.
         octets: u32,
     },
-    /// With the list, more would be held of all plugins than the memory budget allows.
+    /// The list would exceed the memory budget, which all plugins share.
     #[error("{OverBudget}")]
     OverBudget,
 }

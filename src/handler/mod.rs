@@ -1,6 +1,6 @@
 //! The handlers, which do the work for plugins once they are identified.
 //!
-//! Pure, as all of the folder. A [`PluginHandler`] is asked three questions about a plugin of its
+//! Pure, like the whole folder. A [`PluginHandler`] is asked three questions about a plugin of its
 //! type, always in the order validate, register, deregister, and usually never two at a time about
 //! one plugin name: only if an answer takes longer than
 //! [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions about another socket of that name may
@@ -178,7 +178,7 @@ pub trait PluginHandler: Send {
 
     /// Deregisters a plugin whose deregistration was still owed ([`Context::owe`]) when the
     /// previous process ended. An answer is not expected. The record ends with this call: a handler
-    /// that is not done at once makes another one. Returns `false` if this handler never owes a
+    /// that is not done at once makes another record. Returns `false` if this handler never owes a
     /// deregistration.
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
         let _ = (plugin, context);
@@ -191,8 +191,8 @@ pub trait PluginHandler: Send {
         let _ = (event, context);
     }
 
-    /// Does what is due after the user of what the handler shows outside has changed that. Returns
-    /// `false` if it shows nothing that can be changed.
+    /// Reacts to a change from outside of data that the handler shares, such as [`device::Leases`].
+    /// Returns `false` if the handler shares no data that can be changed.
     fn wake(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -209,7 +209,7 @@ pub trait PluginHandler: Send {
 /// The answer of a handler to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The answer itself: `Ok` for yes, or the reason for a no.
+    /// The answer itself: `Ok` if accepted, else the reason for the refusal.
     Done(Result<(), Reason>),
     /// The answer follows by [`Context::answer`].
     Pending,

@@ -56,7 +56,7 @@ impl Plugin {
         }
     }
 
-    /// Checks the part that must be valid to look up a handler: types of handlers are not longer.
+    /// Checks the length of the type, before it is used to look up a handler.
     pub(crate) fn check_type(&self) -> Result<(), Reason> {
         if self.kind.len() > MAX_PLUGIN_NAME {
             return Err(Reason::new("plugin type is too long"));
@@ -92,7 +92,7 @@ impl Plugin {
         }))
     }
 
-    /// Returns a plugin of which nothing but the type and the name is known, to find others by.
+    /// Returns a plugin with only a type and a name, to look up others with.
     pub(crate) fn named(kind: &str, name: &str) -> Self {
         let info = PluginInfo {
             r#type: kind.into(),
@@ -102,7 +102,8 @@ impl Plugin {
         Self::unchecked(info, Path::new("").into())
     }
 
-    /// Returns the key by which plugins are sorted: the name first, because it differs sooner.
+    /// Returns the key by which plugins are sorted: the name first, because names differ more often
+    /// than types.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)
     }
@@ -115,8 +116,8 @@ impl Plugin {
         a == b || !is_abstract(a) && !is_abstract(b) && normalized(a) == normalized(b)
     }
 
-    /// Returns whether both have the same registration socket. One plugin has one spelling of its
-    /// path, so this compares octets; `Path` would compare component by component.
+    /// Returns whether both have the same registration socket. The path of a socket is always
+    /// spelled the same, so this compares octets; `Path` would compare component by component.
     pub(crate) fn has_socket_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
             || self.socket.as_os_str() == other.socket.as_os_str()
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_plugin_may_say_of_itself_is_refused() {
+    fn an_invalid_description_is_refused() {
         assert_eq!(plugin("", ""), Err(Reason::new("plugin name is empty")));
         assert_eq!(
             plugin("a\nb", ""),

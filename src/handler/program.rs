@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_says_something_is_the_one_to_repeat() {
+    fn the_first_line_that_is_not_blank_is_the_error() {
         let first = |errors: &[u8]| {
             let errors = errors.to_vec();
             let end = ProgramEnd::Exited(1);

@@ -66,7 +66,7 @@ impl Reconnect {
     }
 
     /// Records that the server has answered on the connection.
-    pub(super) fn connected(&mut self, context: &Context<'_>) {
+    pub(super) fn record_connected(&mut self, context: &Context<'_>) {
         self.up_since = Some(context.now());
     }
 
@@ -79,7 +79,7 @@ impl Reconnect {
 
     /// Cancels the pending effect, because it has ended or is not wanted, and schedules
     /// the next opening, unless that is scheduled already.
-    pub(super) fn interrupted(&mut self, context: &mut Context<'_>) {
+    pub(super) fn handle_interruption(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             return;
         }
@@ -147,7 +147,7 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..10 {
             now += lasted;
-            let effect = act(now, &mut |context| reconnect.interrupted(context));
+            let effect = act(now, &mut |context| reconnect.handle_interruption(context));
             let Some(Effect::SetTimer { at, .. }) = effect else {
                 panic!("a pause")
             };
@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn what_never_lasts_is_tried_ever_more_rarely() {
+    fn the_pause_doubles_if_the_stream_never_lasts() {
         let doubled = [
             500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000,
         ];
         assert_eq!(pauses(Duration::ZERO), doubled);
     }
 
-    /// Returns the times until a connection is dialed again that breaks each time after it was up
-    /// for `lasted`.
+    /// Returns the pauses before a connection is dialed again, if it breaks each time after
+    /// `lasted`.
     fn pauses_of_connection(lasted: Duration) -> Vec<u128> {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;
@@ -177,10 +177,10 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..6 {
             let mut context = Context::new(now, None, &mut ids, &mut effects);
-            connection.connected(&context);
+            connection.record_connected(&context);
             let cut = now + lasted;
             context = Context::new(cut, None, &mut ids, &mut effects);
-            connection.interrupted(&mut context);
+            connection.handle_interruption(&mut context);
             now = match effects.last() {
                 Some(Effect::SetTimer { at, .. }) => *at,
                 _ => cut,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_as_long_as_the_pause_is_opened_again_soon() {
+    fn the_pause_is_short_after_a_stream_that_lasted() {
         assert_eq!(pauses(Duration::from_secs(1)), [500; 10]);
         let hours = pauses(Duration::from_secs(10_000));
         assert!(hours.iter().all(|pause| *pause == 500));

@@ -68,8 +68,8 @@ impl<T: AsRef<Plugin>> Store<T> {
         }
     }
 
-    /// Calls `look` with the entry of the plugin, which it may change: copies that readers hold
-    /// stay as they are. Returns its result, or `None` if the plugin has none.
+    /// Calls `look` with the entry of the plugin, which `look` may change: copies that readers hold
+    /// stay as they are. Returns the result of `look`, or `None` if the plugin has no entry.
     pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R>
     where
         T: Clone,

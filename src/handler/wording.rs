@@ -38,8 +38,8 @@ pub(super) fn status(code: Code, description: &str) -> String {
     format!("rpc error: code = {} desc = {description}", go_name(code))
 }
 
-/// Returns why a device plugin cannot be dialled as kubelet prints it: kubelet tries until its time
-/// is up.
+/// Returns the failure to dial a device plugin as kubelet prints it. kubelet retries if nothing
+/// listens, until its deadline has passed.
 pub(crate) fn dial_failure(error: &DialError, endpoint: &Path) -> String {
     match error {
         DialError::TimedOut | DialError::Gone | DialError::Refused => EXPIRED.to_owned(),

@@ -48,7 +48,7 @@ impl Driver {
         })
     }
 
-    /// Returns what it says about its node.
+    /// Returns what the driver reports about its node.
     pub(crate) fn facts(&self) -> NodeFacts {
         NodeFacts {
             node_id: self.node_id.clone(),
@@ -58,22 +58,22 @@ impl Driver {
     }
 }
 
-/// What a driver says about its node, as JSON: for records of the API and for programs.
+/// What a driver reports about its node, as JSON: for records of the API and for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeFacts {
     node_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_volumes: Option<u64>,
-    #[serde(serialize_with = "object")]
+    #[serde(serialize_with = "serialize_map")]
     topology: Vec<(String, String)>,
 }
 
-fn object<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
+fn serialize_map<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 
-/// Returns the places by their kind; of several of one kind, the last.
+/// Returns the segments sorted by kind; of several of one kind, only the last.
 fn by_kind(segments: Vec<Segment>) -> Vec<(String, String)> {
     let mut places: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
     places.reverse();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_without_limits_and_places_says_its_node_id_only() {
+    fn a_driver_without_limit_and_topology_shows_its_node_id_only() {
         for most in [0, -1] {
             let driver = driver(NodeGetInfoResponse {
                 max_volumes_per_node: most,

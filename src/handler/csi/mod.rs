@@ -10,8 +10,8 @@
 //!                +--------- anything else -> refused
 //! ```
 //!
-//! If the user wants that, a registered driver is asked again and again: the volume limit and the
-//! topology may change.
+//! With `--csi-node-info`, a registered driver is asked again periodically, because its volume
+//! limit and its topology may change.
 
 mod driver;
 pub(super) mod node;
@@ -47,8 +47,8 @@ struct Registration {
 }
 
 impl CsiHandler {
-    /// Creates a handler that asks registered drivers for the node's information in these periods,
-    /// by name, with `*` for drivers that are not named.
+    /// Creates a handler that periodically asks registered drivers for the node's information. Each
+    /// period is that of the named driver; `*` names all others.
     pub fn new(periods: &[(String, Duration)]) -> Self {
         Self {
             periods: node::Periods::new(periods),
@@ -61,7 +61,7 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// Checks whether the plugin is acceptable: an error is the message of kubelet, in which its
+    /// Checks whether the plugin is acceptable: an error is the message with which kubelet's
     /// function of that name refuses the plugin. "A CSI driver whose name is registered with an
     /// equal or higher version is refused" ([R24](crate::guide::kubelet)).
     fn check(&self, plugin: &Plugin, function: &str) -> Result<(), String> {
@@ -95,7 +95,7 @@ impl CsiHandler {
     }
 
     /// Applies the reply of a registered driver that was asked again.
-    fn node_replied_again(
+    fn update_node_info(
         &mut self,
         plugin: &Arc<Plugin>,
         result: Result<Vec<u8>, CallFailure>,
@@ -103,7 +103,7 @@ impl CsiHandler {
     ) {
         let mut known = self.drivers.with(plugin, |driver| driver.clone());
         let is_registered = known.is_some();
-        if is_registered && node::replied(plugin, &mut known, result, context) {
+        if is_registered && node::apply_reply(plugin, &mut known, result, context) {
             if let Some(changed) = known {
                 self.drivers.set(changed);
             }
@@ -112,7 +112,7 @@ impl CsiHandler {
     }
 
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
-    fn node_replied(
+    fn finish_registration(
         &mut self,
         registration: Registration,
         result: Result<Vec<u8>, CallFailure>,
@@ -193,9 +193,9 @@ impl PluginHandler for CsiHandler {
         let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {
             let registration = self.registrations.swap_remove(place);
-            self.node_replied(registration, result, context);
+            self.finish_registration(registration, result, context);
         } else {
-            self.node_replied_again(plugin, result, context);
+            self.update_node_info(plugin, result, context);
         }
     }
 

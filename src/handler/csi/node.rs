@@ -1,4 +1,5 @@
-//! NodeGetInfo, which is called when a driver is registered, and again if the user wants that.
+//! NodeGetInfo, which is called when a driver is registered, and then periodically with
+//! `--csi-node-info`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ impl Periods {
         of(driver).or_else(|| of("*")).map(|(_, period)| *period)
     }
 
-    /// Sets the timer after which a registered driver is asked again, if it is to be.
+    /// Sets the timer after which a registered driver is asked again, if it has a period.
     pub(in crate::handler) fn ask_later(&self, plugin: &Plugin, context: &mut Context<'_>) {
         if let Some(period) = self.find(&plugin.name) {
             context.set_timer(period);
@@ -56,9 +57,9 @@ pub(in crate::handler) fn read(
     Driver::new(plugin, version, node)
 }
 
-/// Applies the reply of a registered driver to what is known of it, and emits an event if that has
-/// changed. Returns whether it has.
-pub(in crate::handler) fn replied(
+/// Replaces `known` by the driver that a reply describes, and emits an event if the known driver
+/// has changed. Returns whether it has changed.
+pub(in crate::handler) fn apply_reply(
     plugin: &Arc<Plugin>,
     known: &mut Option<Driver>,
     result: Result<Vec<u8>, CallFailure>,

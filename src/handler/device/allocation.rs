@@ -25,7 +25,7 @@ pub(super) fn request(ids: impl Iterator<Item = impl Into<String>>) -> Vec<u8> {
 }
 
 impl Allocation {
-    /// Returns the answer for one container, or what is wrong with it.
+    /// Returns the answer for one container, or the reason why it is invalid.
     pub(super) fn from_reply(reply: &[u8]) -> Result<Self, String> {
         if reply.len() > MAX_ALLOCATE_REPLY {
             let octets = reply.len();
@@ -52,7 +52,7 @@ impl Allocation {
         self.0.cdi_devices.iter().map(|device| &*device.name)
     }
 
-    /// Returns the whole answer.
+    /// Returns the whole answer as JSON.
     pub(super) fn json(&self) -> Value {
         json!({
             "envs": map(&self.0.envs),
@@ -63,8 +63,8 @@ impl Allocation {
         })
     }
 
-    /// Returns the device of the Container Device Interface with that name; `None` if there is
-    /// nothing that it can express, because it allows no such device.
+    /// Returns the answer as a CDI device with that name. `None` if it has no variable, mount or
+    /// device node: CDI does not allow a device without any of them.
     pub(super) fn cdi_device(&self, name: &str) -> Option<Value> {
         let Self(given) = self;
         if given.envs.is_empty() && given.mounts.is_empty() && given.devices.is_empty() {
@@ -152,10 +152,10 @@ fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
     Ok(())
 }
 
-/// The maximum length of a path on Linux, with its terminator (octets).
+/// The maximum length of a path on Linux, without its terminator (octets).
 const MAX_PATH: usize = 4095;
 
-/// The number of octets that are shown of what is wrong.
+/// The maximum number of octets of an invalid text in an error.
 const SHOWN: usize = 256;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices of
 //! its current plugin. The plugin is asked about one device after another, and the file is replaced
-//! once all were asked; a device that cannot be used any more is taken out at once.
+//! once all were asked; a device that cannot be used any more is removed from the file at once.
 //!
 //! ```text
 //!   list ------> asks about the next device <-------+
@@ -26,16 +26,16 @@ use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin};
 use crate::proto::v1beta1::device_plugin;
 
-/// The files that are to be replaced, or removed; `None`: there is no directory for them. Clones
-/// share the same files.
+/// The files to replace or remove; `None`: no directory is configured for them. Clones share the
+/// same files.
 #[derive(Clone, Debug, Default)]
 pub struct CdiFiles(Arc<Mutex<Option<Changed>>>);
 
-/// The names of the files that have changed, and their contents; `None`: the file is to be removed.
+/// The names of the files that have changed, and their new contents; `None`: remove the file.
 pub(crate) type Changed = BTreeMap<String, Option<String>>;
 
 impl CdiFiles {
-    /// Makes the files from now on: there is a directory for them.
+    /// Enables the files: a directory is configured for them.
     pub(crate) fn enable(&self) {
         self.lock().get_or_insert_default();
     }
@@ -45,13 +45,13 @@ impl CdiFiles {
         self.lock().as_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// Returns whether any file has changed since.
+    /// Returns whether any file has changed since [`CdiFiles::take`].
     pub(crate) fn is_any_changed(&self) -> bool {
         let changed = self.lock();
         changed.as_ref().is_some_and(|it| !it.is_empty())
     }
 
-    pub(super) fn is_on(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.lock().is_some()
     }
 
@@ -70,19 +70,19 @@ impl CdiFiles {
 /// The devices of one plugin, as files show them.
 #[derive(Debug, Default)]
 pub(super) struct Published {
-    /// What the plugin has answered for each device that it has listed since, as written to the
-    /// file, or an empty text if it needs nothing; `None`: it refused.
+    /// The plugin's answer for each device that it still lists, as written to the file, or an empty
+    /// text if the device needs nothing; `None`: no valid answer.
     answers: BTreeMap<Box<str>, Option<String>>,
     /// The open call, and its device.
     call: Option<(EffectId, Box<str>)>,
-    /// The number of devices of the list that were examined; those behind them are next.
+    /// The number of devices of the list that were examined; those after them are next.
     examined: usize,
     /// The timer after which refused devices are asked about again, while it runs.
     retry: Option<EffectId>,
     pause: Option<Duration>,
     /// Whether there are answers that the file does not have.
     is_stale: bool,
-    /// Whether a warning was logged, and a device may be missing since.
+    /// Whether a warning was logged and a device may have been missing from the file since.
     is_warned: bool,
     /// The memory that the answers take.
     reserved: Reserved,
@@ -98,7 +98,7 @@ impl Published {
 
     /// Replaces the file after the devices or their health have changed, and asks about those that
     /// are new.
-    pub(super) fn listed(
+    pub(super) fn handle_list(
         &mut self,
         known: &DevicePlugin,
         files: &CdiFiles,
@@ -111,7 +111,7 @@ impl Published {
     }
 
     /// Handles the end of a call.
-    pub(super) fn called(
+    pub(super) fn handle_reply(
         &mut self,
         call: EffectId,
         result: Result<Vec<u8>, CallFailure>,
@@ -122,7 +122,7 @@ impl Published {
             return;
         };
         let reply = result.map_err(|failure| failure.to_string());
-        let answer = reply.and_then(|reply| self.device(&id, &reply));
+        let answer = reply.and_then(|reply| self.read_device(&id, &reply));
         if let (Err(why), false) = (&answer, self.is_warned) {
             self.is_warned = true;
             let id = escape::text(&id).at_most(SHOWN_ID);
@@ -136,8 +136,8 @@ impl Published {
         self.answers.insert(id, answer.ok());
     }
 
-    /// Asks about refused devices again, if their pause is over: returns whether the timer is that
-    /// of the pause.
+    /// Forgets the refusals if `timer` is that of the pause after them, so that
+    /// [`Published::advance`] asks again. Returns whether it is.
     pub(super) fn resume(&mut self, timer: EffectId) -> bool {
         let is_over = self.retry.take_if(|retry| *retry == timer).is_some();
         if is_over {
@@ -147,8 +147,8 @@ impl Published {
         is_over
     }
 
-    /// Returns the device of an answer, if there is memory for it.
-    fn device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
+    /// Returns the device of a reply, as written to the file, if the memory budget allows that.
+    fn read_device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
         let device = Allocation::from_reply(reply)?.cdi_device(&device_name(id));
         let device = device.map_or_else(String::new, |device| device.to_string());
         let others: usize = self.answers.values().flatten().map(String::len).sum();
@@ -212,9 +212,10 @@ impl Published {
     }
 }
 
-/// Has a file made for what a client holds of a resource. Returns the fully qualified name of its
-/// only device, or `None` if there is no directory, or nothing to be put into a file.
-pub(super) fn lease(
+/// Adds a file with the devices that a client holds of a resource, as one CDI device. Returns the
+/// fully qualified name of that device, or `None` if files are not enabled or CDI cannot express
+/// it.
+pub(super) fn add_lease_file(
     files: &CdiFiles,
     resource: &str,
     client: u64,
@@ -222,7 +223,7 @@ pub(super) fn lease(
 ) -> Option<String> {
     let name = format!("{LEASE}{client}");
     let device = allocation.cdi_device(&name)?.to_string();
-    if !files.is_on() || !is_kind(resource) {
+    if !files.is_enabled() || !is_kind(resource) {
         return None;
     }
     let content = document(resource, [&*device].into_iter());
@@ -230,7 +231,7 @@ pub(super) fn lease(
     Some(format!("{resource}={name}"))
 }
 
-/// Returns the name of that file, which no file of a resource has.
+/// Returns the name of the file for a client, which differs from those of all resources.
 pub(super) fn lease_file(resource: &str, client: u64) -> String {
     file_name(&format!("{resource}/lease/{client}"))
 }
@@ -240,7 +241,7 @@ fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<St
     let devices = devices.filter(|device| !device.is_empty());
     let devices = devices.collect::<Vec<_>>().join(",\n");
     let mut class = kind.split('/').skip(1);
-    // In a text, the quotes are escaped: this is the key.
+    // In a text of a plugin, quotes are escaped, so this finds only the key.
     let version = if class.any(|it| it.contains('.')) || devices.contains("\"annotations\":") {
         WITH_ANNOTATIONS
     } else {
@@ -251,15 +252,15 @@ fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<St
 }
 
 /// Returns the name of the file of a resource. Hyphens in it are doubled, so that no two resources
-/// have the same.
+/// have the same file.
 pub(super) fn file_name(resource: &str) -> String {
     let resource = resource.replace('-', "--").replace('/', "-");
     format!("plugind-{resource}.json")
 }
 
-/// Returns the name of a device with this ID. A valid name stands for itself. In any other, `x.` is
-/// in front, and each octet that is not valid, and `_`, is `_` and two hexadecimal digits: so no
-/// two IDs have the same name.
+/// Returns the name of a device with this ID: the ID, if it is a valid name that does not begin
+/// with `x.`. Any other is encoded: `x.` is in front, and each octet that is not valid, and `_`,
+/// becomes `_` and two hexadecimal digits. So no two IDs have the same name.
 pub(super) fn device_name(id: &str) -> String {
     if is_name(id) && !id.starts_with(ENCODED) {
         return id.to_owned();
@@ -279,7 +280,7 @@ pub(super) fn device_name(id: &str) -> String {
     name
 }
 
-/// Returns whether a resource is a kind of CDI: both parts of its name begin with a letter.
+/// Returns whether a resource can be a kind of CDI: both parts of its name begin with a letter.
 fn is_kind(resource: &str) -> bool {
     resource
         .split('/')
@@ -367,7 +368,10 @@ mod tests {
         }
         let files = CdiFiles::default();
         files.enable();
-        assert_eq!(lease(&files, "a/b", 7, &Allocation::default()), None);
+        assert_eq!(
+            add_lease_file(&files, "a/b", 7, &Allocation::default()),
+            None
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! The changes by one list of devices, for the log.
+//! The changes from one list of devices to the next, as text for events.
 
 use std::fmt::Write as _;
 
 use super::devices::Device;
 use crate::escape;
 
-/// Returns the changes from one list to the next, both sorted by ID, as escaped text:
-/// `devices=2 healthy=1 now_unhealthy=gpu-1`. Returns also whether there are any.
+/// Returns the changes from one list to the next, both sorted by ID, as escaped text: `devices=2
+/// healthy=1 now_unhealthy=gpu-1`. Also returns whether there are any changes.
 pub(super) fn between(before: &[Device], after: &[Device]) -> (String, bool) {
     let [mut now_unhealthy, mut now_healthy, mut new, mut gone] = [const { Vec::new() }; 4];
     let mut before = before.iter().peekable();

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::handler::{Unlistable, list};
 use crate::proto::v1beta1::{self, ListAndWatchResponse};
 
-/// The devices that a plugin lists, sorted by ID. No two have the same.
+/// The devices that a plugin lists, sorted by ID. No two have the same ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices(Box<[Device]>);
 
@@ -41,7 +41,7 @@ impl Devices {
     }
 
     /// Makes all devices unhealthy.
-    pub(super) fn lose(&mut self) {
+    pub(super) fn mark_unhealthy(&mut self) {
         for device in &mut self.0 {
             device.is_healthy = false;
         }

@@ -47,7 +47,7 @@ impl DevicePlugin {
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
     /// connected until now.
     pub(super) fn disconnect(&mut self) -> bool {
-        self.devices.lose();
+        self.devices.mark_unhealthy();
         mem::replace(&mut self.is_connected, false)
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_stream_makes_all_unhealthy_and_is_news_once() {
+    fn the_end_of_the_stream_makes_all_unhealthy_once() {
         let mut plugin = plugin();
         changes(&mut plugin, &[("a", "Healthy")]);
         assert!(plugin.disconnect());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_no_list_or_too_long_a_one_changes_nothing() {
+    fn an_undecodable_or_too_long_list_changes_nothing() {
         let mut plugin = plugin();
         changes(&mut plugin, &[("a", "Healthy")]);
         let before = plugin.clone();

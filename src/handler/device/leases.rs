@@ -8,10 +8,9 @@
 //!                +-----> refused <--------+                                v has gone
 //! ```
 //!
-//! Clients are served in the order of their arrival: no client gets devices of a resource for
-//! which an earlier one waits. Chosen devices are taken before the first call, so that no two
-//! clients can have the same. They stay taken until the client has gone, whatever becomes of their
-//! plugin.
+//! Clients are served in the order of their arrival: no client gets devices of a resource for which
+//! an earlier one waits. Chosen devices are taken before the first call, so that no two clients can
+//! have the same ones. They stay taken until the client has gone, even if their plugin goes first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,7 +36,7 @@ use crate::proto::v1beta1::{
 };
 use crate::time::Time;
 
-/// The devices that clients hold. Clones share the same.
+/// The devices that clients hold. Clones share the same data.
 #[derive(Clone, Debug, Default)]
 pub struct Leases(Arc<Mutex<Table>>);
 
@@ -66,7 +65,7 @@ pub struct Holder {
 pub enum Refusal {
     /// A resource does not exist.
     Missing(String),
-    /// There are devices, and others may be granted later.
+    /// Not enough devices are free, or the plugin does not answer: a later request may succeed.
     Busy(String),
     /// The plugin refuses, or its answer is not valid.
     Failed(String),
@@ -80,7 +79,7 @@ struct Table {
     /// In the order of arrival.
     leases: Vec<Lease>,
     outcomes: Vec<(u64, Outcome)>,
-    /// The timer for the first client whose time will be up, and that time.
+    /// The timer for the waiting client whose time is up first, and that time.
     timer: Option<(Time, EffectId)>,
 }
 
@@ -89,7 +88,7 @@ struct Lease {
     id: u64,
     holder: Holder,
     wish: Wish,
-    /// The time until which it waits.
+    /// The time until which the client waits for devices.
     until: Time,
     state: State,
     /// What is held of each resource.
@@ -100,7 +99,8 @@ struct Lease {
 enum State {
     /// Waits for devices.
     Waiting,
-    /// Waits for the end of a call: of [`METHODS`], for one part after another.
+    /// Waits for the end of a call. The number is its step: the steps are all of [`METHODS`] for
+    /// the first part, then for the second, and so on.
     Calling(EffectId, usize),
     Held,
 }
@@ -124,8 +124,8 @@ const METHODS: [&str; 3] = [
 ];
 
 impl Leases {
-    /// Adds a client that wants devices. [`Leases::take_outcomes`] returns what it gets, some time
-    /// after its handler was woken.
+    /// Adds a client that wants devices. Once the handler has been woken, the outcome follows by
+    /// [`Leases::take_outcomes`].
     pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish, now: Time) {
         self.lock().leases.push(Lease {
             id,
@@ -137,7 +137,8 @@ impl Leases {
         });
     }
 
-    /// Removes a client that has gone: its devices are free. Returns whether there is one.
+    /// Removes a client that has gone, which frees its devices. Returns whether the client was
+    /// known.
     pub(crate) fn end(&self, id: u64, files: &CdiFiles) -> bool {
         let leases = &mut self.lock().leases;
         let Some(at) = leases.iter().position(|lease| lease.id == id) else {
@@ -159,8 +160,8 @@ impl Leases {
         held(&self.lock().leases, resource)
     }
 
-    /// Grants what is free, refuses those that do not wait, and reports held devices that cannot be
-    /// used any more.
+    /// Grants free devices, refuses clients whose wait is over, and reports held devices that cannot
+    /// be used any more.
     pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let mut table = self.lock();
         let Table {
@@ -177,7 +178,7 @@ impl Leases {
             let lease = &leases[at];
             let mut names = lease.wish.resources.iter().map(|(name, _)| name);
             if lease.until > now && names.any(|name| awaited.contains(name)) {
-                // An earlier client goes first: what is free needs no look.
+                // An earlier client goes first, whatever is free.
                 awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
                 continue;
             }
@@ -211,7 +212,7 @@ impl Leases {
     }
 
     /// Handles the end of a call.
-    pub(super) fn called(
+    pub(super) fn handle_reply(
         &self,
         call: EffectId,
         result: Result<Vec<u8>, CallFailure>,
@@ -236,8 +237,8 @@ impl Leases {
         let part = &leases[at].parts[step / METHODS.len()];
         let held = held(leases, &part.plugin.name);
         let lease = &mut leases[at];
-        let answered = lease.answered(step, result, &held);
-        match answered.and_then(|()| lease.call_from(step + 1, plugins, context)) {
+        let applied = lease.apply_reply(step, result, &held);
+        match applied.and_then(|()| lease.call_from(step + 1, plugins, context)) {
             Ok(()) if matches!(lease.state, State::Held) => {
                 outcomes.push((lease.id, Ok(lease.document(files))));
             }
@@ -255,8 +256,8 @@ impl Leases {
 }
 
 impl Lease {
-    /// Makes the next call that the plugins want, from this step on. After the last one, the
-    /// devices are held.
+    /// Makes the next call that a plugin needs, from this step on. After the last one, the devices
+    /// are held.
     fn call_from(
         &mut self,
         step: usize,
@@ -300,8 +301,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Applies the answer to the call of a step. `held`: what is held of its resource.
-    fn answered(
+    /// Applies the reply to the call of a step. `held`: the held devices of its resource.
+    fn apply_reply(
         &mut self,
         step: usize,
         result: Result<Vec<u8>, CallFailure>,
@@ -322,12 +323,12 @@ impl Lease {
                 {
                     Refusal::Failed(why)
                 }
-                _ => Refusal::Busy(why), // It may answer later.
+                _ => Refusal::Busy(why), // The plugin may answer later.
             }
         })?;
         match method {
             device_plugin::GET_PREFERRED_ALLOCATION => {
-                part.prefer(&reply, held, &self.wish.devices);
+                part.apply_preference(&reply, held, &self.wish.devices);
             }
             device_plugin::ALLOCATE => {
                 let allocation = Allocation::from_reply(&reply);
@@ -338,7 +339,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Returns what the client gets, and has files made of it for container runtimes.
+    /// Returns what the client gets, and adds files with that for container runtimes.
     fn document(&self, files: &CdiFiles) -> Value {
         let parts = self.parts.iter();
         let resources = parts.map(|part| {
@@ -351,7 +352,12 @@ impl Lease {
         for part in &self.parts {
             names.extend(part.allocation.cdi_devices().map(str::to_owned));
             let resource = &part.plugin.name;
-            names.extend(cdi::lease(files, resource, self.id, &part.allocation));
+            names.extend(cdi::add_lease_file(
+                files,
+                resource,
+                self.id,
+                &part.allocation,
+            ));
         }
         json!({ "resources": resources.collect::<Value>(), "cdiDevices": names })
     }
@@ -387,8 +393,14 @@ impl Part {
         self.devices.iter().map(|(id, _)| &**id)
     }
 
-    /// Exchanges the devices for those that the plugin prefers, if it may have them.
-    fn prefer(&mut self, reply: &[u8], held: &BTreeMap<Box<str>, Holder>, required: &[String]) {
+    /// Replaces the devices by those that the plugin prefers, if these are as many, are free and
+    /// include the required ones.
+    fn apply_preference(
+        &mut self,
+        reply: &[u8],
+        held: &BTreeMap<Box<str>, Holder>,
+        required: &[String],
+    ) {
         let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
         let preferred = reply.container_responses.into_iter().next();
         let mut preferred = preferred.unwrap_or_default().device_i_ds;
@@ -464,8 +476,8 @@ fn choose(
     parts.collect()
 }
 
-/// Sorts free devices: required ones first, then those of the NUMA node that has just enough for
-/// all, or else of the one that has the most.
+/// Sorts free devices: required ones first, then those of the NUMA node with the fewest devices
+/// that suffice, or else of the node with the most.
 fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
     let node = |device: &Device| device.numa_nodes.first().copied();
     let mut nodes: Vec<_> = free.iter().map(|device| node(device)).collect();

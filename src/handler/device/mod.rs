@@ -16,14 +16,14 @@
 //!
 //! The stream is opened on the connection of the call, as with kubelet.
 //!
-//! A list is applied at once, unless another one was within [`LIST_INTERVAL`]: then the newest is
-//! applied at its end. A list that exceeds a limit is rejected, and the one before stays in force,
-//! because the next one may be shorter. Only a message that is too large to be read ends the
-//! stream, which is then opened again after a pause.
+//! A list is applied at once, unless another one was applied less than [`LIST_INTERVAL`] ago: then
+//! the newest list is applied when the interval is over. A list that exceeds a limit is rejected,
+//! and the one before stays in force, because the next one may be shorter. Only a message that is
+//! too large to be read ends the stream, which is then opened again after a pause.
 //!
 //! kubelet does not open the stream again: there, a plugin that ends the stream has to register
 //! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
-//! announced itself: that one is down until it does so again.
+//! announced itself: that plugin is down until it announces itself again.
 
 mod allocation;
 mod cdi;
@@ -76,7 +76,7 @@ pub struct DeviceHandler {
 enum Client {
     /// Waits for the plugin's options.
     AskingOptions {
-        /// The question to answer then.
+        /// The question to answer when they have arrived.
         ticket: Option<Ticket>,
         is_announced: bool,
     },
@@ -109,13 +109,13 @@ struct Listing {
     is_changed: bool,
 }
 
-/// A list of devices that waits.
+/// A list of devices that arrived too early to be applied.
 #[derive(Debug)]
 struct WaitingList {
     list: Vec<u8>,
-    /// The memory that it takes.
+    /// The memory that the list takes.
     _reserved: Reserved,
-    /// The timer that has it applied.
+    /// The timer after which the list is applied.
     timer: EffectId,
 }
 
@@ -141,31 +141,31 @@ impl DeviceHandler {
         }
     }
 
-    /// Does what is due after a plugin or its devices have changed.
+    /// Updates the file and the leases after a plugin or its devices have changed.
     fn advance(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         self.publish(plugin, context);
         self.wake(&mut context.detached());
     }
 
-    /// Makes the file of a plugin's devices, if the plugin is the current one of its name.
+    /// Updates the file of a plugin's devices, if the plugin is the current one of its name.
     fn publish(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
             return;
         };
         let is_current = |known: &Arc<DevicePlugin>| known.plugin.has_socket_of(plugin);
         let known = self.plugins.get(&plugin.name).filter(is_current);
-        let Some(known) = known.filter(|_| self.files.is_on()) else {
+        let Some(known) = known.filter(|_| self.files.is_enabled()) else {
             return;
         };
         if std::mem::take(&mut listing.is_changed) {
-            listing.published.listed(&known, &self.files, context);
+            listing.published.handle_list(&known, &self.files, context);
         } else {
             listing.published.advance(&known, &self.files, context);
         }
     }
 
     /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
-    fn called(
+    fn finish_registration(
         &mut self,
         plugin: &Arc<Plugin>,
         result: Result<Vec<u8>, CallFailure>,
@@ -239,14 +239,15 @@ impl PluginHandler for DeviceHandler {
         let Some(plugin) = context.plugin() else {
             if let Event::Called { id, result, .. } = event {
                 let (plugins, files) = (&self.plugins, &self.files);
-                self.leases.called(id, result, plugins, files, context);
+                self.leases
+                    .handle_reply(id, result, plugins, files, context);
             }
             self.wake(context);
             return;
         };
         match (event, self.clients.get_mut(&plugin.socket)) {
             (event, Some(Client::Listing(listing))) => listing.handle_event(event, context),
-            (Event::Called { result, .. }, _) => self.called(plugin, result, context),
+            (Event::Called { result, .. }, _) => self.finish_registration(plugin, result, context),
             _ => {}
         }
         self.advance(plugin, context);
@@ -299,31 +300,33 @@ impl Listing {
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
             Event::Called { id, result, .. } => {
-                self.published.called(id, result, &self.plugin, context);
+                self.published
+                    .handle_reply(id, result, &self.plugin, context);
             }
             Event::StreamMessage { message, .. } => self.receive_list(message, context),
-            Event::StreamEnded { result, .. } => self.ended(result, context),
-            Event::TimerFired { id } => self.timer_fired(id, context),
+            Event::StreamEnded { result, .. } => self.handle_stream_end(result, context),
+            Event::TimerFired { id } => self.handle_timer(id, context),
             _ => {} // Other effects are never asked for.
         }
     }
 
-    /// Handles the end of the stream, which may be because of a message that exceeds a limit.
-    fn ended(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
+    /// Handles the end of the stream. If it ended because a message exceeds a limit, the devices
+    /// stay in force.
+    fn handle_stream_end(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
         let why = match result {
-            Ok(()) => return self.lost("the plugin ended the stream", context),
+            Ok(()) => return self.handle_stream_loss("the plugin ended the stream", context),
             Err(CallFailure::Call(CallError::TooLarge { announced, .. })) => {
                 Unlistable::TooLarge { octets: announced }
             }
             Err(CallFailure::Call(CallError::OverBudget)) => Unlistable::OverBudget,
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
-                return self.unimplemented(&error, context);
+                return self.give_up_stream(&error, context);
             }
-            Err(failure) => return self.lost(&failure.to_string(), context),
+            Err(failure) => return self.handle_stream_loss(&failure.to_string(), context),
         };
-        self.rejected(why, context);
+        self.reject_list(why, context);
         if let Some(stream) = &mut self.stream {
-            stream.interrupted(context);
+            stream.handle_interruption(context);
         }
     }
 
@@ -336,7 +339,7 @@ impl Listing {
         }
         let mut reserved = context.reserve();
         if reserved.resize(list.len()).is_err() {
-            return self.rejected(Unlistable::OverBudget, context);
+            return self.reject_list(Unlistable::OverBudget, context);
         }
         let timer = match &self.next {
             Some(next) => next.timer,
@@ -358,7 +361,7 @@ impl Listing {
         });
         let devices = match devices {
             Ok(devices) => devices,
-            Err(why) => return self.rejected(why, context),
+            Err(why) => return self.reject_list(why, context),
         };
         let plugin = &self.plugin;
         self.is_warned = false;
@@ -376,21 +379,21 @@ impl Listing {
     }
 
     /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
-    /// list: the next one is likely to be the same. The list before stays in force, unless it is
-    /// not certain that the plugin lists devices at all.
-    fn rejected(&mut self, why: Unlistable, context: &mut Context<'_>) {
+    /// list: the next one is likely to be the same. The previous list stays in force, unless the
+    /// new one cannot be decoded: then the stream may not be one of lists at all.
+    fn reject_list(&mut self, why: Unlistable, context: &mut Context<'_>) {
         if !std::mem::replace(&mut self.is_warned, true) {
             let advice = why.advice();
             let message = format!("rejected its device list; {advice}: {why}");
             context.emit(&self.plugin, EventType::Warning, "DevicesRejected", message);
         }
         if why == Unlistable::Undecodable {
-            self.lost(&why.to_string(), context);
+            self.handle_stream_loss(&why.to_string(), context);
         }
     }
 
     /// Gives up the stream: a plugin that does not implement it now will not do so later.
-    fn unimplemented(&mut self, error: &CallError, context: &mut Context<'_>) {
+    fn give_up_stream(&mut self, error: &CallError, context: &mut Context<'_>) {
         self.stream = None;
         let message = format!(
             "does not implement ListAndWatch, so none of its devices can be used; it is not called \
@@ -402,11 +405,12 @@ impl Listing {
             "DevicesUnavailable",
             message,
         );
-        self.lost(&error.to_string(), context);
+        self.handle_stream_loss(&error.to_string(), context);
     }
 
-    /// Handles the loss of the stream: the devices may be in any state.
-    fn lost(&mut self, why: &str, context: &mut Context<'_>) {
+    /// Handles the loss of the stream: the health of the devices is unknown, so they become
+    /// unhealthy.
+    fn handle_stream_loss(&mut self, why: &str, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         self.listed_at = None;
         if let Some(next) = self.next.take() {
@@ -419,7 +423,7 @@ impl Listing {
             let reason = format!("ListAndWatch has ended: {why}");
             context.set_down(plugin, Reason::new(reason));
         } else if let Some(stream) = &mut self.stream {
-            stream.interrupted(context);
+            stream.handle_interruption(context);
         }
         self.is_changed = true;
         let is_kept = self.store.with(plugin, DevicePlugin::disconnect);
@@ -437,11 +441,11 @@ impl Listing {
 
     /// Applies the list that waits, forgets the devices or opens the stream again, depending on the
     /// timer.
-    fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
+    fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply(&next.list, context);
         } else if self.published.resume(timer) {
-            // Its refused devices are asked about again.
+            // `advance`, which follows, asks about the refused devices again.
         } else if self.grace.take_if(|end| *end == timer).is_none() {
             if let Some(stream) = &mut self.stream {
                 stream.resume(context);

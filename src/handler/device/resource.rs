@@ -15,7 +15,7 @@ pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
         )));
     }
     check_name(name).map_err(|rule| {
-        // kubelet does not say which rule is broken.
+        // Logged, because kubelet's message does not name the broken rule.
         log::debug!("{plugin}: the name is not a valid extended resource name: {rule}");
         Reason::new(format!(
             "invalid name of device plugin socket: the ResourceName {name:?} is invalid"
@@ -49,8 +49,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether a text is the key of an annotation: the second part of a name, with or without a
-/// DNS subdomain and a `/` in front.
+/// Returns whether a text is a valid key of an annotation: like the second part of a name, with or
+/// without a DNS subdomain and a `/` in front.
 pub(super) fn is_annotation(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_qualified(name),
@@ -85,7 +85,7 @@ pub(crate) const VERSION: &str = "v1beta1";
 /// The prefix of a resource's name in a quota.
 const QUOTA: &str = "requests.";
 
-/// The maximum number of octets before the `/` in a quota, its prefix included: as in a DNS name.
+/// The maximum number of octets before the `/`, including `requests.`: as in a DNS name.
 const MAX_PREFIX: usize = 253;
 
 /// The maximum number of octets after the `/`: as in a DNS label.

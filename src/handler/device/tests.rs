@@ -1,4 +1,4 @@
-//! Lists of devices, compared with what plain maps make of them.
+//! Lists of devices, compared with a simple implementation that uses maps.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Small numbers.
 
@@ -190,7 +190,7 @@ fn too_many_fields_are_reported() {
 }
 
 #[test]
-fn any_lists_after_one_another_are_what_they_are_alone() {
+fn each_list_replaces_the_one_before_completely() {
     let mut random = Random(1);
     let (mut same, mut rejected) = (0, 0);
     for _ in 0..60 {
@@ -206,7 +206,7 @@ fn any_lists_after_one_another_are_what_they_are_alone() {
             }
             let is_first = random.below(8) == 0 || step == 0;
             if is_first {
-                devices.lose();
+                devices.mark_unhealthy();
                 for device in known.values_mut() {
                     device.0 = false;
                 }
@@ -235,7 +235,7 @@ fn any_lists_after_one_another_are_what_they_are_alone() {
     assert!(same > 100 && rejected > 5, "{same} {rejected}");
 }
 
-/// Numbers that are the same in each run.
+/// A generator of the same pseudo-random numbers in each run.
 struct Random(u64);
 
 impl Random {

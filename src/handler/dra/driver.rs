@@ -35,7 +35,7 @@ pub struct Device {
     pub health: Health,
     /// Further details; often empty.
     pub message: String,
-    /// The time at which the driver has reported its health.
+    /// The time at which the driver last reported the health.
     reported: Time,
     /// The time after which the health is unknown unless the driver reports it again.
     timeout: Duration,
@@ -62,7 +62,7 @@ impl Driver {
     ) -> Result<bool, Unlistable> {
         let response: NodeWatchResourcesResponse = list::decode(message)?;
         let reported = response.devices.into_iter();
-        let mut reported: Vec<_> = reported.map(|it| Device::reported(it, now)).collect();
+        let mut reported: Vec<_> = reported.map(|it| Device::from_report(it, now)).collect();
         list::sort(&mut reported, |device| &device.id);
         let mut devices = self.devices.clone();
         devices.extend(reported);
@@ -78,14 +78,14 @@ impl Driver {
         let is_changed = !self
             .devices
             .iter()
-            .map(Device::shown)
-            .eq(devices.iter().map(Device::shown));
+            .map(Device::facts)
+            .eq(devices.iter().map(Device::facts));
         self.devices = devices;
         Ok(is_changed)
     }
 
-    /// Sets the health of the devices to unknown that were not reported in time, and forgets those
-    /// that stay so for as long again. Returns whether anything changed.
+    /// Sets the health of devices that were not reported in time to unknown, and removes those that
+    /// are not reported for as long again. Returns whether anything changed.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let before = self.devices.len();
         self.devices.retain(|it| now < it.reported + it.timeout * 2);
@@ -137,7 +137,7 @@ impl Health {
 }
 
 impl Device {
-    fn reported(entry: v1alpha1::DeviceHealth, now: Time) -> Self {
+    fn from_report(entry: v1alpha1::DeviceHealth, now: Time) -> Self {
         let health = entry.health();
         let name = entry.device.unwrap_or_default();
         let timeout = u64::try_from(entry.health_check_timeout_seconds).unwrap_or(0);
@@ -153,7 +153,7 @@ impl Device {
         }
     }
 
-    fn shown(&self) -> (&str, Health, &str) {
+    fn facts(&self) -> (&str, Health, &str) {
         (&self.id, self.health, &self.message)
     }
 }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_or_too_long_changes_nothing() {
+    fn an_undecodable_or_too_long_report_changes_nothing() {
         let mut driver = Driver::new(&plugin("/r/a"), "v1.DRAPlugin");
         assert_eq!(
             set_health(&mut driver, &message(&[("one", 1)]), at(0)),

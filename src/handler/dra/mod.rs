@@ -138,45 +138,45 @@ impl Client {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         match event {
-            Event::Connected { .. } => self.connected(context),
-            Event::Disconnected { .. } => self.disconnected(context),
-            Event::StreamMessage { message, .. } => self.health_sent(&message, context),
-            Event::StreamEnded { result, .. } => self.health_ended(result, context),
-            Event::TimerFired { id } => self.timer_fired(id, context),
+            Event::Connected { .. } => self.handle_connected(context),
+            Event::Disconnected { .. } => self.handle_disconnected(context),
+            Event::StreamMessage { message, .. } => self.apply_health_report(&message, context),
+            Event::StreamEnded { result, .. } => self.handle_health_end(result, context),
+            Event::TimerFired { id } => self.handle_timer(id, context),
             _ => {} // Other effects are never asked for.
         }
     }
 
-    fn connected(&mut self, context: &mut Context<'_>) {
-        self.connection.connected(context);
+    fn handle_connected(&mut self, context: &mut Context<'_>) {
+        self.connection.record_connected(context);
         if self.set_connected(true) {
             let message = "connected".to_owned();
             context.emit(&self.plugin, EventType::Normal, "Connected", message);
         }
     }
 
-    fn disconnected(&mut self, context: &mut Context<'_>) {
-        self.connection.interrupted(context);
+    fn handle_disconnected(&mut self, context: &mut Context<'_>) {
+        self.connection.handle_interruption(context);
         if self.set_connected(false) {
             let message = "disconnected".to_owned();
             context.emit(&self.plugin, EventType::Normal, "Disconnected", message);
         }
     }
 
-    /// Returns whether that has changed.
+    /// Records whether the driver is connected. Returns whether that has changed.
     fn set_connected(&self, is_connected: bool) -> bool {
         let set = |driver: &mut Driver| std::mem::replace(&mut driver.is_connected, is_connected);
         self.drivers.0.with(&self.plugin, set) == Some(!is_connected)
     }
 
     /// Handles a health report of the driver.
-    fn health_sent(&mut self, message: &[u8], context: &mut Context<'_>) {
+    fn apply_health_report(&mut self, message: &[u8], context: &mut Context<'_>) {
         let (reserved, now) = (&mut self.reserved, context.now());
         let set = |driver: &mut Driver| driver.set_health(message, reserved, now);
         match self.drivers.0.with(&self.plugin, set) {
-            Some(Ok(is_changed)) => self.health_changed(is_changed, context),
+            Some(Ok(is_changed)) => self.report_health(is_changed, context),
             Some(Err(Unlistable::Undecodable)) => {
-                self.health_lost(&Unlistable::Undecodable.to_string(), context);
+                self.handle_health_loss(&Unlistable::Undecodable.to_string(), context);
             }
             // What was reported before stays until it expires, and the next report may be shorter.
             Some(Err(why)) => log::debug!("{}: rejected a health report: {why}", self.plugin),
@@ -185,7 +185,7 @@ impl Client {
     }
 
     /// Emits an event if the health of a device has changed, and sets the timer of the next expiry.
-    fn health_changed(&mut self, is_changed: bool, context: &mut Context<'_>) {
+    fn report_health(&mut self, is_changed: bool, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         let facts = self.drivers.0.with(plugin, |driver| {
             let next = driver.next_expiry(context.now());
@@ -201,7 +201,8 @@ impl Client {
         self.await_expiry(next, context);
     }
 
-    /// Sets the timer of the next expiry, unless one fires before: most reports only put it off.
+    /// Sets the timer of the next expiry, unless a timer that runs fires before that: most reports
+    /// only delay the expiry.
     fn await_expiry(&mut self, next: Option<Time>, context: &mut Context<'_>) {
         let is_early = |(_, at): (EffectId, Time)| next.is_none_or(|next| at <= next);
         if let (Some(next), false) = (next, self.expiry.is_some_and(is_early)) {
@@ -215,7 +216,7 @@ impl Client {
 
     /// Opens the health stream again after a pause, unless the driver does not implement it:
     /// "UNIMPLEMENTED is final" ([R34](crate::guide::kubelet)).
-    fn health_ended(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
+    fn handle_health_end(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
         match result {
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {
                 let plugin = &self.plugin;
@@ -226,16 +227,16 @@ impl Client {
                 self.drivers.0.with(plugin, Driver::forget_health);
                 self.health = None;
             }
-            Err(failure) => self.health_lost(&failure.to_string(), context),
-            Ok(()) => self.health_lost("the driver ended the stream", context),
+            Err(failure) => self.handle_health_loss(&failure.to_string(), context),
+            Ok(()) => self.handle_health_loss("the driver ended the stream", context),
         }
     }
 
-    fn health_lost(&mut self, why: &str, context: &mut Context<'_>) {
+    fn handle_health_loss(&mut self, why: &str, context: &mut Context<'_>) {
         let Some(stream) = &mut self.health else {
             return;
         };
-        stream.interrupted(context);
+        stream.handle_interruption(context);
         let plugin = &self.plugin;
         let forget = |driver: &mut Driver| {
             let was_known = driver.count(Health::Healthy) > 0;
@@ -251,7 +252,7 @@ impl Client {
         }
     }
 
-    fn health_expired(&mut self, context: &mut Context<'_>) {
+    fn expire_health(&mut self, context: &mut Context<'_>) {
         let (plugin, now) = (&self.plugin, context.now());
         let expired = self.drivers.0.with(plugin, |driver| {
             let is_changed = driver.expire(now);
@@ -267,9 +268,9 @@ impl Client {
         self.await_expiry(next, context);
     }
 
-    fn timer_fired(&mut self, timer: EffectId, context: &mut Context<'_>) {
+    fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if self.expiry.take_if(|(id, _)| *id == timer).is_some() {
-            self.health_expired(context);
+            self.expire_health(context);
         } else if self.connection.effect() == timer {
             self.connection.resume(context);
         } else if let Some(health) = &mut self.health {

@@ -1,7 +1,7 @@
 //! The choice of the services of a DRA driver to call.
 //!
 //! A DRA driver lists its services where other plugins list versions. The order is the driver's
-//! preference: the first known service is called. Only of the services for health, the newest is.
+//! preference: the first known service is called. Of the services for health, the newest is called.
 
 use crate::handler::{Plugin, wording};
 use crate::proto::v1alpha1::dra_resource_health;

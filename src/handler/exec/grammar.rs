@@ -23,7 +23,7 @@ use std::path::Path;
 
 use crate::handler::{Plugin, Reason};
 
-/// Checks the values of a plugin that a program would receive. The reason names the invalid one.
+/// Checks the values of a plugin that a program would receive. The reason names the invalid value.
 pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
     check_word("type", &plugin.kind)?;
     check_name(&plugin.name)?;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_would_be_two_is_refused() {
+    fn a_version_that_is_not_a_word_is_refused() {
         let with = |version: &str| {
             let versions = vec!["1.0.0".into(), version.into()];
             check(&Plugin {

@@ -1,7 +1,7 @@
 //! The volume limit and the topology of CSI drivers that have a program.
 //!
-//! If the user wants that, such a driver is asked with NodeGetInfo after its registration, and then
-//! in its period. When its reply differs from the one before, the program is run again.
+//! With `--csi-node-info`, NodeGetInfo is called after the registration of such a driver, and then
+//! periodically. When the reply has changed, the program is run again.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl Nodes {
         Self { periods, known }
     }
 
-    /// Asks a driver that was just registered, if it is to be asked.
-    pub(super) fn registered(&self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
+    /// Asks a driver that was just registered, if it has a period.
+    pub(super) fn start_asking(&self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         if self.periods.find(&plugin.name).is_some() {
             self.known.set(Known {
                 plugin: plugin.clone(),
@@ -39,11 +39,11 @@ impl Nodes {
         }
     }
 
-    pub(super) fn promoted(&self, plugin: &Plugin) {
+    pub(super) fn promote(&self, plugin: &Plugin) {
         self.known.promote(plugin);
     }
 
-    pub(super) fn deregistered(&self, plugin: &Plugin) {
+    pub(super) fn remove(&self, plugin: &Plugin) {
         self.known.remove(plugin);
     }
 
@@ -63,7 +63,7 @@ impl Nodes {
         match event {
             Event::Called { result, .. } => {
                 self.periods.ask_later(plugin, context);
-                self.replied(plugin, result, context)
+                self.apply_reply(plugin, result, context)
             }
             Event::TimerFired { .. } => {
                 node::ask(plugin, context);
@@ -73,16 +73,16 @@ impl Nodes {
         }
     }
 
-    /// Applies a reply. Returns whether the current driver of its name replied something else than
-    /// before.
-    fn replied(
+    /// Applies a reply. Returns whether the driver is the current one of its name and its reply has
+    /// changed.
+    fn apply_reply(
         &self,
         plugin: &Arc<Plugin>,
         result: Result<Vec<u8>, CallFailure>,
         context: &mut Context<'_>,
     ) -> bool {
         let is_changed = self.known.with(plugin, |known| {
-            node::replied(plugin, &mut known.driver, result, context)
+            node::apply_reply(plugin, &mut known.driver, result, context)
         });
         let current = self.known.get(&plugin.name);
         let is_current = current.is_some_and(|known| known.plugin.has_socket_of(plugin));

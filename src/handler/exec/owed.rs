@@ -13,13 +13,13 @@ use crate::time::Time;
 /// The debt of a `del` that has not run yet.
 #[derive(Debug)]
 pub(super) struct Owed {
-    /// The effect that keeps the debt over a restart.
+    /// The effect that preserves the debt across restarts.
     pub(super) id: EffectId,
     /// The number of failed tries.
     pub(super) tries: u32,
     /// The time of the next try.
     due: Time,
-    /// The pause before it.
+    /// The pause before the next try.
     pause: Option<Duration>,
 }
 
@@ -38,7 +38,7 @@ impl Owed {
     ///
     /// A try before `due`, made because the plugin's name is needed again, does not count: a plugin
     /// that returns repeatedly must not use up the tries.
-    pub(super) fn fail(&mut self, now: Time) -> Option<Duration> {
+    pub(super) fn record_failure(&mut self, now: Time) -> Option<Duration> {
         if now >= self.due {
             self.tries += 1;
             if self.tries >= MAX_DEL_TRIES {
@@ -68,7 +68,7 @@ mod tests {
     fn pauses_double_up_to_the_longest_until_the_tries_are_used_up() {
         let (mut owed, mut now) = (owed(), Time::ZERO);
         let mut pauses = Vec::new();
-        while let Some(pause) = owed.fail(now) {
+        while let Some(pause) = owed.record_failure(now) {
             pauses.push(pause.as_millis());
             now += pause;
         }
@@ -79,15 +79,18 @@ mod tests {
     }
 
     #[test]
-    fn a_try_before_its_time_costs_none_and_puts_none_off() {
+    fn an_early_try_neither_counts_nor_delays_the_next() {
         let mut owed = owed();
-        assert_eq!(owed.fail(Time::ZERO), Some(Duration::from_millis(500)));
+        assert_eq!(
+            owed.record_failure(Time::ZERO),
+            Some(Duration::from_millis(500))
+        );
         for _ in 0..100 {
-            let left = owed.fail(Time::from_millis(200));
+            let left = owed.record_failure(Time::from_millis(200));
             assert_eq!(left, Some(Duration::from_millis(300)));
         }
         assert_eq!(
-            owed.fail(Time::from_millis(500)),
+            owed.record_failure(Time::from_millis(500)),
             Some(Duration::from_secs(1))
         );
     }

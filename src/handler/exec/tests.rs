@@ -120,7 +120,7 @@ impl Bench {
         }
     }
 
-    /// Returns the verb of that program.
+    /// Returns the effect and the verb of the only program among the new effects.
     fn spawned_verb(&mut self) -> (EffectId, String) {
         let (id, program) = self.spawned();
         (id, program.arguments[0].to_string_lossy().into_owned())
@@ -196,7 +196,7 @@ fn the_program_learns_everything_in_three_ways() {
 }
 
 #[test]
-fn status_0_is_a_yes_and_anything_else_a_no_with_the_reason() {
+fn status_0_registers_and_any_other_end_refuses() {
     let failed = "/lib/hook: exited with status 3";
     let cases: [(ProgramEnd, &[u8], Result<(), &str>); 4] = [
         (ProgramEnd::Exited(0), b"a warning\n", Ok(())),
@@ -261,7 +261,7 @@ fn one_program_at_a_time_runs_for_a_name() {
 }
 
 #[test]
-fn a_question_that_is_given_up_takes_its_program_with_it() {
+fn an_abandoned_question_cancels_its_program() {
     let mut bench = Bench::new();
     let given_up = bench.add(&plugin(""));
     let (running, _) = bench.spawned();
@@ -282,7 +282,7 @@ fn a_question_that_is_given_up_takes_its_program_with_it() {
 }
 
 #[test]
-fn a_question_that_is_given_up_while_it_waits_is_never_put() {
+fn a_question_abandoned_in_the_queue_runs_no_program() {
     let mut bench = Bench::new();
     let first = bench.del(&plugin(""));
     let (running, _) = bench.spawned();
@@ -303,7 +303,7 @@ fn what_was_known_before_a_restart_is_added_again() {
 }
 
 #[test]
-fn a_plugin_that_a_program_cannot_be_given_is_refused() {
+fn a_plugin_outside_the_grammar_is_refused() {
     let mut bench = Bench::new();
     let mut validate = |name: &str| {
         let plugin = described(name, "/p/disk");
@@ -317,7 +317,7 @@ fn a_plugin_that_a_program_cannot_be_given_is_refused() {
 }
 
 #[test]
-fn a_del_that_is_given_up_is_run_all_the_same() {
+fn an_abandoned_del_is_run_nevertheless() {
     let mut bench = Bench::new();
     bench.add(&plugin(""));
     let (adding, _) = bench.spawned();
@@ -388,7 +388,7 @@ fn a_del_that_can_never_be_started_is_given_up() {
     bench.not_started(id);
     bench.effects.remove(0);
     let timer = bench.timer();
-    // The `del` is tried at once, which does not count as a try.
+    // The `del` is tried before its time, which does not count against the limit.
     bench.promoted(&plugin(""));
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");

@@ -89,10 +89,10 @@ impl Node {
         }
     }
 
-    fn called(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
+    fn handle_reply(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
         self.leases
-            .called(call, result, &self.plugins, &self.files, &mut context);
+            .handle_reply(call, result, &self.plugins, &self.files, &mut context);
         self.advance();
     }
 
@@ -105,7 +105,7 @@ impl Node {
         let reply = AllocateResponse {
             container_responses,
         };
-        self.called(id, Ok(reply.encode_to_vec()));
+        self.handle_reply(id, Ok(reply.encode_to_vec()));
         let mut request = AllocateRequest::decode(&*request)
             .unwrap()
             .container_requests;
@@ -123,7 +123,7 @@ impl Node {
         let reply = PreferredAllocationResponse {
             container_responses,
         };
-        self.called(id, Ok(reply.encode_to_vec()));
+        self.handle_reply(id, Ok(reply.encode_to_vec()));
         let request = PreferredAllocationRequest::decode(&*request).unwrap();
         request.container_requests.into_iter().next().unwrap()
     }
@@ -244,7 +244,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
     assert_eq!(method, device_plugin::PRE_START_CONTAINER);
     let request = PreStartContainerRequest::decode(&*request).unwrap();
     assert_eq!(request.devices_ids, ["a"]);
-    node.called(id, Ok(Vec::new()));
+    node.handle_reply(id, Ok(Vec::new()));
     assert_eq!(node.outcomes(), []);
     assert_eq!(node.allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(1, Ok(()))]);
@@ -287,7 +287,7 @@ fn a_failed_call_frees_everything_and_states_who_is_wrong() {
         node.request(2, &[(B, 1)], &[], true);
         node.allocate();
         let (id, ..) = node.call();
-        node.called(id, result);
+        node.handle_reply(id, result);
         let outcomes = node.outcomes();
         assert!(
             matches!(&outcomes[..], [(1, Err(why))] if check(why)),
