@@ -298,7 +298,7 @@ mod tests {
     fn a_start_waits_longer_for_the_children_of_a_killed_daemon() {
         let (_dir, at) = world();
         let (dir, run) = (at("dir"), at("run"));
-        let path = lock(&[&dir], &run).unwrap().held[0].1.path.clone();
+        let path = lock(&[&dir], &run).unwrap().held[0].1.own.path.clone();
         // The process that takes the lock ends; another one has inherited it.
         let mut child = Command::new("sh")
             .args(["-c", "exec 3> \"$0\" && flock 3 && echo && exec cat"])
