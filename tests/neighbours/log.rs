@@ -34,22 +34,19 @@ fn many_devices_that_flip_their_health_as_fast_as_they_can() {
 fn sockets_with_new_names_for_ever_while_every_step_is_logged() {
     Row::new("sockets with new names, with -v", "1.3 MiB/s of log")
         .options(["-v"])
-        .withstand(|dir, over| renew(dir, over, |n| format!("evil-{n}.sock")));
+        .withstand(|dir, over| renew(dir, over));
 }
 
 /// Creates a socket on which nothing listens, and removes it, until the attack is over or the
 /// directory was removed.
-fn renew(dir: &Path, over: &AtomicBool, name: impl Fn(u64) -> String) {
-    let mut n = 0;
-    while !over.load(Ordering::Relaxed) {
-        let path = dir.join(name(n));
-        if UnixListener::bind(&path)
-            .and_then(|_| fs::remove_file(path))
-            .is_err()
-        {
+fn renew(dir: &Path, over: &AtomicBool) {
+    for n in 0.. {
+        let path = dir.join(format!("evil-{n}.sock"));
+        let made = UnixListener::bind(&path);
+        let removed = made.and_then(|_| fs::remove_file(path));
+        if removed.is_err() || over.load(Ordering::Relaxed) {
             return;
         }
-        n += 1;
     }
 }
 

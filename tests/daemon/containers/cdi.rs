@@ -118,9 +118,9 @@ fn a_device_that_is_refused_or_passed_by_name_is_in_no_file() {
         line.contains("Allocate of device-0: ") && line.contains("a simulated refusal"),
         "{line}"
     );
-    refusing.until_said("received v1beta1.DevicePlugin/Allocate");
-    refusing.until_said("received v1beta1.DevicePlugin/Allocate");
-    refusing.until_said("received v1beta1.DevicePlugin/Allocate"); // After a pause.
+    for _ in 0..3 {
+        refusing.until_said("received v1beta1.DevicePlugin/Allocate"); // Again after a pause.
+    }
     let names = ["--cdi-devices=vendor.com/gpu=all"];
     let passing = cdi.simulate("example.com/b", &names);
     passing.until_said("received v1beta1.DevicePlugin/Allocate");
