@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 
 use super::ids::SocketId;
 use super::timers::{Scheduled, Timer, Timers};
-use crate::config::{PERMIT_TIME, REDIAL_INTERVAL, SOFT_OPERATION_LIMIT};
+use crate::config::{BACKOFF, PERMIT_TIME, REDIAL_INTERVAL, SOFT_OPERATION_LIMIT};
 use crate::time::Time;
 
 /// The permits, and the queue of sockets that wait for one.
@@ -89,9 +89,10 @@ impl Limiter {
     }
 
     /// Reserves the next free time for dialling a socket that has refused a connection, and returns
-    /// it.
+    /// it. A socket that is removed keeps its time; however many come and go, none of the others
+    /// waits longer than after every other failure.
     pub(super) fn reserve_redial(&mut self, now: Time) -> Time {
-        let at = self.next_redial.max(now);
+        let at = self.next_redial.clamp(now, now + BACKOFF.cap);
         self.next_redial = at + REDIAL_INTERVAL;
         at
     }
@@ -171,5 +172,8 @@ mod tests {
         assert_eq!(limiter.reserve_redial(now), now + REDIAL_INTERVAL);
         now += 10 * REDIAL_INTERVAL;
         assert_eq!(limiter.reserve_redial(now), now);
+        for _ in 0..10_000 {
+            assert!(limiter.reserve_redial(now) <= now + BACKOFF.cap);
+        }
     }
 }
