@@ -12,7 +12,7 @@ use super::event::{EventKind, PluginEvent, Shortage};
 use super::failure::Refusal;
 use super::ids::SocketId;
 use super::messages::Output;
-use super::names::Names;
+use super::names::{Instance, Names};
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
 use super::registered::{By, Driver, Health, Liveness, Registered};
@@ -154,9 +154,10 @@ impl Actions for Execution<'_> {
                 desired.restored.take_if(|known| known == plugin);
             }
             self.manager.context.revision += 1;
-            let names = &self.manager.names;
+            // To deregister it would undo a registration through another socket.
+            let mut others = self.manager.names.others(plugin, self.socket.id);
             let is_restored = self.active.handler.is_none();
-            if is_restored && names.is_registered_elsewhere(plugin, self.socket.id) {
+            if is_restored && others.any(|it| it.plugin.has_endpoint_of(plugin)) {
                 log::debug!(
                     "{}: {plugin} is registered through another socket: its handler is not asked",
                     self.label()
@@ -333,8 +334,9 @@ impl Execution<'_> {
     /// which types. The first plugin keeps the endpoint for as long as it is up; then the refused
     /// one is retried.
     fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Arc<Plugin>) -> Option<Refusal> {
+        let is_taken = |it: &&Instance| it.is_up && it.plugin.has_endpoint_of(plugin);
         let names = &self.manager.names;
-        let holder = names.holder_of_endpoint(plugin, self.socket.id)?;
+        let holder = names.others(plugin, self.socket.id).find(is_taken)?;
         let (id, holder) = (holder.socket, holder.plugin.socket.clone());
         // "An endpoint of a DRA driver is registered once" ([R32](crate::guide::kubelet)).
         let handler = self.manager.host.handlers.get(handler)?;

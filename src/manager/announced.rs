@@ -69,9 +69,7 @@ impl Visit<'_> {
             context,
             ..
         } = &mut *self.manager;
-        let instances = names.instances(plugin);
-        let own = self.socket.id;
-        let others = instances.iter().filter(|it| it.socket != own);
+        let others = names.others(plugin, self.socket.id);
         let gone = others.filter(|it| !it.is_up || it.plugin.has_endpoint_of(plugin));
         let mut earlier: Vec<_> = gone.map(|instance| instance.socket).collect();
         earlier.extend(sockets.restored_announced(plugin));

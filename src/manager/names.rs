@@ -35,13 +35,6 @@ pub(super) struct Names {
 struct Name {
     /// The registered plugins, oldest first.
     instances: SmallVec<[Instance; 1]>,
-    /// `None` if nothing waits. Boxed, because that is so for nearly every name.
-    waiters: Option<Box<Waiters>>,
-}
-
-/// The sockets that wait for a name.
-#[derive(Debug, Default)]
-struct Waiters {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
     queue: SmallVec<[(SocketId, Lock); 1]>,
@@ -82,7 +75,7 @@ pub(super) struct Removed {
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let queue = &mut self.name(plugin).waiters().queue;
+        let queue = &mut self.name(plugin).queue;
         // mutation: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Queued };
@@ -94,11 +87,11 @@ impl Names {
     /// because of that.
     pub(super) fn release(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
         let mut entry = self.known(plugin)?;
-        let waiters = entry.get_mut().waiters.as_mut()?;
-        let place = waiters.queue.iter().position(|(it, _)| *it == socket)?;
-        let (_, lock) = waiters.queue.remove(place);
+        let name = entry.get_mut();
+        let place = name.queue.iter().position(|(it, _)| *it == socket)?;
+        let (_, lock) = name.queue.remove(place);
         // mutation: a name that is released is given to no other operation
-        let next = (lock == Lock::Held).then(|| waiters.next()).flatten();
+        let next = (lock == Lock::Held).then(|| name.next()).flatten();
         remove_if_unused(entry);
         next
     }
@@ -106,25 +99,25 @@ impl Names {
     /// Lets the others pass a socket whose question is stalled. Returns the one that acquires the
     /// name because of that.
     pub(super) fn stall(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
-        let waiters = self.find(plugin)?.waiters.as_mut()?;
-        let lock = waiters.queue.iter_mut().find(|(it, _)| *it == socket);
-        let (_, lock) = lock.filter(|(_, lock)| *lock == Lock::Held)?;
-        *lock = Lock::Stalled;
-        waiters.next()
+        let name = self.find(plugin)?;
+        let lock = name
+            .queue
+            .iter_mut()
+            .find(|it| **it == (socket, Lock::Held));
+        lock?.1 = Lock::Stalled;
+        name.next()
     }
 
     /// Returns whether a socket has acquired a name.
     pub(super) fn is_held(&self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
         let name = self.names.get(&NameKey(plugin.clone()));
-        let waiters = name.and_then(|name| name.waiters.as_ref());
-        let mut queue = waiters.iter().flat_map(|waiters| &waiters.queue);
+        let mut queue = name.iter().flat_map(|name| &name.queue);
         queue.any(|(it, lock)| *it == socket && *lock != Lock::Queued)
     }
 
     /// Returns the number of operations that have acquired a name or wait for one.
     pub(super) fn queued(&self) -> usize {
-        let waiters = self.names.values().filter_map(|it| it.waiters.as_ref());
-        waiters.map(|waiters| waiters.queue.len()).sum()
+        self.names.values().map(|it| it.queue.len()).sum()
     }
 
     /// Returns the number of registered plugins of all names.
@@ -173,42 +166,26 @@ impl Names {
         }
     }
 
-    /// Returns the registered plugin that is up and has the same name and endpoint as this one, but
-    /// another socket.
-    pub(super) fn holder_of_endpoint(
+    /// Returns the registered plugins of a name that have another socket, oldest first.
+    pub(super) fn others(
         &self,
         plugin: &Arc<Plugin>,
         own: SocketId,
-    ) -> Option<&Instance> {
-        let mut instances = self.instances(plugin).iter();
-        instances.find(|it| it.is_up && it.socket != own && it.plugin.has_endpoint_of(plugin))
-    }
-
-    /// Returns whether a plugin with the same name and endpoint as this one is registered through
-    /// another socket: to deregister this one would undo that registration.
-    pub(super) fn is_registered_elsewhere(&self, plugin: &Arc<Plugin>, own: SocketId) -> bool {
-        let mut instances = self.instances(plugin).iter();
-        instances.any(|it| it.socket != own && it.plugin.has_endpoint_of(plugin))
-    }
-
-    /// Returns whether another plugin with this one's name is up.
-    pub(super) fn is_up_elsewhere(&self, plugin: &Arc<Plugin>, own: SocketId) -> bool {
-        let mut instances = self.instances(plugin).iter();
-        instances.any(|it| it.socket != own && it.is_up)
+    ) -> impl Iterator<Item = &Instance> {
+        let instances = self.instances(plugin).iter();
+        instances.filter(move |it| it.socket != own)
     }
 
     /// Retries a socket once the plugin of the socket `holder` is deregistered or down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
-        let waiters = self.name(plugin).waiters();
-        waiters.blocked.push((socket, holder));
+        self.name(plugin).blocked.push((socket, holder));
     }
 
     /// Forgets that a socket is to be retried because of a name.
     pub(super) fn unblock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
         if let Some(mut entry) = self.known(plugin) {
-            if let Some(waiters) = &mut entry.get_mut().waiters {
-                waiters.blocked.retain(|(it, _)| *it != socket);
-            }
+            let blocked = &mut entry.get_mut().blocked;
+            blocked.retain(|(it, _)| *it != socket);
             remove_if_unused(entry);
         }
     }
@@ -246,30 +223,21 @@ impl Names {
     }
 }
 
-/// Frees the waiters of a name if there are none, and removes a name that has neither waiters nor
-/// instances.
-fn remove_if_unused(mut entry: OccupiedEntry<'_, NameKey, Name>) {
-    let name = entry.get_mut();
-    let is_empty = |it: &mut Box<Waiters>| it.queue.is_empty() && it.blocked.is_empty();
-    name.waiters.take_if(is_empty);
-    if name.waiters.is_none() && name.instances.is_empty() {
+/// Removes a name that has no instances, and for which no socket waits.
+fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
+    let name = entry.get();
+    if name.instances.is_empty() && name.queue.is_empty() && name.blocked.is_empty() {
         entry.remove();
     }
 }
 
-impl Waiters {
+impl Name {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
     fn next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();
         let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Queued)?;
         *lock = Lock::Held;
         Some(*socket)
-    }
-}
-
-impl Name {
-    fn waiters(&mut self) -> &mut Waiters {
-        self.waiters.get_or_insert_default()
     }
 
     fn set_up(&mut self, socket: SocketId, is_up: bool) {
@@ -282,10 +250,7 @@ impl Name {
     /// Removes and returns the sockets to retry once the plugin of `holder` is deregistered.
     fn unblocked_by(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
-        let Some(waiters) = &mut self.waiters else {
-            return unblocked;
-        };
-        waiters.blocked.retain(|(socket, by)| {
+        self.blocked.retain(|(socket, by)| {
             let is_unblocked = *by == holder;
             if is_unblocked {
                 unblocked.push(*socket);
@@ -388,7 +353,10 @@ mod tests {
         let a = plugin("K", "a", "/p/a.sock");
         let mut names = Names::default();
         add(&mut names, &a, 1);
-        let holder = |names: &Names, own| names.holder_of_endpoint(&a, own).map(|it| it.socket);
+        let holder = |names: &Names, own| {
+            let mut others = names.others(&a, own);
+            others.find(|it| it.is_up).map(|it| it.socket)
+        };
         assert_eq!(holder(&names, SocketId(1)), None, "its own");
         assert_eq!(holder(&names, SocketId(2)), Some(SocketId(1)));
         names.block(&a, SocketId(2), SocketId(1));

@@ -280,9 +280,11 @@ impl Visit<'_> {
         let health = &mut registered.health;
         let is_announced = registered.identity.is_of_announcement();
         let names = &mut self.manager.names;
-        let has_fallback = || names.is_up_elsewhere(&registered.plugin, self.socket.id);
+        let has_fallback = names
+            .others(&registered.plugin, self.socket.id)
+            .any(|it| it.is_up);
         let grace = match context.policy.on_down {
-            _ if is_announced && has_fallback() => Some(Duration::ZERO),
+            _ if is_announced && has_fallback => Some(Duration::ZERO),
             OnDown::Keep if is_announced => Some(DEVICE_GRACE),
             OnDown::Keep => None,
             OnDown::Deregister(grace) => Some(grace),
