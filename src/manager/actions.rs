@@ -312,7 +312,7 @@ impl Execution<'_> {
             }
             if let Some(desired) = &self.socket.desired {
                 hints.was_registered = desired.restored.as_ref() == Some(plugin);
-                hints.is_announced = desired.origin.announced().is_some();
+                hints.is_announced = desired.announced.is_some();
                 hints.ready_by = Some(desired.found + READY_GRACE);
             }
         }

@@ -1,7 +1,7 @@
 //! Plugins that announce themselves by calling the daemon, instead of by a socket in a watched
 //! directory: kubelet's service `v1beta1.Registration` for device plugins.
 //!
-//! Such a plugin is a socket like every other one, with [`Origin::Announced`]: its endpoint
+//! Such a plugin is a socket like every other one, with [`Desired::announced`]: its endpoint
 //! is dialled, its handler is asked, and its name is locked. What is different is that the plugin
 //! is described by its call, so GetInfo and NotifyRegistrationStatus are not called, and that the
 //! reply to the call reports the outcome:
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use super::Manager;
 use super::context::Context;
-use super::desired::{Announced, Desired, Origin};
+use super::desired::{Announced, Desired};
 use super::event::{EventKind, PluginEvent};
 use super::ids::{Process, SocketId};
 use super::messages::{AnnouncementError, AnnouncementId, Output};
@@ -51,7 +51,8 @@ impl Desired {
         result: Result<(), AnnouncementError>,
         context: &mut Context,
     ) {
-        if let Some(id) = self.origin.take_call() {
+        let announced = self.announced.as_mut();
+        if let Some(id) = announced.and_then(|it| it.call.take()) {
             let answer = Output::AnnouncementAnswered { id, result };
             context.outputs.push_back(answer);
         }
@@ -173,7 +174,7 @@ impl Sockets {
             return;
         };
         let mut desired = Desired::new(identity, context.now);
-        desired.origin = Origin::Announced(Box::new(announced));
+        desired.announced = Some(Box::new(announced));
         if let Some(registered) = socket.registered.as_mut().filter(|it| it.is_restored()) {
             if *registered.plugin == *plugin {
                 let restored = socket.take_registered(context);
@@ -205,15 +206,9 @@ impl Sockets {
     /// Forgets the plugin of a call that is over before it was answered.
     pub(super) fn call_ended(&mut self, id: AnnouncementId, context: &mut Context) {
         for socket in self.iter_mut() {
-            let Some(desired) = &mut socket.desired else {
-                continue;
-            };
-            if desired
-                .origin
-                .announced()
-                .is_some_and(|it| it.call == Some(id))
-            {
-                desired.origin.take_call();
+            let desired = socket.desired.as_mut();
+            let announced = desired.and_then(|it| it.announced.as_mut());
+            if announced.is_some_and(|it| it.call.take_if(|call| *call == id).is_some()) {
                 socket.withdraw(context);
                 return socket.mark_dirty(context);
             }
@@ -245,7 +240,7 @@ impl Sockets {
 impl Socket {
     /// Forgets the announcement of the plugin.
     pub(super) fn withdraw(&mut self, context: &mut Context) {
-        let is_announced = |desired: &mut Desired| desired.origin.announced().is_some();
+        let is_announced = |desired: &mut Desired| desired.announced.is_some();
         if let Some(mut gone) = self.desired.take_if(is_announced) {
             gone.answer_announcement(Err(AnnouncementError::Withdrawn), context);
             if let Some(restored) = gone.restored {
@@ -264,6 +259,6 @@ impl Socket {
 
     /// Returns the announcement of the plugin.
     pub(super) fn announced(&self) -> Option<&Announced> {
-        self.desired.as_ref()?.origin.announced()
+        self.desired.as_ref()?.announced.as_deref()
     }
 }

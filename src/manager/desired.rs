@@ -20,8 +20,9 @@ use crate::watch::Identity;
 pub struct Desired {
     /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
-    /// The way in which the socket came to be known.
-    pub(super) origin: Origin,
+    /// The announcement, if its plugin has announced itself; otherwise the watch has found it.
+    /// Boxed, because few plugins do.
+    pub(super) announced: Option<Box<Announced>>,
     /// The time at which this process first saw the socket.
     pub found: Time,
     /// The time since which its plugin is to be registered: it was found, or its plugin was
@@ -59,7 +60,7 @@ impl Desired {
     pub(super) fn new(identity: Identity, found: Time) -> Self {
         Self {
             identity,
-            origin: Origin::Watched,
+            announced: None,
             found,
             wanted_since: found,
             backoff: RetryDelay::default(),
@@ -155,16 +156,6 @@ impl Desired {
     }
 }
 
-/// The source of a socket.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Origin {
-    /// The watch has found it.
-    #[default]
-    Watched,
-    /// Its plugin has announced itself. Boxed, because few plugins do.
-    Announced(Box<Announced>),
-}
-
 /// The announcement of a plugin.
 #[derive(Clone, Debug)]
 pub(super) struct Announced {
@@ -174,24 +165,6 @@ pub(super) struct Announced {
     pub(super) caller: Option<Process>,
     /// The call, until it is answered.
     pub(super) call: Option<AnnouncementId>,
-}
-
-impl Origin {
-    /// Returns the announcement of the socket's plugin.
-    pub(super) fn announced(&self) -> Option<&Announced> {
-        match self {
-            Self::Watched => None,
-            Self::Announced(announced) => Some(announced),
-        }
-    }
-
-    /// Removes and returns the call that was not answered yet.
-    pub(super) fn take_call(&mut self) -> Option<AnnouncementId> {
-        match self {
-            Self::Watched => None,
-            Self::Announced(announced) => announced.call.take(),
-        }
-    }
 }
 
 /// The failures of a socket, and the delay that follows from them: [`BACKOFF`], as kubelet's

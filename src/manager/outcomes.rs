@@ -178,7 +178,7 @@ impl Visit<'_> {
         let Some(desired) = self.socket.desired_of(active) else {
             return;
         };
-        let is_announced = desired.origin.announced().is_some();
+        let is_announced = desired.announced.is_some();
         if is_announced {
             let error = AnnouncementError::Failed(failure.clone());
             desired.answer_announcement(Err(error), context);

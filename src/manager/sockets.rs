@@ -262,7 +262,7 @@ impl Sockets {
             return;
         };
         socket.is_dirty = true;
-        let is_watched = |it: &mut Desired| it.origin.announced().is_none();
+        let is_watched = |it: &mut Desired| it.announced.is_none();
         let gone = socket.desired.take_if(is_watched);
         let restored = socket.registered.as_mut().filter(|it| it.is_restored());
         if let Some(registered) = restored {

@@ -334,7 +334,7 @@ impl Visit<'_> {
         desired.attempts = desired.attempts.saturating_add(1);
         let (identity, number) = (desired.identity, desired.attempts);
         let known = desired.restored.clone();
-        let goal = match (desired.origin.announced(), self.manager.context.policy.mode) {
+        let goal = match (&desired.announced, self.manager.context.policy.mode) {
             (Some(announced), _) => Goal::RegisterAnnounced(announced.plugin.clone()),
             (None, Mode::Register) => Goal::Register { is_new, known },
             (None, Mode::Observe) => Goal::Observe { is_new },
