@@ -116,11 +116,10 @@ impl Desired {
         self.predecessor.take()
     }
 
-    /// Records the failure of an attempt. `is_past`: its cause was removed.
-    /// Returns whether the last attempt had another result.
-    pub(super) fn failed(&mut self, failure: &Failure, is_past: bool, now: Time) -> bool {
+    /// Records the failure of an attempt. Returns whether the last attempt had another result.
+    pub(super) fn failed(&mut self, failure: &Failure, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
-        if is_past || std::mem::take(&mut self.is_retried) {
+        if std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
             self.backoff.pause(now, BACKOFF.cap); // Time does not mend it.
@@ -224,7 +223,7 @@ mod tests {
     fn a_socket_that_was_registered_has_no_backoff() {
         let socket = Identity::of_announcement(1);
         let mut desired = Desired::new(socket, Time::ZERO);
-        desired.failed(&Failure::Dial(DialError::Gone), false, Time::ZERO);
+        desired.failed(&Failure::Dial(DialError::Gone), Time::ZERO);
         assert!(desired.backoff.until().is_some());
         desired.registered();
         assert_eq!(

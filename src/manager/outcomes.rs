@@ -11,7 +11,7 @@ use super::names::Instance;
 use super::operation::Outcome;
 use super::reconcile::Target;
 use super::registered::By;
-use super::socket::{Active, Socket};
+use super::socket::Active;
 use super::visit::Visit;
 use crate::config::{DEVICE_GRACE, OnDown};
 use crate::grpc::CallError;
@@ -173,7 +173,6 @@ impl Visit<'_> {
 
     fn failed(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
         self.examine_replaced(failure);
-        let is_past = self.is_past(failure);
         let context = &mut self.manager.context;
         let Some(desired) = self.socket.desired_of(active) else {
             return;
@@ -183,7 +182,7 @@ impl Visit<'_> {
             let error = AnnouncementError::Failed(failure.clone());
             desired.answer_announcement(Err(error), context);
         }
-        let is_news = desired.failed(failure, is_past, context.now);
+        let is_news = desired.failed(failure, context.now);
         if let Failure::Refused(refusal) = failure {
             desired.refused.clone_from(&active.plugin);
             desired.notified = is_notified.then(|| Box::new(refusal.clone()));
@@ -210,16 +209,6 @@ impl Visit<'_> {
             let outputs = &mut self.manager.context.outputs;
             outputs.push_back(Output::Examine { path });
         }
-    }
-
-    /// Returns whether the cause of a failure has gone while the plugin was being notified.
-    fn is_past(&self, failure: &Failure) -> bool {
-        let Failure::Refused(Refusal::EndpointTaken { holder, .. }) = failure else {
-            return false;
-        };
-        let registered = self.manager.sockets.at(holder).and_then(Socket::registered);
-        let health = registered.map(|registered| &registered.health);
-        health.is_none_or(|it| it.down_since().is_some() || it.must_deregister)
     }
 
     /// Records that a registered plugin answered.
