@@ -114,7 +114,7 @@ impl Actions for Execution<'_> {
         };
         let health = &mut registered.health;
         if server == Server::Registration {
-            health.process = connection.as_ref().and_then(|it| it.process).or(caller);
+            health.process = self.active.process.or(caller);
         }
         match connection {
             Some(connection) => health.watch(server, self.socket.id, connection, context),

@@ -255,8 +255,6 @@ impl Connections {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// The peer process, once the connection is established and if the daemon can see the process.
-    pub(super) process: Option<Process>,
     /// `None` until the connection is established.
     pub(super) client: Option<Box<Client>>,
 }
@@ -264,11 +262,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Creates a connection that is dialled.
     pub(super) fn dialling(id: ConnectionId) -> Self {
-        Self {
-            id,
-            process: None,
-            client: None,
-        }
+        Self { id, client: None }
     }
 
     /// Returns the deadline of the calls on the connection.

@@ -16,7 +16,7 @@ use super::ids::{ConnectionId, Process};
 #[cfg(doc)]
 use crate::config::STOP_GRACE;
 use crate::config::{Distrust, MAX_ANNOUNCED, MAX_ANNOUNCED_OF_PROCESS};
-use crate::grpc::{CallError, Code};
+use crate::grpc::Code;
 use crate::handler::{
     CallFailure, DialError, EffectId, Plugin, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
     dial_failure,
@@ -302,11 +302,6 @@ impl Limit {
             Self::Memory => "memory",
         }
     }
-}
-
-/// Returns the code of a call's result.
-pub(super) fn code_of<T>(result: &Result<T, CallError>) -> Code {
-    result.as_ref().err().map_or(Code::Ok, CallError::code)
 }
 
 /// Returns the code of the result of a handler's call. An endpoint that cannot be dialled is

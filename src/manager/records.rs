@@ -70,10 +70,9 @@ impl Socket {
             State::Down => health.and_then(|health| health.check_at),
             _ => None,
         };
-        let connection = self.active.as_ref().and_then(|it| it.connection.as_ref());
         let process = match health {
             Some(health) => health.process,
-            None => connection.and_then(|connection| connection.process),
+            None => self.active.as_ref().and_then(|it| it.process),
         };
         Summary {
             state,

@@ -15,14 +15,14 @@ use super::connections::{Connection, Owner, SERVERS, Server, close};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
-use super::messages::{Measurement, Output, code_of};
+use super::messages::{Measurement, Output};
 use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
 use super::registered::{By, Driver, Liveness, Registered};
 use super::timers::Scheduled;
 use crate::config::Distrust;
 use crate::escape;
-use crate::grpc::{self, Client};
+use crate::grpc::{self, CallError, Client, Code};
 use crate::handler::{HandlerId, Plugin, Ticket};
 use crate::http2::Endpoint as _;
 use crate::time::Time;
@@ -258,20 +258,19 @@ impl Socket {
             return None;
         }
         active.process = process;
-        if active.operation.as_ref()?.calls_nothing() {
+        let operation = active.operation.as_ref()?;
+        if operation.calls_nothing() {
             // It becomes the source of liveness.
-            connection.process = process;
             return Some(Event::Connected);
         }
         let mut client = Box::new(Client::new(context.now).within(&context.budget));
-        if let Some(until) = active.operation.as_ref()?.deadline() {
+        if let Some(until) = operation.deadline() {
             // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
             // then. The operation's deadline is still that of its dial, which began with the first
             // attempt.
             client.start_deadlines_when_ready(until);
         }
         connection.client = Some(client);
-        connection.process = process;
         Some(Event::Connected)
     }
 
@@ -469,7 +468,7 @@ impl Active {
                 if let Some((method, began)) = self.call.take() {
                     context.measure(Measurement::Called {
                         method,
-                        code: code_of(&result),
+                        code: result.as_ref().err().map_or(Code::Ok, CallError::code),
                         took: context.now.saturating_since(began),
                     });
                 }
