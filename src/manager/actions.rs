@@ -166,22 +166,23 @@ impl Actions for Execution<'_> {
             }
         }
         match self.ask_handler(question, plugin) {
-            Ok(ticket) => {
-                self.active.question = Some(ticket);
+            Ok(Some(pending)) => {
+                self.active.question = Some(pending);
                 None
             }
-            Err(answer) => Some(answer),
+            Ok(None) => Some(Ok(())),
+            Err(refusal) => Some(Err(refusal)),
         }
     }
 
     fn abandon(&mut self, plugin: &Arc<Plugin>) {
-        let Some(Pending { ticket, .. }) = self.active.question.take() else {
-            return;
-        };
-        let Manager { host, context, .. } = &mut *self.manager;
-        let handler = self.active.handler;
-        if let Some(handler) = handler.or_else(|| host.handlers.find(&plugin.kind)) {
-            host.abandon(handler, ticket, (self.socket.id, plugin), context);
+        let pending = self.active.question.take();
+        if let (Some(Pending { ticket, .. }), Some(handler)) = (pending, self.active.handler) {
+            let Manager { host, context, .. } = &mut *self.manager;
+            let subject = (self.socket.id, plugin);
+            host.notify(handler, subject, context, |handler, context| {
+                handler.abandon(ticket, context);
+            });
         }
     }
 
@@ -289,18 +290,17 @@ impl Execution<'_> {
         }
     }
 
-    /// Asks the plugin's handler. Returns the question if it is left open, or else the answer.
+    /// Asks the plugin's handler. Returns the question if it is left open, or `None` if the handler
+    /// has accepted.
     fn ask_handler(
         &mut self,
         question: Question,
         plugin: &Arc<Plugin>,
-    ) -> Result<Pending, Result<(), Refusal>> {
+    ) -> Result<Option<Pending>, Refusal> {
         let host = &self.manager.host;
-        let handler = host
-            .find(question, plugin, self.active.handler)
-            .map_err(Err)?;
+        let handler = host.find(question, plugin, self.active.handler)?;
         if question == Question::Validate {
-            self.check_trust(plugin).map_err(Err)?;
+            self.check_trust(plugin)?;
         }
         self.active.handler = Some(handler);
         let Manager { host, context, .. } = &mut *self.manager;
@@ -308,7 +308,7 @@ impl Execution<'_> {
         let mut hints = Hints::default();
         if question == Question::Register {
             if let Some(refusal) = self.endpoint_taken(handler, plugin) {
-                return Err(Err(refusal));
+                return Err(refusal);
             }
             if let Some(desired) = &self.socket.desired {
                 hints.was_registered = desired.restored.as_ref() == Some(plugin);
@@ -320,13 +320,14 @@ impl Execution<'_> {
         match host.ask(handler, question, (self.socket.id, plugin), hints, context) {
             Ok(result) => {
                 let names = &mut self.manager.names;
-                Err(self.socket.answered(question, plugin, result, names))
+                let answer = self.socket.answered(question, plugin, result, names);
+                answer.map(|()| None)
             }
-            Err(ticket) => Ok(Pending {
+            Err(ticket) => Ok(Some(Pending {
                 ticket,
                 question,
                 stalls_at: Some(self.manager.context.now + STALLED_AFTER),
-            }),
+            })),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::config::FIRST_MINUTE;
 use crate::config::{Distrust, GET_INFO_TIMEOUT, NOTIFY_TIMEOUT};
 use crate::escape;
 use crate::grpc::{CallError, Code};
-use crate::handler::{CallFailure, DialError, HandlerTable, Reason};
+use crate::handler::{CallFailure, DialError, Reason};
 
 /// The reason why a plugin is not registered, or why a check of a registered plugin failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,15 +118,6 @@ impl Failure {
 }
 
 impl Refusal {
-    /// Returns the refusal of a plugin whose type has no handler in this table.
-    pub(super) fn without_handler(kind: String, handlers: &HandlerTable) -> Self {
-        if handlers.ignores_unknown() {
-            Self::Ignored(kind)
-        } else {
-            Self::NoHandler(kind)
-        }
-    }
-
     /// Returns `RegistrationStatus.error` in kubelet's exact wording, or `None` if the plugin is
     /// not notified at all. Not escaped, because it is sent to the plugin itself.
     pub fn status_error(&self, socket: &Path) -> Option<String> {

@@ -48,13 +48,9 @@ pub(super) struct HandlerHost {
     idle: Option<Idle>,
 }
 
-/// The plugin that a call of a handler is about, and the owner of the effects that the call asks
-/// for.
-#[derive(Clone, Copy, Debug)]
-struct Subject<'a> {
-    plugin: &'a Arc<Plugin>,
-    owner: EffectOwner,
-}
+/// The owner of the effects that a call of a handler asks for, and the plugin that the call is
+/// about.
+type Subject<'a> = (EffectOwner, &'a Arc<Plugin>);
 
 /// An effect that has not ended.
 #[derive(Debug)]
@@ -174,10 +170,15 @@ impl HandlerHost {
         if is_new {
             plugin.check_type().map_err(Refusal::Validation)?;
         }
-        let found = pinned.filter(|_| !is_new);
-        let found = found.or_else(|| self.handlers.find(&plugin.kind));
-        let found =
-            found.ok_or_else(|| Refusal::without_handler(plugin.kind.clone(), &self.handlers))?;
+        let pinned = pinned.filter(|_| !is_new);
+        let Some(found) = pinned.or_else(|| self.handlers.find(&plugin.kind)) else {
+            let kind = plugin.kind.clone();
+            return Err(if self.handlers.ignores_unknown() {
+                Refusal::Ignored(kind)
+            } else {
+                Refusal::NoHandler(kind)
+            });
+        };
         if is_new {
             plugin.check().map_err(Refusal::Validation)?;
         }
@@ -200,7 +201,7 @@ impl HandlerHost {
         if question == Question::Deregister {
             self.cancel_all_of(owner, context);
         }
-        let subject = Some(Subject { plugin, owner });
+        let subject = Some((owner, plugin));
         let ask = |handler: &mut dyn PluginHandler, context: &mut HandlerContext<'_>| {
             context.hints = hints;
             match question {
@@ -216,19 +217,6 @@ impl HandlerHost {
         }
     }
 
-    /// Reports to a handler that one of its questions is abandoned.
-    pub(super) fn abandon(
-        &mut self,
-        handler: HandlerId,
-        ticket: Ticket,
-        (socket, plugin): (SocketId, &Arc<Plugin>),
-        context: &mut Context,
-    ) {
-        self.notify(handler, (socket, plugin), context, |handler, context| {
-            handler.abandon(ticket, context);
-        });
-    }
-
     /// Reports something about the plugin behind a socket to its handler that is not a question.
     pub(super) fn notify(
         &mut self,
@@ -237,8 +225,7 @@ impl HandlerHost {
         context: &mut Context,
         method: impl FnOnce(&mut dyn PluginHandler, &mut HandlerContext<'_>),
     ) {
-        let owner = socket.owner();
-        let subject = Some(Subject { plugin, owner });
+        let subject = Some((socket.owner(), plugin));
         self.with_handler(handler, subject, None, context, method);
     }
 
@@ -259,8 +246,7 @@ impl HandlerHost {
         context: &mut Context,
     ) {
         let (handler, owner) = (recipient.handler, event.effect().owner);
-        let plugin = recipient.plugin.as_ref();
-        let subject = plugin.map(|plugin| Subject { plugin, owner });
+        let subject = recipient.plugin.as_ref().map(|plugin| (owner, plugin));
         self.with_handler(handler, subject, None, context, |handler, context| {
             handler.handle_event(event, context);
         });
@@ -301,12 +287,12 @@ impl HandlerHost {
         let now = context.now;
         let mut handler_context = HandlerContext::new(now, ticket, &mut self.ids, &mut wanted);
         handler_context.budget = Some(&context.budget);
-        if let Some(Subject { plugin, owner }) = subject {
+        if let Some((owner, plugin)) = subject {
             handler_context = handler_context.with_plugin(plugin);
             handler_context.owner = owner;
         }
         let result = method(handler, &mut handler_context);
-        let plugin = subject.map(|it| it.plugin);
+        let plugin = subject.map(|(_, plugin)| plugin);
         for effect in wanted {
             self.execute_effect(id, plugin, effect, context);
         }
