@@ -50,9 +50,10 @@ impl Visit<'_> {
         let mut active = execution.active;
         match step {
             Step::Goes(operation) => active.operation = Some(operation),
-            Step::Ignores(operation, unexpected) => {
+            Step::Ignores(operation, event) => {
+                let (label, state) = (self.socket.label(active.number), operation.state());
+                log::debug!("{label}: {event} is not expected while {state}");
                 active.operation = Some(operation);
-                log::debug!("{}: {unexpected}", self.socket.label(active.number));
             }
             Step::Ends(outcome) => return self.ended(*active, outcome),
         }

@@ -117,18 +117,8 @@ pub(in crate::manager) enum Step {
     Goes(Operation),
     /// The operation has ended.
     Ends(Outcome),
-    /// The event is ignored: it is about something that the operation has given up.
-    Ignores(Operation, Unexpected),
-}
-
-/// An event that is not expected in the current state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{event} is not expected while {state}")]
-pub(in crate::manager) struct Unexpected {
-    /// The name of the state.
-    pub(in crate::manager) state: &'static str,
-    /// The name of the event.
-    pub(in crate::manager) event: &'static str,
+    /// The event of that name is ignored: it is about something that the operation has given up.
+    Ignores(Operation, &'static str),
 }
 
 impl Event {

@@ -63,7 +63,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use messages::{Actions, Event, Outcome, Question, Reply, Step, Unexpected};
+pub(super) use messages::{Actions, Event, Outcome, Question, Reply, Step};
 
 use self::steps::Steps;
 use super::failure::{Failure, Refusal};
@@ -192,7 +192,7 @@ impl Operation {
     pub(super) fn handle(self, event: Event, actions: &mut dyn Actions) -> Step {
         use Event as E;
         let now = actions.now();
-        let steps = Steps(actions);
+        let mut steps = Steps(actions);
         match (self, event) {
             (Self::Dialing(_, goal), E::Connected) => steps.connected(goal),
             (Self::Dialing(retry, goal), E::DialFailed(error)) => {
@@ -210,11 +210,13 @@ impl Operation {
             }
             (Self::Validating(asked), E::Answered(answer)) => steps.validated(asked.plugin, answer),
             (Self::Validating(asked), E::Timeout) if asked.deadline <= now => {
-                steps.validation_timed_out(&asked.plugin)
+                let no = Refusal::Validation(steps.give_up(&asked.plugin));
+                steps.validated(asked.plugin, Err(no))
             }
             (Self::Observing(asked), E::Answered(answer)) => Steps::observed(asked.plugin, answer),
             (Self::Observing(asked), E::Timeout) if asked.deadline <= now => {
-                steps.observed_no_answer(asked.plugin)
+                let no = Refusal::Validation(steps.give_up(&asked.plugin));
+                Steps::observed(asked.plugin, Err(no))
             }
             (Self::Registering(asked), E::Answered(answer)) => {
                 steps.registered(asked.plugin, answer)
@@ -239,16 +241,11 @@ impl Operation {
                 steps.deregistered(asked.plugin, then, answer)
             }
             (Self::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
-                steps.deregistration_timed_out(asked.plugin, then)
+                let no = Refusal::Registration(steps.give_up(&asked.plugin));
+                steps.deregistered(asked.plugin, then, Err(no))
             }
             (operation, E::Cancelled) => steps.cancelled(operation),
-            (operation, event) => {
-                let unexpected = Unexpected {
-                    state: operation.state(),
-                    event: event.name(),
-                };
-                Step::Ignores(operation, unexpected)
-            }
+            (operation, event) => Step::Ignores(operation, event.name()),
         }
     }
 

@@ -164,11 +164,6 @@ impl Steps<'_> {
         Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
     }
 
-    pub(super) fn observed_no_answer(self, plugin: Arc<Plugin>) -> Step {
-        self.0.abandon(&plugin);
-        Self::observed(plugin, Err(Refusal::Validation(no_answer())))
-    }
-
     /// Registers a plugin that was validated. "A plugin enters the actual state before its handler
     /// registers it, so that a removal in between becomes a deregistration"
     /// ([R15](crate::guide::kubelet)).
@@ -184,11 +179,6 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn validation_timed_out(self, plugin: &Arc<Plugin>) -> Step {
-        self.0.abandon(plugin);
-        self.refuse(Refusal::Validation(no_answer()))
-    }
-
     pub(super) fn registered(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         match answer {
             Ok(()) => self.notify(Notification::Registered(plugin)),
@@ -200,11 +190,19 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn registration_timed_out(self, plugin: Arc<Plugin>) -> Step {
-        self.0.abandon(&plugin);
+    /// Undoes a registration that may or may not have happened.
+    pub(super) fn registration_timed_out(mut self, plugin: Arc<Plugin>) -> Step {
+        let refusal = Refusal::Registration(self.give_up(&plugin));
         self.0.leave_actual();
-        let then = Then::Refuse(Refusal::Registration(no_answer()));
-        self.undo(plugin, then)
+        self.undo(plugin, Then::Refuse(refusal))
+    }
+
+    /// Abandons a question whose deadline has passed. Returns the reason for the answer that takes
+    /// the place of the handler's.
+    pub(super) fn give_up(&mut self, plugin: &Arc<Plugin>) -> Reason {
+        self.0.abandon(plugin);
+        let limit = HANDLER_TIMEOUT.as_secs();
+        Reason::new(format!("no answer from the handler within {limit} s"))
     }
 
     fn refuse(self, refusal: Refusal) -> Step {
@@ -316,12 +314,6 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn deregistration_timed_out(self, plugin: Arc<Plugin>, then: Then) -> Step {
-        self.0.abandon(&plugin);
-        let answer = Err(Refusal::Registration(no_answer()));
-        self.deregistered(plugin, then, answer)
-    }
-
     pub(super) fn cancelled(self, operation: Operation) -> Step {
         use Operation as O;
         match operation {
@@ -385,8 +377,3 @@ impl Goal {
 /// The pause between two dials from which a socket without a listener is worth a log line: the
 /// pauses before it add up to about as much.
 const DEAD_SOCKET_PAUSE: Duration = Duration::from_millis(500);
-
-fn no_answer() -> Reason {
-    let limit = HANDLER_TIMEOUT.as_secs();
-    Reason::new(format!("no answer from the handler within {limit} s"))
-}
