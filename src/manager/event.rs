@@ -370,18 +370,6 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
-/// Writes why an attempt failed, and what follows.
-fn fmt_failed(
-    f: &mut fmt::Formatter<'_>,
-    failure: &Failure,
-    retry_in: Option<Duration>,
-) -> fmt::Result {
-    match retry_in {
-        Some(pause) => write!(f, "{failure}; next try in {pause:?}"),
-        None => write!(f, "{failure}; the plugin has to announce itself again"),
-    }
-}
-
 /// The module under whose name events of security are logged, which have a share of the log.
 const ABOUT_SECURITY: &str = "plugind::manager::trust";
 
@@ -396,6 +384,8 @@ struct Message<'a>(&'a PluginEvent);
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plugin = ShownPlugin(self.0.plugin.as_deref());
+        let endpoint = plugin.0.map_or(Path::new(""), |plugin| &plugin.endpoint);
+        let endpoint = escape::path(endpoint);
         match &self.0.kind {
             EventKind::SocketFound => f.write_str("found a socket"),
             EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
@@ -406,14 +396,13 @@ impl fmt::Display for Message<'_> {
             }
             EventKind::SocketMissing => f.write_str(MISSING),
             EventKind::Registered { .. } => {
-                write!(f, "registered {plugin} at {}", plugin.endpoint())
+                write!(f, "registered {plugin} at {endpoint}")
             }
             EventKind::Deregistered => write!(f, "deregistered {plugin}"),
             EventKind::NotUndone(refusal) => write!(
                 f,
-                "deregistered {plugin}, but its handler did not clean up: {}; endpoint={}",
-                refusal.why_not_undone(),
-                plugin.endpoint()
+                "deregistered {plugin}, but its handler did not clean up: {}; endpoint={endpoint}",
+                refusal.why_not_undone()
             ),
             EventKind::FailureNotUndone(refusal) => write!(
                 f,
@@ -421,7 +410,7 @@ impl fmt::Display for Message<'_> {
                 refusal.why_not_undone()
             ),
             EventKind::WouldRegister(left_out) => {
-                write!(f, "would register {plugin} at {}", plugin.endpoint())?;
+                write!(f, "would register {plugin} at {endpoint}")?;
                 left_out.iter().try_for_each(|what| write!(f, "; {what}"))
             }
             EventKind::WouldRefuse(refusal) => write!(f, "would refuse the plugin: {refusal}"),
@@ -433,8 +422,13 @@ impl fmt::Display for Message<'_> {
                 write!(f, "{error}{yet}; retrying for {} s", retry_for.as_secs())
             }
             EventKind::AttemptFailed {
-                failure, retry_in, ..
-            } => fmt_failed(f, failure, *retry_in),
+                failure,
+                retry_in: Some(pause),
+                ..
+            } => write!(f, "{failure}; next try in {pause:?}"),
+            EventKind::AttemptFailed { failure, .. } => {
+                write!(f, "{failure}; the plugin has to announce itself again")
+            }
             EventKind::HandlerStalled => write!(
                 f,
                 "the handler has not answered for {STALLED_AFTER:?}; another socket of the same \
@@ -491,17 +485,7 @@ impl fmt::Display for Message<'_> {
 }
 
 /// Shows a plugin, or that it is not known.
-#[derive(Clone, Copy)]
 struct ShownPlugin<'a>(Option<&'a Plugin>);
-
-impl<'a> ShownPlugin<'a> {
-    fn endpoint(self) -> impl fmt::Display + 'a {
-        escape::path(
-            self.0
-                .map_or_else(|| Path::new(""), |plugin| &plugin.endpoint),
-        )
-    }
-}
 
 impl fmt::Display for ShownPlugin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
