@@ -26,8 +26,7 @@ impl Manager {
         let mut dirty = Dirty::new();
         loop {
             match self.context.work.pop_front() {
-                Some(Work::Examine(id)) => dirty.push(id),
-                Some(work) => self.carry_out(work),
+                Some(work) => self.carry_out(work, &mut dirty),
                 None if self.reconcile(std::mem::take(&mut dirty)) => {}
                 None => break,
             }
@@ -46,10 +45,10 @@ impl Manager {
         self.check_invariants();
     }
 
-    fn carry_out(&mut self, work: Work) {
+    fn carry_out(&mut self, work: Work, dirty: &mut Dirty) {
         let context = &mut self.context;
         match work {
-            Work::Examine(id) => self.sockets.mark_dirty(id, context),
+            Work::Examine(id) => dirty.push(id),
             Work::Operation(id, attempt, event) => {
                 self.visit(id, |visit| {
                     let active = visit.socket.active.as_ref();

@@ -399,8 +399,7 @@ impl Visit<'_> {
         if let Some(Registered { health, .. }) = &mut self.socket.registered {
             for server in SERVERS {
                 if let Some(mut liveness) = health.take_source(server) {
-                    liveness.hang_up(context);
-                    context.connections.remove(liveness.conn);
+                    liveness.give_up(context);
                 }
             }
         }
