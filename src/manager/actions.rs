@@ -15,7 +15,7 @@ use super::messages::Output;
 use super::names::{Instance, Names};
 use super::operation::{Actions, Question, Reply};
 use super::reconcile::Target;
-use super::registered::{By, Driver, Health, Liveness, Registered};
+use super::registered::{By, Driver, Health, Registered};
 use super::socket::{Active, Label, Pending, Socket};
 use crate::config::{
     GET_INFO_TIMEOUT, MAX_GET_INFO_REPLY, MAX_NOTIFY_REPLY, READY_GRACE, STALLED_AFTER,
@@ -371,11 +371,10 @@ impl Health {
         if let Some(mut before) = self.take_source(server) {
             before.give_up(context);
         }
-        let (conn, client) = (connection.id, connection.client);
-        let liveness = Liveness { conn, client };
+        let conn = connection.id;
         match server {
-            Server::Registration => self.liveness = Some(liveness),
-            Server::Endpoint => self.driver = Driver::Watched(liveness),
+            Server::Registration => self.liveness = Some(connection),
+            Server::Endpoint => self.driver = Driver::Watched(connection),
         }
         if self.liveness.is_some() && !matches!(self.driver, Driver::Lost) {
             self.check_at = None;

@@ -11,9 +11,10 @@
 //! that handlers keep open for registered plugins are never given up, so they get fewer than half
 //! of the descriptors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ids::{ConnectionId, Process, SocketId};
+use super::messages::Output;
 use crate::config::{DESCRIPTOR_RESERVE, SHORTAGE_WARNING_INTERVAL};
 use crate::grpc::Client;
 use crate::handler::{DialError, EffectId};
@@ -251,11 +252,11 @@ impl Connections {
     }
 }
 
-/// A connection that is dialled or open.
+/// A connection that is dialled or open, or was until the process at its other end was watched.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// `None` until the connection is established.
+    /// `None` unless the connection is established and open.
     pub(super) client: Option<Box<Client>>,
 }
 
@@ -268,6 +269,14 @@ impl Connection {
     /// Returns the deadline of the calls on the connection.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.client.as_ref()?.poll_timeout()
+    }
+
+    /// Requests that what the client has to write is written.
+    pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
+        let client = self.client.as_mut();
+        if client.is_some_and(|client| !client.transmit().is_empty()) {
+            outputs.push_back(Output::Transmit { conn: self.id });
+        }
     }
 }
 

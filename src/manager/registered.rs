@@ -31,11 +31,10 @@
 
 use std::sync::Arc;
 
-use super::connections::Server;
+use super::connections::{Connection, Server};
 use super::desired::RetryDelay;
-use super::ids::{ConnectionId, Process};
+use super::ids::Process;
 use crate::config::{BACKOFF, IDLE_CHECK_INTERVAL};
-use crate::grpc::Client;
 use crate::handler::{HandlerId, Plugin};
 use crate::time::Time;
 use crate::watch::Identity;
@@ -74,8 +73,9 @@ pub(super) enum By {
 pub struct Health {
     /// `None` if it is up. Boxed, because that is so for nearly every plugin.
     pub(super) down: Option<Box<Down>>,
-    /// The means by which its end is noticed.
-    pub(super) liveness: Option<Liveness>,
+    /// The connection by which its end is noticed: held open, or closed because the peer process is
+    /// watched.
+    pub(super) liveness: Option<Connection>,
     /// What is known of its driver, if that is another process.
     pub(super) driver: Driver,
     /// The peer process, if the daemon can see it.
@@ -107,18 +107,9 @@ pub(super) enum Driver {
     #[default]
     Unknown,
     /// Its end is noticed.
-    Watched(Liveness),
+    Watched(Connection),
     /// The connection to it has ended: the endpoint is checked, too.
     Lost,
-}
-
-/// The means by which the end of a plugin is noticed.
-#[derive(Debug)]
-pub(super) struct Liveness {
-    /// The connection that is held open, or was until the peer process was watched.
-    pub(super) conn: ConnectionId,
-    /// The client of that connection while it is held open.
-    pub(super) client: Option<Box<Client>>,
 }
 
 /// The number of ends of held connections after which a server is taken to close idle connections.
@@ -175,7 +166,7 @@ impl Health {
     }
 
     /// Returns the source of liveness of that server.
-    pub(super) fn source_mut(&mut self, server: Server) -> Option<&mut Liveness> {
+    pub(super) fn source_mut(&mut self, server: Server) -> Option<&mut Connection> {
         match (server, &mut self.driver) {
             (Server::Registration, _) => self.liveness.as_mut(),
             (Server::Endpoint, Driver::Watched(liveness)) => Some(liveness),
@@ -185,7 +176,7 @@ impl Health {
 
     /// Removes and returns the source of liveness of that server. Without the source of the
     /// endpoint, the endpoint is checked.
-    pub(super) fn take_source(&mut self, server: Server) -> Option<Liveness> {
+    pub(super) fn take_source(&mut self, server: Server) -> Option<Connection> {
         match server {
             Server::Registration => self.liveness.take(),
             Server::Endpoint => match std::mem::replace(&mut self.driver, Driver::Lost) {

@@ -18,7 +18,7 @@ use super::ids::{AttemptId, ConnectionId, Process, SocketId};
 use super::messages::{Measurement, Output};
 use super::operation::{Event, Operation, Question, Reply};
 use super::reconcile::{Action, Target, action};
-use super::registered::{By, Driver, Liveness, Registered};
+use super::registered::{By, Driver, Registered};
 use super::timers::Scheduled;
 use crate::config::Distrust;
 use crate::escape;
@@ -218,14 +218,9 @@ impl Socket {
         }
         if let Some(Registered { health, .. }) = &self.registered {
             deadlines[3] = health.grace_until().filter(|_| !is_stopping);
-            let held = health.liveness.as_ref().and_then(|it| it.client.as_deref());
-            deadlines[4] = held.and_then(Client::poll_timeout);
-            if let Driver::Watched(Liveness {
-                client: Some(client),
-                ..
-            }) = &health.driver
-            {
-                deadlines[5] = client.poll_timeout();
+            deadlines[4] = health.liveness.as_ref().and_then(Connection::deadline);
+            if let Driver::Watched(connection) = &health.driver {
+                deadlines[5] = connection.deadline();
             }
             if self.active.is_none() {
                 deadlines[0] = health.check_at.filter(|_| !is_stopping);
@@ -290,7 +285,7 @@ impl Socket {
     /// Checks the plugin slowly from now on: its source of liveness was given up.
     pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
-            let is_it = |it: Option<&mut Liveness>| it.is_some_and(|it| it.conn == conn);
+            let is_it = |it: Option<&mut Connection>| it.is_some_and(|it| it.id == conn);
             if let Some(server) = SERVERS
                 .into_iter()
                 .find(|server| is_it(health.source_mut(*server)))
@@ -311,8 +306,8 @@ impl Socket {
     pub(super) fn peer_watched(&mut self, server: Server, context: &mut Context) {
         let registered = self.registered.as_mut();
         if let Some(liveness) = registered.and_then(|it| it.health.source_mut(server)) {
-            liveness.hang_up(context);
-            context.connections.close(liveness.conn);
+            liveness.close(context);
+            context.connections.close(liveness.id);
         }
     }
 
@@ -377,19 +372,14 @@ impl Socket {
 
     /// Requests that what the clients have to write is written.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
-        let mut transmit = |conn, client: Option<&mut Client>| {
-            if client.is_some_and(|client| !client.transmit().is_empty()) {
-                outputs.push_back(Output::Transmit { conn });
-            }
-        };
         let active = self.active.as_mut();
         if let Some(connection) = active.and_then(|it| it.connection.as_mut()) {
-            transmit(connection.id, connection.client.as_deref_mut());
+            connection.flush(outputs);
         }
         if let Some(Registered { health, .. }) = &mut self.registered {
             for server in SERVERS {
-                if let Some(liveness) = health.source_mut(server) {
-                    transmit(liveness.conn, liveness.client.as_deref_mut());
+                if let Some(connection) = health.source_mut(server) {
+                    connection.flush(outputs);
                 }
             }
         }
@@ -479,11 +469,12 @@ impl Active {
     }
 }
 
-impl Liveness {
+/// A source of liveness.
+impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
-    pub(super) fn hang_up(&mut self, context: &mut Context) {
+    pub(super) fn close(&mut self, context: &mut Context) {
         if let Some(mut client) = self.client.take() {
-            let (conn, final_bytes) = (self.conn, close(&mut client, context.now));
+            let (conn, final_bytes) = (self.id, close(&mut client, context.now));
             context
                 .outputs
                 .push_back(Output::Hangup { conn, final_bytes });
@@ -492,9 +483,9 @@ impl Liveness {
 
     /// Gives up the source of liveness.
     pub(super) fn give_up(&mut self, context: &mut Context) {
-        self.hang_up(context);
-        context.connections.remove(self.conn);
-        let conn = self.conn;
+        self.close(context);
+        context.connections.remove(self.id);
+        let conn = self.id;
         context.outputs.push_back(Output::UnwatchPeer { conn });
     }
 }

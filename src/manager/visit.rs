@@ -133,8 +133,8 @@ impl Visit<'_> {
             return;
         };
         let was_connection = lost.client.is_some();
-        lost.hang_up(context);
-        context.connections.remove(lost.conn);
+        lost.close(context);
+        context.connections.remove(lost.id);
         if health.liveness_lost(was_connection, context.now) {
             self.check();
         }

@@ -267,20 +267,6 @@ impl EndpointCall {
         Some(progress)
     }
 
-    /// Queues an [`Output::Transmit`] if the client has octets to write.
-    pub(super) fn flush(&mut self, context: &mut Context) {
-        let Some(Connection {
-            id: conn, client, ..
-        }) = &mut self.connection
-        else {
-            return;
-        };
-        let conn = *conn;
-        if client.as_mut().is_some_and(|it| !it.transmit().is_empty()) {
-            context.outputs.push_back(Output::Transmit { conn });
-        }
-    }
-
     /// Returns the next deadline.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         match &self.connection {

@@ -11,7 +11,7 @@ use crate::handler::{
     ProgramOutcome, Run,
 };
 use crate::http2::Endpoint as _;
-use crate::manager::connections::{Connection, ConnectionEvent};
+use crate::manager::connections::ConnectionEvent;
 use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::ids::SocketId;
@@ -246,14 +246,13 @@ impl HandlerHost {
                 return;
             };
             let Some(next) = progress.take().or_else(|| call.poll(context)) else {
-                call.flush(context);
                 let (timer, at) = (Timer::Effect(id), call.poll_timeout());
                 let deadline = &mut effect.deadline;
-                return if call.connection.is_some() {
-                    context.timers.set_or_earlier(timer, deadline, at);
-                } else {
-                    context.timers.set(timer, deadline, at);
+                let Some(connection) = &mut call.connection else {
+                    return context.timers.set(timer, deadline, at);
                 };
+                connection.flush(&mut context.outputs);
+                return context.timers.set_or_earlier(timer, deadline, at);
             };
             match next {
                 Progress::Event(event) => {
@@ -284,11 +283,11 @@ impl HandlerHost {
                 }
             }
         }
-        if let Some(call) = self.call(id) {
-            call.flush(context);
-            if let Some(Connection { id: conn, .. }) = call.connection {
-                context.outputs.push_back(Output::Resume { conn });
-            }
+        let call = self.call(id);
+        if let Some(connection) = call.and_then(|it| it.connection.as_mut()) {
+            connection.flush(&mut context.outputs);
+            let conn = connection.id;
+            context.outputs.push_back(Output::Resume { conn });
         }
     }
 
