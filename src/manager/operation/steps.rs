@@ -106,10 +106,10 @@ impl Steps<'_> {
         match goal {
             Goal::Check(registered) if *registered == plugin => {
                 self.0.monitor_liveness(Server::Registration);
-                if !self.0.is_driver_lost() {
-                    return Step::Ends(Outcome::Alive(registered));
+                if self.0.is_driver_lost() {
+                    return Operation::begin(Goal::CheckEndpoint(registered), self.0);
                 }
-                self.check_endpoint(registered)
+                Step::Ends(Outcome::Alive(registered))
             }
             Goal::Register { known: None, .. } => {
                 self.acquire_lock(Arc::new(plugin), Purpose::Register)
@@ -131,11 +131,6 @@ impl Steps<'_> {
                 Step::Ends(Outcome::Changed(known))
             }
         }
-    }
-
-    fn check_endpoint(self, plugin: Arc<Plugin>) -> Step {
-        let retry = DialRetry::new(self.0.now());
-        self.dial(retry, Goal::CheckEndpoint(plugin))
     }
 
     pub(super) fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
@@ -265,7 +260,7 @@ impl Steps<'_> {
             }
             (Notification::Registered(plugin), Err(error)) => {
                 let failure = Failure::UndecodableResponse(error.to_string());
-                self.undo_unnotified(plugin, failure)
+                self.take_back(plugin, Then::Fail(failure))
             }
         }
     }
@@ -276,18 +271,18 @@ impl Steps<'_> {
         match notification {
             Notification::Refused(refusal) => self.fail(Failure::Refused(refusal)),
             Notification::Registered(plugin) => {
-                self.undo_unnotified(plugin, Failure::Notify(error))
+                self.take_back(plugin, Then::Fail(Failure::Notify(error)))
             }
         }
     }
 
-    /// Undoes a registration: "If a plugin cannot be notified of its registration, it leaves the
-    /// actual state, is deregistered, and is tried again with backoff"
-    /// ([R17](crate::guide::kubelet)).
-    fn undo_unnotified(self, plugin: Arc<Plugin>, failure: Failure) -> Step {
+    /// Undoes a registration, because the plugin's socket has gone or the plugin was not notified:
+    /// "If a plugin cannot be notified of its registration, it leaves the actual state, is
+    /// deregistered, and is tried again with backoff" ([R17](crate::guide::kubelet)).
+    fn take_back(self, plugin: Arc<Plugin>, then: Then) -> Step {
         self.0.hang_up();
         self.0.leave_actual();
-        self.undo(plugin, Then::Fail(failure))
+        self.undo(plugin, then)
     }
 
     /// Asks the handler to deregister a plugin that has left the actual state.
@@ -321,11 +316,11 @@ impl Steps<'_> {
             O::Registering(asked) => {
                 // mutation: a handler is not told that its question is abandoned
                 self.0.abandon(&asked.plugin);
-                return self.undo_cancelled(asked.plugin);
+                return self.take_back(asked.plugin, Then::Report);
             }
             O::Notifying(Notification::Registered(plugin), _)
             | O::Redialing(Notification::Registered(plugin), _) => {
-                return self.undo_cancelled(plugin);
+                return self.take_back(plugin, Then::Report);
             }
             O::Deregistering(asked, Then::Refuse(_)) => {
                 self.0.hang_up();
@@ -343,13 +338,6 @@ impl Steps<'_> {
         }
         self.0.hang_up();
         Step::Ends(Outcome::Cancelled)
-    }
-
-    /// Deregisters a plugin whose socket has gone while it was registered.
-    fn undo_cancelled(self, plugin: Arc<Plugin>) -> Step {
-        self.0.hang_up();
-        self.0.leave_actual();
-        self.undo(plugin, Then::Report)
     }
 }
 
