@@ -149,15 +149,13 @@ impl Connections {
         self.owners.get(&conn).is_some_and(|owned| owned.is_open)
     }
 
-    /// Gives a connection to another owner. Returns false if the connection has ended.
-    pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) -> bool {
-        let Some(owned) = self.owners.get_mut(&conn) else {
-            return false;
-        };
-        let before = std::mem::replace(&mut owned.owner, owner);
-        *self.used.by(before) -= 1;
-        *self.used.by(owner) += 1;
-        true
+    /// Gives a connection to another owner, unless the connection has ended.
+    pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) {
+        if let Some(owned) = self.owners.get_mut(&conn) {
+            let before = std::mem::replace(&mut owned.owner, owner);
+            *self.used.by(before) -= 1;
+            *self.used.by(owner) += 1;
+        }
     }
 
     /// Records that a connection was closed, although its process is still watched.
@@ -307,7 +305,8 @@ mod tests {
         );
         connections.remove(first);
         assert!(connections.is_open(second) && connections.len() == 1);
-        assert!(!connections.hand_over(first, Owner::Operation(SocketId(3))));
+        connections.hand_over(first, Owner::Operation(SocketId(3)));
+        assert_eq!((connections.owner(first), connections.len()), (None, 1));
     }
 
     #[test]
