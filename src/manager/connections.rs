@@ -141,7 +141,7 @@ impl Connections {
     /// Returns the owner of a connection, or `None` if the connection has ended.
     #[inline]
     pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
-        self.owners.get(&conn).map(|owned| owned.owner)
+        Some(self.owners.get(&conn)?.owner)
     }
 
     /// Returns whether a connection is dialled or open.

@@ -206,12 +206,13 @@ impl RetryDelay {
     /// kubelet refuses while `now - last_error <= delay`, so an attempt at this very time would be
     /// too early for kubelet, by less than any clock resolves.
     pub fn until(&self) -> Option<Time> {
-        self.failed.as_ref().map(|failed| failed.at + failed.delay)
+        let Failed { at, delay } = **self.failed.as_ref()?;
+        Some(at + delay)
     }
 
     /// Returns the delay after the last failure.
     pub fn delay(&self) -> Option<Duration> {
-        self.failed.as_ref().map(|failed| failed.delay)
+        Some(self.failed.as_ref()?.delay)
     }
 }
 

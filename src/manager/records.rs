@@ -59,28 +59,27 @@ pub enum LastError<'a> {
 impl Socket {
     /// Returns what a change of the record can change.
     pub(super) fn summary(&self) -> Summary {
-        let desired = self.desired.as_ref();
-        let health = self
-            .registered
-            .as_ref()
-            .map(|registered| &registered.health);
         let state = self.state();
-        let next_retry = match state {
-            State::Discovered | State::Backoff | State::Rejected => self.retry_at(),
-            State::Down => health.and_then(|health| health.check_at),
-            _ => None,
+        let (check_at, process) = match (&self.registered, &self.active) {
+            (Some(Registered { health, .. }), _) => (health.check_at, health.process),
+            (None, Some(active)) => (None, active.process),
+            (None, None) => (None, None),
         };
-        let process = match health {
-            Some(health) => health.process,
-            None => self.active.as_ref().and_then(|it| it.process),
+        let (attempts, distrusted) = match &self.desired {
+            Some(desired) => (desired.attempts, desired.distrust.len()),
+            None => (0, 0),
         };
         Summary {
             state,
             has_plugin: self.known_plugin().is_some(),
-            attempts: desired.map_or(0, |desired| desired.attempts),
-            next_retry,
+            attempts,
+            next_retry: match state {
+                State::Discovered | State::Backoff | State::Rejected => self.retry_at(),
+                State::Down => check_at,
+                _ => None,
+            },
             process,
-            distrusted: desired.map_or(0, |desired| desired.distrust.len()),
+            distrusted,
         }
     }
 
@@ -123,9 +122,10 @@ impl Socket {
             return Some(&registered.plugin);
         }
         let active = self.active.as_ref();
-        let active =
-            active.and_then(|active| active.plugin.as_ref().or_else(|| self.claims_name()));
-        active.or_else(|| self.desired.as_ref()?.known_plugin())
+        if let Some(plugin) = active.and_then(|it| it.plugin.as_ref()) {
+            return Some(plugin);
+        }
+        self.desired.as_ref()?.known_plugin()
     }
 }
 
@@ -301,22 +301,19 @@ impl<'a> Records<'a> {
     /// Returns the record of a socket.
     pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
-        let plugin = socket.known_plugin();
-        // A restored plugin is not an instance of its name before its socket is found again.
-        let registered = socket.registered.as_ref();
-        let is_instance = registered.is_some_and(|it| !it.is_restored());
-        let current = plugin
-            .filter(|_| summary.state == State::Registered && is_instance)
-            .and_then(|plugin| self.0.names.current(plugin));
-        let is_standby = current.is_some_and(|current| current.socket != socket.id);
+        let mut state = summary.state;
+        if let (State::Registered, Some(registered)) = (state, &socket.registered) {
+            // A restored plugin is not an instance of its name before its socket is found again.
+            let current = self.0.names.current(&registered.plugin);
+            let is_used = current.is_none_or(|it| it.socket == socket.id);
+            if !is_used && !registered.is_restored() {
+                state = State::Standby;
+            }
+        }
         Record {
             socket: &socket.path,
-            plugin,
-            state: if is_standby {
-                State::Standby
-            } else {
-                summary.state
-            },
+            plugin: socket.known_plugin(),
+            state,
             since: socket.seen.since,
             generation: socket.seen.generation,
             attempts: summary.attempts,

@@ -149,7 +149,7 @@ impl Registered {
 impl Health {
     /// Returns the time since which the plugin has not answered, or `None` if it is up.
     pub fn down_since(&self) -> Option<Time> {
-        self.down.as_ref().map(|down| down.since)
+        Some(self.down.as_ref()?.since)
     }
 
     /// Returns the time at which the plugin is deregistered if it is still down.

@@ -141,18 +141,20 @@ impl Socket {
     /// Returns the action that the path needs; `None` while it is not known whether the socket of a
     /// restored plugin exists.
     pub(super) fn action(&self) -> Option<Action> {
-        let registered = self.registered.as_ref();
-        // mutation: a restored socket acted on before its directory was scanned
-        if registered.is_some_and(Registered::is_restored) {
-            return None;
+        let mut desired = self.desired.as_ref().map(|it| it.identity);
+        let mut actual = None;
+        if let Some(registered) = &self.registered {
+            // mutation: a restored socket acted on before its directory was scanned
+            if registered.is_restored() {
+                return None;
+            }
+            if registered.health.must_deregister {
+                desired = None;
+            }
+            actual = Some(registered.identity);
         }
-        let must_deregister = registered.is_some_and(|it| it.health.must_deregister);
-        let desired = self.desired.as_ref().filter(|_| !must_deregister);
-        action(
-            desired.map(|it| it.identity),
-            registered.map(|it| it.identity),
-            self.active.as_ref().map(|active| active.target),
-        )
+        let running = self.active.as_ref().map(|active| active.target);
+        action(desired, actual, running)
     }
 
     /// Returns the socket that an operation is about, if it still exists.
@@ -198,8 +200,11 @@ impl Socket {
 
     /// Returns the handler that knows the plugin, or was asked about it and may be asked more.
     pub(super) fn claims_handler(&self) -> Option<HandlerId> {
-        match self.registered.as_ref().map(|registered| registered.by) {
-            Some(By::Handler(handler)) => Some(handler),
+        match &self.registered {
+            Some(Registered {
+                by: By::Handler(handler),
+                ..
+            }) => Some(*handler),
             _ => self.claims_name().and(self.active.as_ref()?.handler),
         }
     }
@@ -234,7 +239,7 @@ impl Socket {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
         // mutation: the end of a backoff is forgotten
-        let at = desired.redial_at.or_else(|| desired.backoff.until());
+        let at = desired.redial_at.or(desired.backoff.until());
         at.filter(|at| !desired.is_observed(*at))
     }
 
@@ -315,13 +320,15 @@ impl Socket {
 
     /// Returns the number of connections that the socket owns.
     pub(super) fn connections(&self) -> usize {
-        let active = self.active.as_ref().and_then(|it| it.connection.as_ref());
-        let registered = self.registered.as_ref();
-        let health = registered.map(|it| &it.health);
-        let is_watched = health.is_some_and(|it| it.liveness.is_some());
-        let is_driver_watched = health.is_some_and(|it| matches!(it.driver, Driver::Watched(_)));
-        let owned = [active.is_some(), is_watched, is_driver_watched];
-        owned.map(usize::from).iter().sum()
+        let mut count = 0;
+        if let Some(active) = &self.active {
+            count += usize::from(active.connection.is_some());
+        }
+        if let Some(Registered { health, .. }) = &self.registered {
+            count += usize::from(health.liveness.is_some());
+            count += usize::from(matches!(health.driver, Driver::Watched(_)));
+        }
+        count
     }
 
     /// Records a plugin that a handler knows, or is about to.

@@ -42,7 +42,7 @@ pub(super) struct Scheduled(Option<Entry>);
 impl Scheduled {
     /// Returns the time of the deadline, or `None` if it is not set.
     pub(super) fn at(self) -> Option<Time> {
-        self.0.map(|(at, _)| at)
+        Some(self.0?.0)
     }
 }
 
@@ -52,15 +52,13 @@ impl Timers {
         if scheduled.at() == at {
             return;
         }
-        if let Some(before) = scheduled.0 {
+        if let Some(before) = scheduled.0.take() {
             self.by_time.remove(&before);
         }
-        scheduled.0 = at.map(|at| {
+        if let Some(at) = at {
             self.last += 1;
-            (at, self.last)
-        });
-        if let Some(entry) = scheduled.0 {
-            self.by_time.insert(entry, timer);
+            scheduled.0 = Some((at, self.last));
+            self.by_time.insert((at, self.last), timer);
         }
     }
 
@@ -72,11 +70,9 @@ impl Timers {
         scheduled: &mut Scheduled,
         at: Option<Time>,
     ) {
-        let is_put_off = scheduled
-            .at()
-            .is_some_and(|before| at.is_some_and(|at| before <= at));
-        if !is_put_off {
-            self.set(timer, scheduled, at);
+        match (scheduled.at(), at) {
+            (Some(before), Some(at)) if before <= at => {}
+            _ => self.set(timer, scheduled, at),
         }
     }
 
@@ -88,11 +84,9 @@ impl Timers {
 
     /// Removes the earliest deadline and returns its owner, if it is due by `now`.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
-        let (at, _) = self.first()?;
-        if at > now {
-            return None;
-        }
-        self.by_time.pop_first().map(|(_, timer)| timer)
+        let first = self.by_time.first_entry()?;
+        let (at, _) = *first.key();
+        (at <= now).then(|| first.remove())
     }
 
     /// Returns whether a deadline is in the index as its owner keeps it.

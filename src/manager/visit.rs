@@ -171,12 +171,10 @@ impl Visit<'_> {
 
     /// Returns whether the registered plugin has an endpoint beside its registration socket.
     fn has_driver(&self) -> bool {
-        let registered = self.socket.registered.as_ref();
-        registered.is_some_and(
-            |Registered {
-                 identity, plugin, ..
-             }| { !identity.is_of_announcement() && plugin.endpoint != plugin.socket },
-        )
+        let Some(it) = &self.socket.registered else {
+            return false;
+        };
+        !it.identity.is_of_announcement() && it.plugin.endpoint != it.plugin.socket
     }
 
     // --- Time ---

@@ -178,7 +178,10 @@ pub(super) enum Then {
 impl Operation {
     /// Begins an operation on a socket.
     pub(super) fn begin(goal: Goal, actions: &mut dyn Actions) -> Step {
-        let retry = DialRetry::new(actions.now());
+        let retry = DialRetry {
+            give_up: actions.now() + DIAL_TIMEOUT,
+            pause: DIAL_RETRY.first,
+        };
         Steps(actions).dial(retry, goal)
     }
 
@@ -332,15 +335,6 @@ impl Operation {
     /// no permit.
     pub(super) fn holds_permit(&self) -> bool {
         matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
-    }
-}
-
-impl DialRetry {
-    fn new(now: Time) -> Self {
-        Self {
-            give_up: now + DIAL_TIMEOUT,
-            pause: DIAL_RETRY.first,
-        }
     }
 }
 

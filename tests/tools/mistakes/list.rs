@@ -172,7 +172,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a restored socket acted on before its directory was scanned",
-        wrong: "if registered.is_some_and(|it| it.is_restored() && false) {",
+        wrong: "if registered.is_restored() && false {",
         finder: Finder::Simulation { seed: 662 },
     },
     Mistake {
