@@ -146,13 +146,6 @@ impl Context {
         self.connections.room_for_operations() > 0 && self.make_room()
     }
 
-    /// Makes a descriptor available for a handler's stream or connection. Returns false if that
-    /// fails. Such connections get fewer than half of all descriptors: that leaves one for an
-    /// operation, and one for the call that a handler makes for it.
-    pub(super) fn make_room_for_stream(&mut self) -> bool {
-        self.connections.has_room_for_stream() && self.make_room()
-    }
-
     /// Makes a descriptor available. Returns false if that fails.
     pub(super) fn make_room(&mut self) -> bool {
         while self.connections.in_use() >= self.connections.limit {

@@ -159,11 +159,6 @@ impl Refusal {
     pub(super) fn is_notified_once(&self) -> bool {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
-
-    /// Returns whether the plugin is notified of the refusal.
-    pub fn is_notified(&self) -> bool {
-        !matches!(self, Self::Ignored(_))
-    }
 }
 
 impl fmt::Display for Failure {

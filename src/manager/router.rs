@@ -243,7 +243,7 @@ impl Manager {
         let at = Some(context.now + STOP_GRACE);
         context.timers.set(Timer::Stop, &mut self.stop, at);
         for socket in self.sockets.iter_mut() {
-            if !socket.is_committed() {
+            if !socket.running().is_some_and(Operation::is_committed) {
                 socket.cancel(context);
             }
         }

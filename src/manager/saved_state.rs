@@ -232,10 +232,13 @@ impl Manager {
         }
     }
 
-    /// Returns the sockets of restored plugins that have been neither found nor lost yet.
+    /// Returns the sockets of restored plugins that have been neither found nor lost yet, without
+    /// those that announce themselves.
     pub fn restored(&self) -> Vec<Arc<Path>> {
-        let restored = self.sockets.restored();
-        restored.map(|socket| socket.path.clone()).collect()
+        let is_announced = false;
+        let by = By::Restored { is_announced };
+        let restored = self.registered().filter(|it| it.by == by);
+        restored.map(|it| it.plugin.socket.clone()).collect()
     }
 }
 

@@ -133,11 +133,6 @@ impl Socket {
         self.active.as_ref()?.operation.as_ref()
     }
 
-    /// Returns whether a plugin or a handler would notice the end of the operation.
-    pub(super) fn is_committed(&self) -> bool {
-        self.running().is_some_and(Operation::is_committed)
-    }
-
     /// Returns the action that the path needs; `None` while it is not known whether the socket of a
     /// restored plugin exists.
     pub(super) fn action(&self) -> Option<Action> {

@@ -295,16 +295,6 @@ impl Sockets {
             context.timers.set(timer, deadline, at);
         }
     }
-
-    /// Returns the sockets of restored plugins that have been neither found nor lost yet, without
-    /// those that announce themselves.
-    pub(super) fn restored(&self) -> impl Iterator<Item = &Socket> {
-        let is_restored = |socket: &&Socket| {
-            let registered = socket.registered.as_ref();
-            registered.is_some_and(|it| it.is_restored() && !it.is_restored_announced())
-        };
-        self.iter().filter(is_restored)
-    }
 }
 
 impl Socket {

@@ -121,7 +121,7 @@ impl EndpointCall {
         let (owner, shortage, has_room) = match self.request {
             EndpointRequest::Call(_) => (Owner::Call(self.id), Shortage::Call, context.make_room()),
             EndpointRequest::Stream(_) | EndpointRequest::Connection => {
-                let has_room = context.make_room_for_stream();
+                let has_room = context.connections.has_room_for_stream() && context.make_room();
                 (Owner::Stream(self.id), Shortage::Stream, has_room)
             }
         };

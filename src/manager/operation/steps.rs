@@ -201,10 +201,10 @@ impl Steps<'_> {
     }
 
     fn refuse(self, refusal: Refusal) -> Step {
-        if !refusal.is_notified() {
-            return self.fail(Failure::Refused(refusal));
+        match refusal {
+            Refusal::Ignored(_) => self.fail(Failure::Refused(refusal)),
+            _ => self.notify(Notification::Refused(refusal)),
         }
-        self.notify(Notification::Refused(refusal))
     }
 
     /// Notifies the plugin of the outcome, with kubelet's deadline for that.
