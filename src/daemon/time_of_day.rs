@@ -9,8 +9,8 @@ pub(crate) fn time_of_day() -> Duration {
     since_1970(SystemTime::now())
 }
 
-/// Returns the time from the beginning of 1970 to a moment. A clock that is before 1970 has not been
-/// set, and is shown as 1970.
+/// Returns the time from the beginning of 1970 to a moment. A clock that is before 1970 has not
+/// been set, and is shown as 1970.
 fn since_1970(moment: SystemTime) -> Duration {
     moment.duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -213,9 +213,9 @@ impl Connections {
         by_operations.min(free / 2)
     }
 
-    /// Returns whether a connection may be that of a stream. Such connections get fewer than half of
-    /// all descriptors: that leaves one for an operation, and one for the call that a handler makes
-    /// for it.
+    /// Returns whether a connection may be that of a stream. Such connections get fewer than half
+    /// of all descriptors: that leaves one for an operation, and one for the call that a handler
+    /// makes for it.
     pub(super) fn has_room_for_stream(&self) -> bool {
         self.used.streams < self.limit.saturating_sub(1) / 2
     }

@@ -99,8 +99,8 @@ pub struct PluginManager {
     unread_events: UnreadEvents,
     /// The locks that keep other daemons from using the same directories, if there are any.
     locks: Option<Locks>,
-    /// The directories that were removed. Their locks are held until their plugins are deregistered:
-    /// another plugin manager must not register them before.
+    /// The directories that were removed. Their locks are held until their plugins are
+    /// deregistered: another plugin manager must not register them before.
     leaving: Vec<PathBuf>,
 }
 

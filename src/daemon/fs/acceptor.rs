@@ -54,8 +54,8 @@ impl Acceptor {
         self.ready_at
     }
 
-    /// Accepts a connection, or returns `None` if none is waiting. If no descriptor is left, one may
-    /// be waiting: it is accepted after a pause.
+    /// Accepts a connection, or returns `None` if none is waiting. If no descriptor is left, one
+    /// may be waiting: it is accepted after a pause.
     pub(crate) fn accept(&mut self, now: Time) -> Option<UnixStream> {
         while self.ready_at.is_some_and(|at| at <= now) {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {

@@ -130,7 +130,8 @@ pub fn group_id(group: &str) -> Option<u32> {
     id_in(1, group)
 }
 
-/// Returns the id of a user or group that is given by its name in one of [`ACCOUNTS`], or by its id.
+/// Returns the id of a user or group that is given by its name in one of [`ACCOUNTS`], or by its
+/// id.
 ///
 /// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
 fn id_in(at: usize, name: &str) -> Option<u32> {

@@ -30,9 +30,9 @@ impl Signals {
         Ok(Self(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// Returns the next pending signal, or `None` if no signal is pending; and whether a process has
-    /// sent it, and not the kernel, as it does for a terminal. sigaction(2): `SI_USER` is 0, and
-    /// other codes of processes are negative.
+    /// Returns the next pending signal, or `None` if no signal is pending; and whether a process
+    /// has sent it, and not the kernel, as it does for a terminal. sigaction(2): `SI_USER` is 0,
+    /// and other codes of processes are negative.
     pub(crate) fn read(&self) -> io::Result<Option<(Signal, bool)>> {
         Ok(self.0.read_signal()?.and_then(|info| {
             let number = i32::try_from(info.ssi_signo).ok()?;

@@ -160,8 +160,8 @@ impl Leases {
         held(&self.lock().leases, resource)
     }
 
-    /// Grants free devices, refuses clients whose wait is over, and reports held devices that cannot
-    /// be used any more.
+    /// Grants free devices, refuses clients whose wait is over, and reports held devices that
+    /// cannot be used any more.
     pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         let mut table = self.lock();
         let Table {

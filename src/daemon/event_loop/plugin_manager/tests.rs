@@ -130,7 +130,7 @@ fn a_rescan_ends_although_each_turn_ends_after_one_output() {
 }
 
 #[test]
-fn a_directory_that_is_added_is_checked_before_its_plugins_are_asked() {
+fn an_added_directory_is_checked_before_its_plugins_are_asked() {
     let mut node = Node::start();
     let added = tempfile::tempdir().unwrap();
     fs::set_permissions(added.path(), Permissions::from_mode(0o777)).unwrap();
