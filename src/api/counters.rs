@@ -88,7 +88,7 @@ impl Counters {
     pub fn measure(&mut self, measurement: &Measurement, manager: &Manager) {
         match measurement {
             Measurement::Called { method, code, took } => {
-                self.record_call(method, code.name(), *took)
+                self.record_call(method, code.name(), *took);
             }
             Measurement::Ran {
                 plugin,

@@ -384,7 +384,9 @@ struct Message<'a>(&'a PluginEvent);
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plugin = ShownPlugin(self.0.plugin.as_deref());
-        let endpoint = plugin.0.map_or(Path::new(""), |plugin| &plugin.endpoint);
+        let endpoint = plugin
+            .0
+            .map_or_else(|| Path::new(""), |plugin| &plugin.endpoint);
         let endpoint = escape::path(endpoint);
         match &self.0.kind {
             EventKind::SocketFound => f.write_str("found a socket"),

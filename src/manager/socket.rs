@@ -234,7 +234,7 @@ impl Socket {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
         // mutation: the end of a backoff is forgotten
-        let at = desired.redial_at.or(desired.backoff.until());
+        let at = desired.redial_at.or_else(|| desired.backoff.until());
         at.filter(|at| !desired.is_observed(*at))
     }
 

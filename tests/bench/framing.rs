@@ -5,7 +5,6 @@
 //! of the ratios is printed.
 
 #[path = "../support/grpc.rs"]
-#[allow(dead_code, reason = "a part of it is enough")]
 mod grpc;
 
 use std::error::Error;

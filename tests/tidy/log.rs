@@ -246,7 +246,7 @@ const TEXTS: [(&str, &str, &str); 9] = [
         "impl fmt::Display for SetupError",
         "\n}\n",
     ),
-    (EVENT, "\nfn fmt_failed(", "\nimpl fmt::Display for Message"),
+    (EVENT, "const MISSING: &str", "\n\n"),
     (EVENT, "impl fmt::Display for Message", "\n}\n"),
     (
         "src/manager/failure.rs",

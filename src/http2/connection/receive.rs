@@ -166,7 +166,7 @@ impl Connection {
         let mut section = Section::default();
         self.decoder
             .decode(block, &mut |name, value| {
-                section.check_field(name, value, fields)
+                section.check_field(name, value, fields);
             })
             .map_err(Violation::Compression)?;
         if section.is_bomb() {
