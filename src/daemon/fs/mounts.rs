@@ -9,9 +9,11 @@
 //! the descriptor of the loop uses up the report of the file in it.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use mio::unix::SourceFd;
@@ -214,13 +216,25 @@ impl Mounts {
     /// of `path`.
     pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         let above = self.named();
-        let above = above.filter_map(|dir| Some((dir, path.strip_prefix(dir).ok()?)));
+        let above = above.filter_map(|dir| Some((dir, below(path, dir)?)));
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
     }
 
     /// Returns the directories that the user named.
     pub(crate) fn named(&self) -> impl Iterator<Item = &Path> + Clone {
         self.roots.iter().chain(&self.mapped).map(PathBuf::as_path)
+    }
+}
+
+/// Returns the part of a path below a directory that the path begins with, as
+/// [`Path::strip_prefix`] does. Components are compared only if the octets differ.
+fn below<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
+    let rest = path.as_os_str().as_bytes();
+    match rest.strip_prefix(dir.as_os_str().as_bytes()) {
+        Some([b'/', name @ ..]) if !matches!(name, [] | [b'/' | b'.', ..]) => {
+            Some(Path::new(OsStr::from_bytes(name)))
+        }
+        _ => path.strip_prefix(dir).ok(),
     }
 }
 
@@ -362,6 +376,30 @@ mod tests {
         file.rewind().unwrap();
         let named: Vec<PathBuf> = named.iter().map(PathBuf::from).collect();
         Table::read(file, &named).unwrap()
+    }
+
+    #[test]
+    fn the_part_below_a_directory_is_that_of_its_components() {
+        for dir in ["/", "/r", "/r/", "/r/a", "/r//a", "r"] {
+            for path in [
+                "/",
+                "/r",
+                "/r/",
+                "/ra",
+                "/r/a",
+                "/r//a/./b",
+                "/r/a/../b",
+                "r/a",
+                "",
+            ] {
+                let [dir, path] = [dir, path].map(Path::new);
+                assert_eq!(
+                    below(path, dir),
+                    path.strip_prefix(dir).ok(),
+                    "{path:?} {dir:?}"
+                );
+            }
+        }
     }
 
     #[test]
