@@ -1,4 +1,4 @@
-//! Octets become a [`Request`].
+//! Parses a [`Request`] from octets.
 //!
 //! The result does not depend on how the octets were split. Octets that cannot begin a request are
 //! refused at once: a client that speaks TLS need not wait for the timeout.

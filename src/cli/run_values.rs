@@ -54,8 +54,9 @@ pub(super) fn exec(words: &str) -> Option<Exec> {
     })
 }
 
-/// Parses a path as plugins see it, and the path of the same directory in this process.
-pub(super) fn from_to(words: &str) -> Option<(PathBuf, PathBuf)> {
+/// Parses a path mapping, FROM=TO: a path as plugins see it, and the path of the same directory in
+/// this process.
+pub(super) fn path_mapping(words: &str) -> Option<(PathBuf, PathBuf)> {
     let (from, to) = words.split_once('=')?;
     let to = absolute(to.as_ref())?;
     from.starts_with('/').then(|| (from.into(), to))

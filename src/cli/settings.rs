@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use super::arguments::Argument;
 use super::run_values::{
     FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SANDBOX, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
-    USER, api_socket, exec, from_to, group, kind, node_info, on_down, pinned, size,
+    USER, api_socket, exec, group, kind, node_info, on_down, path_mapping, pinned, size,
 };
 use super::values::{Read, choice, invalid, parse_with, path, path_or_none};
 use crate::config::{
@@ -109,7 +109,7 @@ const SETTINGS: &[Setting] = &[
                path in its own mount namespace; matching is by path component, the longest FROM \
                wins; can be given several times (default: no mapping)",
         |it, value| {
-            parse_with(value, FROM_TO, from_to).map(|(from, to)| it.config.manager.path_map.add(from, to))
+            parse_with(value, FROM_TO, path_mapping).map(|(from, to)| it.config.manager.path_map.add(from, to))
         },
     ),
     option(

@@ -11,7 +11,7 @@ use super::list::{self, WIDTHS, columns, selects, sort};
 use super::options::{Context, Format, Options, now};
 use super::table::Rows;
 
-/// Shows the plugins and then each change, until the daemon stops, or only the plugins.
+/// Lists the plugins. With `watch` or `--watch`, then shows each change until the daemon stops.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     if !context.options.follows {
         return list::run(context);
