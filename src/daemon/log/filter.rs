@@ -8,7 +8,7 @@ use crate::escape;
 /// The filter in force, and the one to return to.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// The level of what no directive is about.
+    /// The level of records that no directive is about.
     level: LevelFilter,
     /// The valid directives of the start.
     initial: String,
@@ -45,7 +45,7 @@ impl Filter {
                 eprintln!("warning: {error}, ignoring it");
                 false
             }
-            // Other crates do not log here.
+            // Harmless: other crates do not log here.
             Ok(()) | Err(FilterError::UnknownModule(_)) => true,
         });
         let initial = valid.join(",");
@@ -56,13 +56,14 @@ impl Filter {
         }
     }
 
-    /// Sets the level of what none of the first directives is about, and restores these.
+    /// Sets the level of records that none of the initial directives is about, and restores these
+    /// directives.
     pub(super) fn set_level(&mut self, level: LevelFilter) {
         self.level = level;
         self.current = build(level, &self.initial);
     }
 
-    /// Replaces the directives, or restores the first ones if these are empty.
+    /// Replaces the directives, or restores the initial ones if `directives` is empty.
     pub(super) fn set(&mut self, directives: &str) -> Result<(), FilterError> {
         if directives.is_empty() {
             self.current = build(self.level, &self.initial);
@@ -78,8 +79,8 @@ impl Filter {
         log::Log::enabled(&self.current, metadata)
     }
 
-    /// Returns the highest level that any record is logged at.
-    pub(super) fn most(&self) -> LevelFilter {
+    /// Returns the most detailed level at which any record is logged.
+    pub(super) fn max_level(&self) -> LevelFilter {
         self.current.filter()
     }
 }
@@ -123,7 +124,7 @@ mod tests {
         ["plugind::daemon", "plugind::watch"].map(|module| {
             let levels = Level::iter().filter(|level| {
                 let metadata = Metadata::builder().target(module).level(*level).build();
-                *level <= filter.most() && filter.admits(&metadata)
+                *level <= filter.max_level() && filter.admits(&metadata)
             });
             levels.max()
         })

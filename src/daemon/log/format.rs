@@ -42,7 +42,8 @@ fn of_stderr() -> LogFormat {
 }
 
 impl Style {
-    /// Returns the style of lines on standard error in this format, or in the one that fits it.
+    /// Returns the style of lines on standard error: in this format, or in the default one for
+    /// where standard error leads.
     pub(super) fn new(format: Option<LogFormat>) -> Self {
         Self {
             format: format.unwrap_or_else(of_stderr),
@@ -50,7 +51,7 @@ impl Style {
         }
     }
 
-    /// Writes a line into an empty buffer. Only an object has the fields.
+    /// Writes a line into an empty buffer. Only the JSON format includes the fields.
     pub(super) fn write(
         &self,
         level: Level,
@@ -102,7 +103,7 @@ impl Style {
         line
     }
 
-    /// Returns the line of an error, which is printed as it is where that is possible.
+    /// Returns the line of an error, which the text format leaves as it is.
     pub(super) fn error(&self, text: &str) -> Vec<u8> {
         match self.format {
             LogFormat::Text => format!("{text}\n").into_bytes(),
@@ -111,7 +112,7 @@ impl Style {
     }
 }
 
-/// A line that is an object, so far.
+/// A line in JSON: the beginning of an object, up to the last field.
 struct Object<'a>(&'a mut Vec<u8>);
 
 impl Object<'_> {

@@ -78,7 +78,7 @@ impl Logger {
         format: Option<LogFormat>,
     ) -> Option<&'static Self> {
         let filter = Filter::new(level, directives);
-        let most = filter.most();
+        let most = filter.max_level();
         let logger: &'static Self = Box::leak(Box::new(Self {
             clock: Clock::start(),
             sink: Sink::new(io::stderr()),
@@ -108,7 +108,7 @@ impl Logger {
     pub fn set_filter(&self, directives: &str) -> Result<(), FilterError> {
         let mut state = self.state();
         state.filter.set(directives)?;
-        log::set_max_level(state.filter.most());
+        log::set_max_level(state.filter.max_level());
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Logger {
     pub fn set_level(&self, level: LevelFilter) {
         let mut state = self.state();
         state.filter.set_level(level);
-        log::set_max_level(state.filter.most());
+        log::set_max_level(state.filter.max_level());
     }
 
     /// Writes an error as it is, after the lines in the buffer.
