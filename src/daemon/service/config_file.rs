@@ -8,10 +8,10 @@ use crate::config::MAX_CONFIG_FILE;
 use crate::daemon::fs::permissions;
 use crate::escape;
 
-/// Reads a configuration file. A default one (`is_default`) need not exist: `None`. An error is one
-/// line of text.
+/// Reads a configuration file. Returns `None` if a default one (`is_default`) does not exist. An
+/// error is one line of text.
 ///
-/// The file is opened without waiting, and no more of it is read than it may have. Other users must
+/// The file is opened without waiting, and is read no further than its size limit. Other users must
 /// not be able to change it: it names programs to run.
 pub fn read(path: &Path, is_default: bool) -> Result<Option<Vec<u8>>, String> {
     let problem = match permissions::read_trusted(path, MAX_CONFIG_FILE + 1, true) {

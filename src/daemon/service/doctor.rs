@@ -242,8 +242,9 @@ impl Doctor {
         }
     }
 
-    /// Looks for processes that run a kubelet: its plugin manager works in the directory below its
-    /// root, which is a path in its own mount namespace, and is taken for the same path here.
+    /// Looks for kubelet processes, whose plugin manager uses the directory below kubelet's root
+    /// directory. That is a path in kubelet's mount namespace, and is assumed to be the same path
+    /// here.
     fn examine_kubelets(&mut self, named: &[PathBuf]) {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let kubelets = processes.filter_map(|it| Some((it.path(), kubelet_root(&it.path())?)));

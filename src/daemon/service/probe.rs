@@ -139,7 +139,7 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
         mode: Mode::Observe,
         ..options.config.manager.clone()
     };
-    // Of a directory, the start alone may have more events than are kept.
+    // The start on a directory alone may emit more events than are kept by default.
     let keep_events = &mut |plugins: &mut PluginManager| plugins.keep_events(usize::MAX);
     let plugins = PluginManager::with_passed(&config, handlers, Passed::default(), keep_events)?;
     let mut probe = Probe {
@@ -172,12 +172,12 @@ impl Probe<'_> {
         match self.plugins.find_socket(&path) {
             Ok(true) => {}
             Ok(false) => {
-                self.take("NotASocket", "the file is not a socket".to_owned(), &path);
+                self.record_step("NotASocket", "the file is not a socket".to_owned(), &path);
                 self.conclude(&path, Outcome::NotARegistrationService);
             }
             Err(error) => {
                 let message = format!("cannot examine the file: {error}");
-                self.take("NotFound", message, &path);
+                self.record_step("NotFound", message, &path);
                 self.conclude(&path, Outcome::Unreachable);
             }
         }
@@ -200,7 +200,7 @@ impl Probe<'_> {
             if left == Some(Duration::ZERO) {
                 for path in open {
                     let message = "no outcome within the time limit".to_owned();
-                    self.take("TimedOut", message, &path);
+                    self.record_step("TimedOut", message, &path);
                 }
                 return Ok(());
             }
@@ -219,7 +219,7 @@ impl Probe<'_> {
         let Some(path) = path.filter(|path| is_late || !self.is_over(path)) else {
             return;
         };
-        self.take(event.reason(), event.message().to_string(), path);
+        self.record_step(event.reason(), event.message().to_string(), path);
         let (outcome, notification) = match &event.kind {
             EventKind::WouldRegister(_) => (self.check_endpoint(event.plugin.as_deref()), None),
             EventKind::WouldRefuse(refusal) => (Outcome::WouldRefuse, refusal.status_error(path)),
@@ -247,16 +247,16 @@ impl Probe<'_> {
         let shown = escape::path(&endpoint);
         if let Err(error) = self.plugins.try_endpoint(&endpoint) {
             let message = format!("cannot connect to its endpoint {shown}: {error}");
-            self.take("EndpointUnavailable", message, &plugin.socket);
+            self.record_step("EndpointUnavailable", message, &plugin.socket);
             return Outcome::EndpointUnavailable;
         }
         let message = format!("connected to its endpoint {shown}");
-        self.take("EndpointConnected", message, &plugin.socket);
+        self.record_step("EndpointConnected", message, &plugin.socket);
         Outcome::WouldRegister
     }
 
     /// Records and shows a step.
-    fn take(&mut self, reason: &'static str, message: String, path: &Arc<Path>) {
+    fn record_step(&mut self, reason: &'static str, message: String, path: &Arc<Path>) {
         let step = Step {
             after: self.plugins.now().saturating_since(self.began),
             reason,

@@ -1,17 +1,23 @@
 //! The sandbox: what the daemon gives up once it has started, so that code which a malformed
 //! message might bring into it can do little.
 //!
-//! Landlock keeps it to the files below. It may connect to every socket: that is restricted by the
-//! checks of [`crate::config::Trust`]. A directory that is removed and made again is another one
-//! for the kernel, so the rules for directories that the daemon makes again are two levels above.
+//! Landlock restricts the daemon to the files below. The daemon may connect to every socket: that
+//! is restricted by the checks of [`crate::config::Trust`]. A directory that is removed and created
+//! again is another one for the kernel, so the rule for a directory that the daemon may create
+//! again is for the directory two levels above it.
 //!
-//! | it may | where |
+//! | allowed | below |
 //! |---|---|
-//! | list and make directories | two levels above the plugins directories |
-//! | the same, and make sockets | two levels above the directory of `kubelet.sock` |
-//! | remove files | above that directory, and in that of the API socket |
-//! | read and write | the run directory, that of the state file, that of CDI files |
-//! | read files | the directory of the configuration file, and `/proc` |
+//! | list and create directories | the directory two levels above each plugins directory |
+//! | list and create directories | the directory two levels above that of `kubelet.sock` |
+//! | create sockets | the directory two levels above that of `kubelet.sock` |
+//! | remove files | the parent of the directory of `kubelet.sock` |
+//! | remove files | the directory of the API socket |
+//! | list, read, write, create and remove files | the run directory; the directory of CDI files |
+//! | list, read, write, create and remove files | the directory of the state file |
+//! | create and remove directories, create symbolic links | the run directory |
+//! | read files | the directory of the configuration file |
+//! | list directories, read files | `/proc` |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,18 +32,18 @@ use crate::config::{Config, DEFAULT_CONFIG_FILE, DaemonConfig, Trust};
 use crate::daemon::PluginManager;
 use crate::daemon::fs::permissions;
 
-/// What is out of reach until a restart.
+/// What the process has given up until a restart.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     /// The directories below which plugins directories may be; `None` for everywhere.
     roots: Option<Vec<PathBuf>>,
-    /// The capabilities before.
+    /// The capabilities before any were dropped.
     had: CapabilitySet,
 }
 
-/// Keeps this thread, and all that it starts, to what the configuration needs. `manager` is that of
-/// the configuration with its defaults. Returns `None` if that is not wanted, or if programs would
-/// inherit it; and the words of the status.
+/// Restricts this thread, and all that it starts, to what the configuration needs. `manager` is the
+/// configuration of the plugin manager with its defaults. Returns the sandbox, or `None` if it is
+/// off or if programs would inherit it, and its description for the status.
 pub(super) fn enter(
     config: &DaemonConfig,
     manager: &Config,
@@ -63,8 +69,7 @@ pub(super) fn enter(
 }
 
 impl Sandbox {
-    /// Leaves as it is what a new configuration wants and what is out of reach. Returns the keys of
-    /// that.
+    /// Reverts the settings of a new configuration that are out of reach. Returns their keys.
     pub(super) fn hold_back(
         &self,
         new: &mut DaemonConfig,
@@ -88,12 +93,12 @@ impl Sandbox {
         keys
     }
 
-    /// Drops what is not needed any more once this is in force. Returns the key of what needs a
-    /// capability that was dropped before.
+    /// Drops the capabilities that `trust` does not need. Returns the key of the setting if it
+    /// needs one that was dropped before.
     pub(super) fn narrow(&self, trust: &Trust) -> Option<&'static str> {
         drop_capabilities(trust);
         let left = capabilities(None).map_or(self.had, |it| it.permitted);
-        let is_missing = !left.contains(self.had & needed(trust));
+        let is_missing = !left.contains(self.had & needed_capabilities(trust));
         let key = if trust.is_strict() {
             "allow-uid"
         } else {
@@ -104,7 +109,7 @@ impl Sandbox {
 }
 
 /// Returns the existing directory this many levels above another one, or a nearer one in place of
-/// `/`: by the path of that one, and with its links resolved.
+/// `/`: once for the path as given, and once for the path with symbolic links resolved.
 fn above(dir: &Path, levels: usize) -> [PathBuf; 2] {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     [dir, &real].map(|dir| {
@@ -178,7 +183,7 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, Rule
 /// Drops the capabilities that are not needed, if there are any.
 fn drop_capabilities(trust: &Trust) {
     let Ok(sets) = capabilities(None) else { return };
-    let kept = sets.permitted & needed(trust);
+    let kept = sets.permitted & needed_capabilities(trust);
     if sets.permitted == kept {
         return;
     }
@@ -194,7 +199,7 @@ fn drop_capabilities(trust: &Trust) {
 
 /// Returns the capabilities of root that are needed: sockets of other users, usually of mode 0755,
 /// are connected to unless strict mode refuses all other users.
-fn needed(trust: &Trust) -> CapabilitySet {
+fn needed_capabilities(trust: &Trust) -> CapabilitySet {
     if trust.is_strict() && trust.uids.is_empty() && trust.names.is_empty() {
         CapabilitySet::empty()
     } else {
