@@ -55,7 +55,7 @@ impl Connection {
     }
 
     /// Records an event that the loop has reported.
-    pub(super) fn report(&mut self, event: &Event) {
+    pub(super) fn record_event(&mut self, event: &Event) {
         let is_ending = is_end(event);
         self.is_ending |= is_ending;
         self.is_readable |= event.is_readable() || is_ending;
@@ -180,16 +180,16 @@ pub(super) fn is_end(event: &Event) -> bool {
 }
 
 /// Returns the peer process: the one that called `listen`, or `connect` for an accepted connection.
-pub(super) fn process(stream: &UnixStream) -> Option<Process> {
-    let peer = peer(stream)?;
+pub(super) fn peer_process(stream: &UnixStream) -> Option<Process> {
+    let peer = peer_credentials(stream)?;
     // unix(7): zero stands for a process in a PID namespace that is not visible here.
     let pid = u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0);
     let uid = peer.uid();
     Some(Process { pid, uid })
 }
 
-/// Returns the credentials of the peer: of the process that called `listen`.
-pub(super) fn peer(stream: &UnixStream) -> Option<UnixCredentials> {
+/// Returns the credentials of the peer process.
+pub(super) fn peer_credentials(stream: &UnixStream) -> Option<UnixCredentials> {
     getsockopt(stream, sockopt::PeerCredentials).ok()
 }
 
@@ -207,7 +207,7 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 /// are usually left.
 const REST: usize = 256;
 
-/// The largest number of reads while hanging up: 16 KiB in all are more than an honest peer has
+/// The largest number of reads while hanging up: 16 KiB in all is more than an honest peer has
 /// sent.
 const FINAL_READS: usize = 64;
 
@@ -268,7 +268,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.sock");
         let _listener = UnixListener::bind(&path).unwrap();
-        let peer = peer(&UnixStream::connect(&path).unwrap()).unwrap();
+        let peer = peer_credentials(&UnixStream::connect(&path).unwrap()).unwrap();
         assert_eq!(u32::try_from(peer.pid()), Ok(std::process::id()));
     }
 

@@ -27,9 +27,9 @@ pub(super) enum Source {
     ApiClient(ClientId),
     /// The socket on which device plugins register.
     RegistrationListener,
-    /// The inotify instance that watches its directory.
+    /// The inotify instance that watches the directory of `kubelet.sock`.
     DevicePluginsDir,
-    /// A client of that socket. Its number is not zero.
+    /// A client of `kubelet.sock`. Its id is not zero: that token is the one of the mount table.
     RegistrationClient(RegistrationClientId),
 }
 
@@ -65,8 +65,8 @@ impl Source {
         match token.0 % KINDS {
             0 => Self::Inotify,
             1 => Self::Wake,
-            2 => Self::Connection(conn(id)),
-            3 => Self::PeerProcess(conn(id)),
+            2 => Self::Connection(connection_id(id)),
+            3 => Self::PeerProcess(connection_id(id)),
             4 => Self::Program(id),
             5 if id == 0 => Self::Mounts,
             5 => Self::RegistrationClient(RegistrationClientId(id)),
@@ -78,7 +78,7 @@ impl Source {
     }
 }
 
-fn conn(id: u64) -> ConnectionId {
+fn connection_id(id: u64) -> ConnectionId {
     ConnectionId(u32::try_from(id).unwrap_or(u32::MAX))
 }
 
@@ -86,8 +86,8 @@ fn conn(id: u64) -> ConnectionId {
 /// of kinds.
 const KINDS: usize = 8;
 
-/// The number of ids that have tokens of their own. Only the id 0 has the token of 0, with which
-/// some kinds name what exists once.
+/// The number of ids that have tokens of their own. The id 0 shares its token with no other id, so
+/// that some kinds can use it for a source that exists only once.
 const IDS: u64 = (u32::MAX as u64 + 1) / KINDS as u64;
 
 #[cfg(test)]

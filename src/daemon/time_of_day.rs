@@ -1,6 +1,6 @@
-//! The time of day, for log lines and for the messages of simulated plugins. Nothing is decided by
-//! it, and no other module reads it: the clock may be set back at any moment, and begins in 1970 on
-//! a machine without a battery.
+//! The time of day, for log lines, the API and the messages of simulated plugins. No decision of
+//! the daemon depends on it, and no other module reads this clock: it may be set back at any
+//! moment, and begins in 1970 on a machine without a battery.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! The time of day at the times of the loop.
 //!
-//! Two readings of two clocks are never taken at the same moment. If each response had its own
-//! reading, a fact would have another time in each of them.
+//! The two clocks cannot be read at the same instant. If each response read them anew, the same
+//! event would have a slightly different timestamp in each response.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Returns the time of day at `now`, given a reading of the clock a moment later. It follows
-    /// the clock when that was set, and ignores smaller differences.
+    /// Returns the time of day at `now`, given a reading of the clock a moment later. Follows the
+    /// clock if the difference is larger than [`TOLERANCE`], which means that it was set.
     pub(crate) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
         let origin = reading.saturating_sub(now.since_origin());
         if self.origin.abs_diff(origin) > TOLERANCE {
@@ -26,8 +26,8 @@ impl Calendar {
     }
 }
 
-/// The difference from which on the clock was set: a turn takes less, and people see no smaller
-/// one.
+/// A larger difference means that the clock was set: a turn takes less time, and people do not
+/// notice a smaller difference.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The system for the commands that ask a running daemon: the connection to its API socket, the
-//! clock that bounds the waiting, and the default path of the socket.
+//! What the commands that query a running daemon need of the system: the connection to its API
+//! socket, the clock that bounds the waiting, and the default path of the socket.
 //!
 //! In contrast to the rest of this folder, this code waits: it runs in a process of its own, never
 //! in the daemon. A command that prints changes also watches standard output while it waits, so

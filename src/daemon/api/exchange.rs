@@ -49,11 +49,11 @@ impl Client {
     }
 
     /// Records an event that the loop has reported.
-    pub(super) fn report(&mut self, event: &Event) {
+    pub(super) fn record_event(&mut self, event: &Event) {
         self.is_readable |= event.is_readable() || event.is_read_closed();
         self.is_writable |= event.is_writable();
-        // The client has closed its end, or its process has ended: a watch never reads, so it would
-        // not notice that.
+        // The client has closed its end, or its process has ended: nothing is read while a watch is
+        // served, so this would go unnoticed otherwise.
         self.is_broken |= event.is_write_closed() || event.is_error();
     }
 
@@ -109,19 +109,19 @@ impl Client {
     }
 }
 
-/// Writes the response for a client that is one too many.
+/// Responds to a client beyond the limit, and closes its connection.
 pub(super) fn refuse(mut stream: UnixStream) {
     drain(&mut stream);
     let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
 }
 
-/// Reads what has arrived. If that were unread when the connection is closed, the client would see
-/// an error behind the last response.
+/// Reads what has arrived. If that were unread when the connection is closed, the client would get
+/// an error after the last response.
 fn drain(stream: &mut UnixStream) {
     let _ = stream.read(&mut [0; READ_AT_ONCE]);
 }
 
-/// The number of bytes that are read from a client in one turn: a request has less.
+/// The number of bytes that are read from a client in one turn: a request is smaller.
 const READ_AT_ONCE: usize = API_HEAD;
 
 /// The number of writes to a client in one turn: the second one usually finds nothing left.

@@ -2,8 +2,8 @@
 //!
 //! A lock file beside the socket, `SOCKET.lock`, decides between processes: only the one that holds
 //! it binds, replaces and removes the socket. So a socket that a killed daemon has left behind can
-//! be replaced without a race, and one in use never is. A user who can change the directory could
-//! put another socket in its place, so only root and the daemon's user may.
+//! be replaced without a race, and a socket in use is never replaced. A user who can change the
+//! directory could put another socket in its place, so only root and the daemon's user may.
 //!
 //! A socket that the service manager has passed in replaces ours: its file is not touched.
 
@@ -17,7 +17,7 @@ use mio::net::UnixListener;
 use crate::config::{ApiSocket, BRIEF_LOCK_TIMEOUT, Config, LOCK_TIMEOUT, Mode};
 use crate::daemon::ProgramProblem;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, clear, listen_at};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, listen_at, remove_stale_socket};
 use crate::daemon::fs::file_lock::{self, FileLock};
 use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::fs::permissions;
@@ -62,8 +62,8 @@ pub(crate) fn open_all(
     Ok(listeners)
 }
 
-/// Opens the socket of a configuration. A default one that cannot be created is a warning, unless
-/// its group was named.
+/// Opens the socket of a configuration. If the default one cannot be created, that is only a
+/// warning, unless a group was named for it.
 fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let group = config.socket_group;
     let (path, opened) = match &config.api_socket {
@@ -112,7 +112,7 @@ impl Listener {
         if path.is_symlink() {
             return Err(SocketProblem::NotASocket);
         }
-        clear(&path)?;
+        remove_stale_socket(&path)?;
         let listener = listen_at(&path, MODE, group)?;
         let file = (OwnFile::at(&path)?, lock);
         Ok(Self {

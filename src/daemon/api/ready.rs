@@ -14,19 +14,20 @@ use crate::watch::{DirectoryState, Watch};
 pub(crate) struct Readiness {
     /// The time at which the first scan was seen to be over.
     scanned: Option<Time>,
-    /// Whether the sockets of the first scan were dialed, or had their time.
+    /// Whether the sockets of the first scan were dialled, or the time for that has passed.
     is_started: bool,
 }
 
 impl Readiness {
-    /// Notes what was done by `now`.
+    /// Records the time at which the first scan is seen to be over.
     pub(crate) fn advance(&mut self, watch: &Watch, now: Time) {
         if self.scanned.is_none() && watch.is_scanned() {
             self.scanned = Some(now);
         }
     }
 
-    /// Returns when sockets that are not dialed stop to matter, as long as they do.
+    /// Returns when the start counts as complete even if sockets are not dialled yet; `None` before
+    /// the end of the first scan, and once the start is complete.
     pub(crate) fn starts_at(&self) -> Option<Time> {
         let scanned = self.scanned.filter(|_| !self.is_started);
         scanned.map(|scanned| scanned + READY_TIME)

@@ -56,9 +56,9 @@ pub(crate) struct Api {
     pub(crate) inventory: Option<Inventory>,
     /// The logger whose filter clients may change.
     pub(crate) log: Option<&'static dyn Filtered>,
-    /// Whether a client has gone that held devices, or waited for some.
+    /// Whether a client that held devices, or waited for some, has disconnected.
     pub(crate) has_freed: bool,
-    /// The clients that wait for a rescan, and its number.
+    /// The clients that wait for a rescan, each with the number of that rescan.
     pub(crate) rescans: Vec<(ClientId, u64)>,
     /// The clients that wait for a reload; `None` if none can be asked for.
     reloads: Option<Vec<ClientId>>,
@@ -111,15 +111,15 @@ impl Api {
     }
 
     /// Records an event that the loop has reported: about the listeners, or about a client.
-    pub(crate) fn report(&mut self, event: &Event) {
+    pub(crate) fn record_event(&mut self, event: &Event) {
         if event.token() == Source::ApiListener.token() {
             for listener in &mut self.listeners {
-                listener.acceptor.report();
+                listener.acceptor.record_readiness();
             }
         }
         let is_it = |client: &&mut Client| Source::ApiClient(client.id).token() == event.token();
         if let Some(client) = self.clients.iter_mut().find(is_it) {
-            client.report(event);
+            client.record_event(event);
         }
     }
 
@@ -189,7 +189,7 @@ impl Api {
     }
 
     /// Responds to the clients that waited for a rescan.
-    pub(crate) fn rescanned(&mut self, result: Rescanned, now: Time) {
+    pub(crate) fn finish_rescan(&mut self, result: Rescanned, now: Time) {
         let Rescanned {
             number,
             directories,
@@ -229,7 +229,7 @@ impl Api {
     }
 
     /// Responds to the clients that wait for a reload.
-    pub(crate) fn reloaded(&mut self, response: &Response, now: Time) {
+    pub(crate) fn finish_reload(&mut self, response: &Response, now: Time) {
         for id in self.reloads.iter_mut().flat_map(std::mem::take) {
             self.server.answer(id, response, now);
         }
@@ -303,7 +303,7 @@ impl Api {
         registry: &Registry,
         now: Time,
     ) -> io::Result<bool> {
-        let peer = connection::peer(&stream);
+        let peer = connection::peer_credentials(&stream);
         let may_allocate = peer.zip(self.allocate_group);
         let may_allocate =
             may_allocate.is_some_and(|(peer, group)| is_in_group(&stream, peer.gid(), group));

@@ -94,9 +94,9 @@ impl Connections {
     }
 
     /// Records an event that the loop has reported about a connection.
-    pub(crate) fn report(&mut self, conn: ConnectionId, event: &Event) {
+    pub(crate) fn record_event(&mut self, conn: ConnectionId, event: &Event) {
         if let Some(connection) = self.get_mut(conn) {
-            connection.report(event);
+            connection.record_event(event);
             self.set_ready(conn, false);
         }
     }
@@ -147,8 +147,8 @@ impl Connections {
         }
     }
 
-    /// Removes the connection that is served next from its queue and returns it: a busy one after
-    /// each that is not.
+    /// Removes the connection to serve next from its queue and returns it. Busy connections take
+    /// turns with the others.
     pub(crate) fn next_ready(&mut self) -> Option<ConnectionId> {
         let is_other_first = self.was_busy || self.busy.is_empty();
         let other = is_other_first.then(|| self.ready.pop_front()).flatten();

@@ -21,7 +21,7 @@ impl UnreadEvents {
         }
     }
 
-    /// Sets the number of events to keep, and drops the oldest of those that are more.
+    /// Sets the number of events to keep, and drops the oldest events beyond that number.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         self.shrink_to(limit);

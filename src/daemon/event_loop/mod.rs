@@ -1,9 +1,9 @@
 //! The plugin manager: what it holds of each plugin in the loop, and what the loop does in a turn.
 //!
 //! - [`plugin_manager`]: the value that an embedder drives, and its turn;
-//! - [`connections`]: the connections to plugins, by number;
+//! - [`connections`]: the connections to plugins, by id;
 //! - [`device_plugins`]: `kubelet.sock`, and the device plugins that call it;
-//! - [`event`], [`report`]: what an embedder reads, and what of the watch is logged.
+//! - [`event`], [`report`]: the events for an embedder, and the log lines about directories.
 
 pub(super) mod connections;
 pub(super) mod device_plugins;

@@ -113,8 +113,9 @@ impl PluginManager {
         Self::with_passed(config, handlers, Passed::default(), &mut |_| ())
     }
 
-    /// Does the same, with sockets that were passed to the process. `confine` is called before the
-    /// first socket is connected to, when only files of the configured directories are needed.
+    /// Does the same as [`PluginManager::new`], with sockets that were passed to the process.
+    /// `confine` is called before the first socket is connected to: from then on, only files of the
+    /// configured directories are needed.
     pub(crate) fn with_passed(
         config: &Config,
         handlers: HandlerTable,
@@ -189,7 +190,7 @@ impl PluginManager {
         Ok(plugins)
     }
 
-    /// Restores the plugins from before a restart, and finds those that there are.
+    /// Restores the plugins from before a restart, and scans the directories.
     fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
         if let Some(file) = &mut self.state_file {
             file.check()?;
@@ -265,7 +266,7 @@ impl PluginManager {
                 self.watch.handle_input(remounted, now);
             }
             if let Some(device_plugins) = &mut self.device_plugins {
-                device_plugins.doubt();
+                device_plugins.schedule_check();
             }
         }
         self.check_directories_again(now);
@@ -289,7 +290,7 @@ impl PluginManager {
         }
         self.serve_api(now);
         if let Some(file) = &mut self.state_file {
-            file.notice(&self.manager, now);
+            file.schedule_write(&self.manager, now);
             file.handle_timeout(&self.manager, now);
         }
         if let Some(links) = &mut self.links {
@@ -364,8 +365,8 @@ impl PluginManager {
         id
     }
 
-    /// Saves the registered plugins for the next start, if a state file is configured, and changes
-    /// the links to endpoints that are to be changed. To be called last: if the file cannot be
+    /// Saves the registered plugins for the next start, if a state file is configured, and makes
+    /// the pending changes to the links to endpoints. Must be called last: if the file cannot be
     /// written, a warning states what that means for the next start.
     pub fn save(&mut self) {
         if let Some(links) = &mut self.links {
@@ -388,7 +389,8 @@ impl PluginManager {
             Some(_) => device_plugins::DESCRIPTORS,
             None => 0,
         };
-        // If there are few, device plugins wait, rather than that nothing is registered.
+        // If the limit is low, clients of `kubelet.sock` get fewer descriptors and may have to
+        // wait, so that plugins can be registered at all.
         let for_plugins = limit.saturating_sub(reserved);
         let limit = for_plugins.max(limit.min(LEAST_DESCRIPTORS));
         self.manager.set_descriptor_limit(limit);
@@ -423,11 +425,11 @@ impl PluginManager {
     fn emit(&mut self, report: Report, now: Time) {
         report::log(&report, &self.dirs);
         let generation = self.manager.advance_generation();
-        self.keep(generation, Event::Directory(Box::new(report)), now);
+        self.record_event(generation, Event::Directory(Box::new(report)), now);
     }
 
     /// Counts an event, and keeps it for [`PluginManager::poll_event`] and for clients of the API.
-    fn keep(&mut self, generation: Generation, event: Event, now: Time) {
+    fn record_event(&mut self, generation: Generation, event: Event, now: Time) {
         self.counters.record(&event, &self.manager);
         if self.api.is_served() {
             self.api.events.add(generation, event.clone(), now);
@@ -445,7 +447,7 @@ impl PluginManager {
         let longest = self.poll_timeout().into_iter().chain(timeout).min();
         let longest = self.wait_briefly(longest)?;
         match self.poll.poll(&mut self.events, longest) {
-            // There are no events then.
+            // A signal has interrupted the wait: there are no events.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
         }
@@ -453,18 +455,18 @@ impl PluginManager {
             match Source::of(event.token()) {
                 Source::Inotify => self.is_inotify_ready = true,
                 Source::Wake => {} // The caller checks `is_woken`.
-                Source::Connection(conn) => self.connections.report(conn, event),
+                Source::Connection(conn) => self.connections.record_event(conn, event),
                 Source::PeerProcess(conn) => self.ended.push(conn),
-                Source::Program(_) => self.programs.report(event.token()),
-                Source::Mounts => self.mounts.report(),
+                Source::Program(_) => self.programs.record_event(event.token()),
+                Source::Mounts => self.mounts.record_change(),
                 Source::RegistrationListener
                 | Source::DevicePluginsDir
                 | Source::RegistrationClient(_) => {
                     if let Some(device_plugins) = &mut self.device_plugins {
-                        device_plugins.report(event);
+                        device_plugins.record_event(event);
                     }
                 }
-                Source::ApiListener | Source::ApiClient(_) => self.api.report(event),
+                Source::ApiListener | Source::ApiClient(_) => self.api.record_event(event),
             }
         }
         Ok(())
@@ -491,8 +493,9 @@ impl PluginManager {
         self.events.iter().count() == EVENTS
     }
 
-    /// Carries out the outputs of the manager, and releases the locks that are not needed any more:
-    /// after an answer between two turns, the next turn may be minutes away.
+    /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
+    /// Neither is left to the next turn, which may be minutes away after an answer between two
+    /// turns.
     fn handle_changes(&mut self, now: Time) {
         self.drain_manager(now);
         self.release_locks();
@@ -546,7 +549,7 @@ impl PluginManager {
                     {
                         self.examine_endpoint(plugin, now);
                     }
-                    self.keep(event.generation, Event::Plugin(event), now);
+                    self.record_event(event.generation, Event::Plugin(event), now);
                 }
                 manager::Output::Measured(measurement) => {
                     self.counters.measure(&measurement, &self.manager);

@@ -1,7 +1,7 @@
 //! A listening socket in the poll loop.
 //!
-//! Its type is that of Unix sockets, and so are its connections. A TCP socket that was passed in is
-//! used as one, too: to read and to write, to wait and to close is the same for both.
+//! The listener and its connections have the types of Unix sockets, even if a TCP socket was passed
+//! in: reading, writing, waiting and closing are the same for both.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -44,8 +44,8 @@ impl Acceptor {
         }
     }
 
-    /// Records that the loop has reported a connection. A pause goes on.
-    pub(crate) fn report(&mut self) {
+    /// Records that the loop has reported a connection. A pause after a failure is not cut short.
+    pub(crate) fn record_readiness(&mut self) {
         self.ready_at.get_or_insert(Time::ZERO);
     }
 
@@ -137,11 +137,11 @@ pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
 }
 
 /// Removes a socket on which no process listens. Fails if anything else is at the path.
-pub(crate) fn clear(path: &Path) -> Result<(), SocketProblem> {
+pub(crate) fn remove_stale_socket(path: &Path) -> Result<(), SocketProblem> {
     // The path is that of a file, even if it begins like the name of an abstract socket.
     match dial(&Path::new(".").join(path)) {
         Ok(stream) => {
-            let process = connection::process(&stream);
+            let process = connection::peer_process(&stream);
             Err(SocketProblem::InUse(process.and_then(|it| it.pid)))
         }
         Err(DialError::Busy) => Err(SocketProblem::InUse(None)),

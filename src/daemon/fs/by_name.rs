@@ -4,10 +4,10 @@
 //!
 //! A link is replaced by renaming another one over it, so that there is one at every moment. Links
 //! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
-//! after the first scan, when the plugins from before have been registered again, everything is
-//! compared once: links without a plugin are removed, and missing ones are made. The same
-//! comparison repairs what could not be done, on a full disk or in a directory that was removed. An
-//! orderly end leaves the links, because the plugins stay registered.
+//! after the first scan, when the plugins from before a restart have been registered again,
+//! everything is compared once: links without a plugin are removed, and missing ones are made. The
+//! same comparison repairs what could not be done, on a full disk or in a directory that was
+//! removed. An orderly end leaves the links, because the plugins stay registered.
 //!
 //! Only symbolic links are replaced or removed. One process keeps the links of a run directory: the
 //! one that holds its lock.
@@ -84,7 +84,7 @@ impl ByName {
         })
     }
 
-    /// Sets where endpoints are in this process, and has all links compared with that.
+    /// Sets where endpoints are in this process, and schedules a comparison of all links with that.
     pub(crate) fn set_path_map(&mut self, path_map: PathMap, now: Time) {
         self.path_map = path_map;
         self.compare_at = Some(now);
@@ -204,9 +204,9 @@ impl ByName {
         path.push(link);
         let current = self.current(world.manager, changed);
         let target = current.map(|plugin| self.path_map.find(&plugin.endpoint));
-        // A plugin reports any path, and not every handler connects to it.
+        // A plugin may report any path, and not every handler checks the path by connecting to it.
         let target = target.filter(|target| target.is_absolute() && (world.is_socket)(target));
-        let changed = Self::change(&path, target.as_deref());
+        let changed = Self::update_link(&path, target.as_deref());
         changed.or_else(
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.
@@ -221,8 +221,8 @@ impl ByName {
 
     /// Points a link to `target`, or removes it and, if it was the last one there, its directory.
     /// Fails if a file at the path is not a link.
-    fn change(path: &Path, target: Option<&Path>) -> io::Result<()> {
-        // Most changes make a new link.
+    fn update_link(path: &Path, target: Option<&Path>) -> io::Result<()> {
+        // Tried first, because most changes make a new link.
         let made = target.map(|target| symlink(target, path));
         if matches!(made, Some(Ok(()))) {
             return Ok(());
@@ -264,7 +264,7 @@ impl ByName {
     }
 }
 
-/// Returns the directory of the links, and the lock that allows to change them. Returns `None` if
+/// Returns the directory of the links, and the lock that permits changing them. Returns `None` if
 /// another process holds it, which is logged.
 fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> {
     let unusable = |(dir, problem): run_dir::Unusable| {

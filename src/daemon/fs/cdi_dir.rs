@@ -43,8 +43,8 @@ impl CdiDir {
         })
     }
 
-    /// Keeps these files from now on.
-    pub(crate) fn keep(&mut self, files: &CdiFiles) {
+    /// Writes the changes of these files to the directory from now on.
+    pub(crate) fn set_files(&mut self, files: &CdiFiles) {
         files.enable();
         self.files = files.clone();
     }
@@ -55,8 +55,7 @@ impl CdiDir {
         is_any_changed.then_some(Time::ZERO).or(self.retry_at)
     }
 
-    /// Makes the changes there are. If that fails, they are made later; only the first failure is
-    /// logged.
+    /// Makes the pending changes. Those that fail are made later; only the first failure is logged.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let new = self.files.take();
         let is_due = self.retry_at.is_some_and(|at| at <= now);

@@ -98,7 +98,7 @@ fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
 
 /// Connects to an open file, which must be a socket, and the expected one if `expected` is given.
 ///
-/// Without `/proc`, connects to its path: then another socket may take its place before.
+/// Without `/proc`, connects to its path, where another socket may have taken its place.
 fn dial_file(
     file: &File,
     path: &Path,
@@ -122,8 +122,9 @@ fn dial_file(
 }
 
 /// Returns the path of an open file, free of symbolic links, unless the file lies below one of
-/// these directories, which may be named by paths with links. Without `/proc`, no file does.
-pub(crate) fn outside<'a>(
+/// these directories, which may be named by paths with links. Without `/proc`, every file counts as
+/// outside.
+pub(crate) fn path_outside<'a>(
     file: &File,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),
     mounts: &Mounts,
@@ -310,7 +311,7 @@ mod tests {
             for _ in 0..10_000 {
                 let examine = &mut |found: Option<(&File, &Stat)>| {
                     let (file, _) = found.expect("the path is not abstract");
-                    match outside(file, &[inside.as_path()].into_iter(), &mounts) {
+                    match path_outside(file, &[inside.as_path()].into_iter(), &mounts) {
                         Some(file) => Err(DialError::Untrusted(Distrust::Elsewhere(file.into()))),
                         None => Ok(()),
                     }

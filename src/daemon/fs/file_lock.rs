@@ -1,4 +1,4 @@
-//! Lock files, which keep two processes from doing the same.
+//! Lock files, which keep two processes from doing the same work.
 //!
 //! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
 //! is removed by the last holder that ends in order; one that is left behind is harmless.
@@ -21,7 +21,8 @@ use super::own_file::OwnFile;
 /// A lock file that is locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    /// A process that has opened the file and not locked it yet notices the removal.
+    /// Removes the file on drop, before the lock is released: a process that has opened the file
+    /// but not locked it yet notices the removal.
     pub(crate) own: OwnFile,
     pub(crate) file: Flock<File>,
 }

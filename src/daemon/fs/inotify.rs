@@ -149,7 +149,7 @@ impl Inotify {
         };
         let mut taken = 0;
         for event in events {
-            taken += at_most(event.name.unwrap_or_default().len());
+            taken += max_event_size(event.name.unwrap_or_default().len());
             let Some(event) = decode(&event) else {
                 continue;
             };
@@ -163,7 +163,7 @@ impl Inotify {
             }
             report(event);
         }
-        Ok(taken + at_most(LONGEST_NAME) > BUFFER)
+        Ok(taken + max_event_size(LONGEST_NAME) > BUFFER)
     }
 
     fn instance(&mut self) -> Result<&mut inotify::Inotify, Problem> {
@@ -222,7 +222,7 @@ fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
 
 /// Returns the largest size of an event whose name has `name` bytes: the kernel pads the name with
 /// zeros, at least one, to a multiple of the size of the rest.
-const fn at_most(name: usize) -> usize {
+const fn max_event_size(name: usize) -> usize {
     REST_OF_REPORT + name + REST_OF_REPORT
 }
 

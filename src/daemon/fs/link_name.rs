@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 /// file name ([`LONGEST`]).
 pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
     let mut path = String::with_capacity(kind.len() + 1 + name.len() + SUFFIX.len());
-    push(&mut path, kind);
+    push_encoded(&mut path, kind);
     let kind_len = path.len();
     path.push('/');
-    push(&mut path, name);
+    push_encoded(&mut path, name);
     path.push_str(SUFFIX);
     let name_len = path.len() - kind_len - 1;
     let is_empty = kind.is_empty() || name.is_empty();
@@ -25,7 +25,7 @@ pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
 }
 
 /// Appends a type or a name to a path, encoded.
-fn push(path: &mut String, text: &str) {
+fn push_encoded(path: &mut String, text: &str) {
     if !text.starts_with('.') && text.bytes().all(is_plain) {
         return path.push_str(text);
     }

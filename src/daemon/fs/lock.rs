@@ -56,7 +56,8 @@ pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: &Path) -> Result<Locks, Set
 
 impl Locks {
     /// Locks one more directory, as [`acquire_all`] does, but without waiting. On failure, the
-    /// locks stay as they are. A directory that is locked already is locked as what it is by now.
+    /// locks stay as they are. If another directory is now at a locked path, its lock replaces the
+    /// old one.
     pub(crate) fn add(&mut self, dir: &Path) -> Result<(), SetupError> {
         let created = scan::create(dir).ok();
         let real = created.and_then(|()| fs::canonicalize(dir).ok());

@@ -1,6 +1,6 @@
 //! Files and directories: what is looked at, watched, opened, locked and written.
 //!
-//! In reading order, each file uses those above it only:
+//! In reading order, each file uses only those above it:
 //!
 //! - [`stat`]: what a path is; [`permissions`]: who can change it; [`own_file`]: what this process
 //!   has created there;

@@ -109,7 +109,7 @@ impl Mounts {
     }
 
     /// Records that the kernel has reported a change.
-    pub(crate) fn report(&mut self) {
+    pub(crate) fn record_change(&mut self) {
         self.is_changed.set(true);
         self.waking = None;
     }
@@ -125,14 +125,14 @@ impl Mounts {
         // The kernel reports a change only once.
         let table = self.table.get_mut();
         if table.take_if(|table| table.is_outdated()).is_some() {
-            self.report();
+            self.record_change();
         }
         self.is_polled = true;
         let is_due = self.is_changed.get() && self.examine_at <= now;
         if is_due {
             self.examine_at = now + config::MOUNTS_INTERVAL;
             // In this order, no change is missed.
-            let read = self.wake().and_then(|()| self.table().map(drop));
+            let read = self.request_wakeup().and_then(|()| self.table().map(drop));
             self.is_changed.set(read.is_err());
             if let Err(error) = read {
                 log::debug!("cannot read {MOUNTINFO}: {error}");
@@ -142,7 +142,7 @@ impl Mounts {
     }
 
     /// Asks the kernel to wake the loop at the next change, if `/proc` is mounted.
-    fn wake(&mut self) -> io::Result<()> {
+    fn request_wakeup(&mut self) -> io::Result<()> {
         let (None, Some(registry)) = (&self.waking, &self.registry) else {
             return Ok(());
         };
@@ -260,7 +260,7 @@ impl Table {
         let mut mounts = Vec::<Mount>::new();
         for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
-            // A mount on the root of another mount covers all of it, as one does on an automount.
+            // A mount on the root of another mount covers all of it, as happens on an automount.
             let above = mounts.iter_mut().find(|it| it.id == mount.parent);
             match above.filter(|it| it.path == mount.path) {
                 Some(covered) => *covered = mount,
@@ -290,8 +290,9 @@ impl Table {
         above.map(|mount| &*mount.file_system)
     }
 
-    /// Returns the type of the file system that an open file is on, if that may not answer. It is
-    /// not accessed. Fails with `EAGAIN` if the mount was added or removed a moment ago.
+    /// Returns the type of the file system that an open file is on, if that may not answer. The
+    /// file system is not accessed. Fails with `EAGAIN` if the mount was added or removed a moment
+    /// ago.
     pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
         let id = mount_id(file)?;
         match self.mounts.iter().find(|mount| mount.id == id) {
@@ -302,7 +303,7 @@ impl Table {
     }
 }
 
-/// Returns the id of the mount that an open file is on, which is not accessed.
+/// Returns the id of the mount that an open file is on, without accessing its file system.
 fn mount_id(file: &File) -> io::Result<u32> {
     // proc_pid_fdinfo(5): "the ID of the mount containing this file" (Linux 3.15).
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
@@ -327,7 +328,7 @@ fn parse(line: &str) -> Option<Mount> {
     let [id, parent, _, _, path] = [next()?, next()?, next()?, next()?, next()?];
     let path = path.replace(r"\040", " ").replace(r"\011", "\t");
     let path = path.replace(r"\012", "\n").replace(r"\134", r"\");
-    // Most nodes have an automount below /proc.
+    // Mounts below /proc and /sys count as answering: most nodes have an automount below /proc.
     let is_pseudo = path.starts_with("/proc/") || path.starts_with("/sys/");
     let file_system = after.split(' ').next()?.to_owned();
     Some(Mount {
@@ -517,14 +518,14 @@ mod tests {
         let mut mounts = mounts(dir.path());
         assert_eq!(mounts.poll_timeout(), None);
         let due = Time::ZERO + config::MOUNTS_INTERVAL;
-        mounts.report();
-        mounts.report();
+        mounts.record_change();
+        mounts.record_change();
         assert_eq!(mounts.poll_timeout(), Some(due));
         assert!(!mounts.advance(Time::ZERO) && mounts.waking.is_none());
         let later = due + config::MOUNTS_INTERVAL * 2;
         assert!(mounts.advance(later) && mounts.waking.is_some());
         assert_eq!(mounts.poll_timeout(), None);
-        mounts.report();
+        mounts.record_change();
         assert_eq!(mounts.poll_timeout(), Some(later + config::MOUNTS_INTERVAL));
     }
 

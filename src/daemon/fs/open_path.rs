@@ -151,7 +151,7 @@ impl From<io::Error> for OpenError {
 const PATH: OFlag = OFlag::O_PATH.union(OFlag::O_CLOEXEC);
 
 /// openat2(2): `RESOLVE_CACHED` makes "the open operation fail unless all path components are
-/// already present in the kernel's lookup cache" (Linux 5.12). Packages name it too late.
+/// already present in the kernel's lookup cache" (Linux 5.12). The nix crate has no name for it.
 const CACHED: ResolveFlag = ResolveFlag::from_bits_retain(0x20);
 
 #[cfg(test)]

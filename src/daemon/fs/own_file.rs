@@ -9,8 +9,8 @@ use crate::escape;
 
 /// A file that is removed on drop, unless another one has replaced it.
 ///
-/// It is to be dropped before the descriptor that keeps it: until then, no other file has its
-/// inode.
+/// Must be dropped before the descriptor that keeps the file open: as long as that is open, no
+/// other file can have the same inode.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     pub(crate) path: PathBuf,
@@ -24,7 +24,7 @@ impl OwnFile {
         Ok(Self::of(path, &fs::symlink_metadata(path)?))
     }
 
-    /// Returns the file of which this is known.
+    /// Returns the file with this metadata that this process has created at a path.
     pub(crate) fn of(path: &Path, found: &Metadata) -> Self {
         Self {
             path: path.to_owned(),

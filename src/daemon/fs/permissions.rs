@@ -41,8 +41,8 @@ pub enum ProgramProblem {
 }
 
 /// Returns the path of a program, free of symbolic links, if only root and this user can put
-/// another program in its place. `may_be_shared`: whether that is so, too, if other users may add
-/// names to a directory above it.
+/// another program in its place. With `may_be_shared`, other users may add names to a directory
+/// further above it.
 pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
@@ -50,7 +50,7 @@ pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBu
         return Err(ProgramProblem::NotExecutable);
     }
     let owners = [ROOT, Uid::effective().as_raw()];
-    check(&program, &file, &owners, false)?;
+    check_owner_and_mode(&program, &file, &owners, false)?;
     check_directories(&program, &owners, may_be_shared)?;
     Ok(program)
 }
@@ -68,8 +68,8 @@ pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
 }
 
 /// Returns the path of a directory, free of symbolic links, if only root and this user can change
-/// it and those above it, as [`trusted_file`] does. `may_be_shared`: whether other users may add
-/// names to those above it.
+/// it and those above it, as [`trusted_file`] does. With `may_be_shared`, other users may add names
+/// to those above it.
 pub(crate) fn trusted_directory(
     dir: &Path,
     may_be_shared: bool,
@@ -133,7 +133,8 @@ pub fn group_id(group: &str) -> Option<u32> {
 /// Returns the id of a user or group that is given by its name in one of [`ACCOUNTS`], or by its
 /// id.
 ///
-/// The C library would ask other sources, too, unless it is linked statically, and is 6 kB of code.
+/// The C library's lookup would also ask other sources, unless it is linked statically, and would
+/// add 6 kB of code.
 fn id_in(at: usize, name: &str) -> Option<u32> {
     let remembered = || REMEMBERED.get().map(|it| it[at].clone());
     let accounts = fs::read(ACCOUNTS[at]).ok().or_else(remembered);
@@ -166,14 +167,14 @@ fn check_directories(
 ) -> Result<(), ProgramProblem> {
     for (level, dir) in path.ancestors().skip(1).enumerate() {
         let found = fs::metadata(dir).map_err(ProgramProblem::NotFound)?;
-        check(dir, &found, owners, may_be_shared && level > 0)?;
+        check_owner_and_mode(dir, &found, owners, may_be_shared && level > 0)?;
     }
     Ok(())
 }
 
 /// Checks the owner and the mode of a file or directory. If `may_be_shared`, other users may add
 /// names to a directory as long as they cannot remove files of others (as in /tmp).
-fn check(
+fn check_owner_and_mode(
     path: &Path,
     found: &Metadata,
     owners: &[u32],

@@ -71,7 +71,7 @@ pub(crate) fn api_socket(run_dir: &Path) -> PathBuf {
 }
 
 /// Returns whether a path is the run directory, which is created at the start.
-pub(crate) fn is(dir: &Path, config: &Config) -> bool {
+pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
     let named = config.run_dir.as_deref();
     let uid = Uid::effective();
     let usual = if uid.is_root() {
@@ -87,7 +87,7 @@ pub(crate) fn is(dir: &Path, config: &Config) -> bool {
 pub(crate) fn default_api_socket() -> PathBuf {
     let uid = Uid::effective();
     let socket = api_socket(Path::new(ROOT_DIR));
-    let own = check(&own_dir(uid), PRIVATE).map(|dir| api_socket(&dir));
+    let own = check_owner_and_mode(&own_dir(uid), PRIVATE).map(|dir| api_socket(&dir));
     let is_first = !uid.is_root() || !socket.exists();
     let own = own.ok().filter(|own| is_first && own.exists());
     own.unwrap_or(socket)
@@ -117,17 +117,17 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
 /// cannot change it.
 fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let created = DirBuilder::new().mode(mode).create(dir);
-    // The umask has no say: others need to reach the API and the links.
+    // Set regardless of the umask: other users need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err((dir.to_owned(), RunDirProblem::unusable(&error)))
         }
-        _ => check(dir, mode),
+        _ => check_owner_and_mode(dir, mode),
     }
 }
 
 /// Checks that a directory belongs to this user and that other users cannot change it.
-fn check(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
+fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let found = fs::symlink_metadata(dir)
         .map_err(|error| (dir.to_owned(), RunDirProblem::unusable(&error)))?;
     let (shown, bits) = (escape::path(dir), found.mode() & 0o7777);

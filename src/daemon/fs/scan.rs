@@ -153,7 +153,7 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
             Ok(_) => EntryKind::Other,
             Err(error) => unexamined(&path, &error),
         };
-        // Files that do not count matter only to the log.
+        // Other kinds of file are listed only for the debug log.
         if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
             listing.entries.push(Entry { name, kind });
         }

@@ -32,19 +32,19 @@ impl Stat {
     /// Examines the file at `path`, following symbolic links.
     pub(crate) fn follow(path: &Path) -> io::Result<Self> {
         let found = statx(CWD, path, AtFlags::empty(), WANTED);
-        Self::or(&found, || fs::metadata(path))
+        Self::from_statx_or(&found, || fs::metadata(path))
     }
 
     /// Examines an open file.
     pub(crate) fn of(file: &fs::File) -> io::Result<Self> {
         let found = statx(file, c"", AtFlags::EMPTY_PATH, WANTED);
-        Self::or(&found, || file.metadata())
+        Self::from_statx_or(&found, || file.metadata())
     }
 
     /// Returns what statx has found. If statx is unavailable, examines the file by `other`: the
     /// kernel is older than Linux 4.11, or a system call filter that predates statx denies the
     /// call.
-    fn or(
+    fn from_statx_or(
         found: &Result<Statx, Errno>,
         other: impl FnOnce() -> io::Result<fs::Metadata>,
     ) -> io::Result<Self> {

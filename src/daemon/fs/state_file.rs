@@ -131,7 +131,7 @@ impl StateFile {
     }
 
     /// Schedules a write if the manager has changed since the last version.
-    pub(crate) fn notice(&mut self, manager: &Manager, now: Time) {
+    pub(crate) fn schedule_write(&mut self, manager: &Manager, now: Time) {
         if self.boot.is_none() {
             return; // The file is never written.
         }
@@ -151,7 +151,7 @@ impl StateFile {
     pub(crate) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
         self.due = None;
         self.write(manager).map_err(|error| {
-            self.failed(&error, now);
+            self.record_failure(&error, now);
             format!("cannot write the state file: {error}")
         })
     }
@@ -175,12 +175,12 @@ impl StateFile {
         let mut state = manager.snapshot(boot);
         replace(&self.path, &beside(&self.path), MODE, &state.encode())?;
         self.written = manager.revision();
-        self.succeeded(state.left_out());
+        self.record_success(state.left_out());
         Ok(())
     }
 
-    /// Logs what has changed since the last version: it was not written, or not as a whole.
-    fn succeeded(&mut self, left_out: usize) {
+    /// Logs that the file can be written again, or that it lacks plugins now and did not before.
+    fn record_success(&mut self, left_out: usize) {
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {
             log::info!("{path}: the state file can be written again");
@@ -195,7 +195,7 @@ impl StateFile {
     }
 
     /// Schedules a retry after a pause that doubles each time. Logs only the first failure.
-    fn failed(&mut self, error: &io::Error, now: Time) {
+    fn record_failure(&mut self, error: &io::Error, now: Time) {
         if self.pause.is_none() {
             let path = escape::path(&self.path);
             log::warn!("{path}: cannot write the state file, retrying: {error}");
@@ -223,7 +223,7 @@ fn boot_id(path: &Path) -> Option<String> {
 }
 
 /// Replaces the file at `path`, so that a reader finds the old or the new one. The new one is
-/// written at `new`, in the place of what is there: a pipe or a symbolic link, too.
+/// written at `new`, and replaces whatever is there, even a pipe or a symbolic link.
 pub(super) fn replace(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     if let Err(error) = fs::remove_file(new) {
         if error.kind() != io::ErrorKind::NotFound {
@@ -280,7 +280,7 @@ mod tests {
                 written: manager.revision() + 1,
                 ..StateFile::new("/no/such/file".into())
             };
-            file.notice(&manager, Time::ZERO);
+            file.schedule_write(&manager, Time::ZERO);
             assert_eq!(file.poll_timeout().is_some(), is_due);
         }
     }

@@ -1,7 +1,7 @@
 //! The start of programs.
 //!
-//! A program leads a process group of its own and has none of what the daemon has changed for
-//! itself. Where it is wanted, the kernel kills it with the daemon.
+//! A program leads a process group of its own, and does not inherit what the daemon has changed for
+//! itself. On request, the kernel kills the program with the daemon.
 
 #![allow(unsafe_code, reason = "pre_exec has no safe form")]
 
@@ -63,9 +63,9 @@ pub(crate) fn start(
     command.spawn()
 }
 
-/// Takes back what a program and its children would inherit of what the daemon has set for itself:
-/// a mask that blocks signals for the sake of the loop, a minimal timer slack and a raised limit of
-/// descriptors. With a parent, has the program killed when that ends.
+/// Undoes what the daemon has set for itself and a program and its children would inherit: a mask
+/// that blocks signals for the sake of the loop, a minimal timer slack and a raised limit of
+/// descriptors. If `parent` is given, the kernel kills the program when the parent ends.
 fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
     parent.map_or(Ok(()), die_with)?;
     SigSet::empty().thread_set_mask()?;
@@ -77,7 +77,7 @@ fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
     }
 }
 
-/// Has the kernel kill the process with its parent, which may have ended already.
+/// Makes the kernel kill this process when its parent ends. Fails if the parent has already ended.
 pub(super) fn die_with(parent: Pid) -> Result<(), Errno> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() == parent {

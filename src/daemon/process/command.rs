@@ -1,4 +1,4 @@
-//! A command in the foreground, for which another process keeps something.
+//! Runs a command in the foreground while another process keeps something for it, such as devices.
 
 #![allow(unsafe_code, reason = "pre_exec has no safe form")]
 
@@ -48,7 +48,7 @@ pub(crate) fn run(
     let mut is_kept = true;
     loop {
         if let Some(status) = pass_on(&signals, &mut child)? {
-            return Ok(code(status));
+            return Ok(exit_code(status));
         }
         let mut waiting = [
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
@@ -75,14 +75,15 @@ fn pass_on(signals: &Signals, child: &mut Child) -> io::Result<Option<ExitStatus
             }
         } else if is_sent || signal == Signal::SIGHUP {
             let pid = child.id().try_into().unwrap_or(i32::MAX);
-            // It may have ended; it was not waited for, so that its id is not another's.
+            // The command may have ended. It was not waited for, so no other process can have its
+            // id.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
     Ok(None)
 }
 
-fn code(status: ExitStatus) -> u8 {
+fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code();
     let code = code.or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| code.try_into().ok())

@@ -2,8 +2,8 @@
 //!
 //! - [`programs`], [`child`]: starts programs and reports how they end;
 //! - [`command`]: runs a command in the foreground;
-//! - [`peer_processes`], [`peer_groups`]: reports the end of the process behind a connection, and
-//!   knows its groups;
+//! - [`peer_processes`], [`peer_groups`]: reports the end of a peer process, and checks the groups
+//!   of one;
 //! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
 //!   what its parent has passed, and what it uses.
 

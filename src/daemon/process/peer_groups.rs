@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 use nix::libc::{self, gid_t, socklen_t};
 
-/// Returns whether the process that connected a socket was in a group, by its group `gid` or one of
-/// the others (unix(7), `SO_PEERGROUPS`). More than [`MOST_GROUPS`] others are not examined.
+/// Returns whether the process that connected a socket was in a group, by its primary group `gid`
+/// or a supplementary one (unix(7), `SO_PEERGROUPS`). If it has more than [`MOST_GROUPS`]
+/// supplementary groups, none of these is examined.
 pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool {
     let mut groups: [gid_t; MOST_GROUPS] = [0; MOST_GROUPS];
     let size = size_of_val(&groups);
@@ -31,7 +32,7 @@ pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool 
     gid == group || groups.iter().take(found).any(|it| *it == group)
 }
 
-/// The number of further groups that are examined: most users have fewer than 32.
+/// The maximum number of supplementary groups that are examined: most users have fewer than 32.
 const MOST_GROUPS: usize = 256;
 
 /// The option, which has this number on all processors that plugind is built for.

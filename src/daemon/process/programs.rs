@@ -81,7 +81,7 @@ impl Programs {
     }
 
     /// Records that the loop has reported an event of the program with this token.
-    pub(crate) fn report(&mut self, token: Token) {
+    pub(crate) fn record_event(&mut self, token: Token) {
         let is_its = |it: &&mut Running| Source::Program(it.id.number).token() == token;
         if let Some(running) = self.running.iter_mut().find(is_its) {
             running.is_ready = true;
@@ -115,7 +115,7 @@ impl Programs {
             running.is_ready = running.is_ready && running.errors.read();
             if has_ended {
                 let running = self.running.remove(at);
-                ended.push((running.id, running.bury()));
+                ended.push((running.id, running.reap()));
             } else {
                 at += 1;
             }
@@ -152,7 +152,7 @@ impl Running {
         registry: &Registry,
     ) -> io::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
-        let stdin = in_memory(&program.input)?;
+        let stdin = create_memory_file(&program.input)?;
         let mut child = child::start(program, &path, stdin, dies_with_thread)?;
         let token = Source::Program(id.number).token();
         match watch(&mut child, token, registry) {
@@ -194,7 +194,7 @@ impl Running {
     }
 
     /// Reaps a program that has ended, kills the rest of its group, and returns the outcome.
-    fn bury(mut self) -> ProgramOutcome {
+    fn reap(mut self) -> ProgramOutcome {
         self.kill();
         let end = match self.child.wait() {
             Ok(status) => match (status.code(), status.signal()) {
@@ -248,8 +248,8 @@ fn pid_of(child: &Child) -> Pid {
     )
 }
 
-/// Returns a file without a name that contains these bytes, to be read from its beginning.
-fn in_memory(bytes: &[u8]) -> io::Result<File> {
+/// Creates a file without a name that contains these bytes, to be read from its beginning.
+fn create_memory_file(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create(c"plugind-stdin", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;

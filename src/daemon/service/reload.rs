@@ -1,8 +1,8 @@
 //! A reload: the configuration is read again, and what has changed is applied to the running
 //! daemon.
 //!
-//! Everything that can fail is done first. If it fails, nothing has changed, but directories that
-//! were created stay.
+//! Everything that can fail is done first. If it fails, nothing has changed, except that
+//! directories that were created stay.
 
 use std::mem;
 
@@ -27,8 +27,8 @@ struct Difference {
 
 impl Daemon {
     /// Reads the configuration again by `load` on SIGHUP, and when a client of the API asks for
-    /// that. `level` is that of the log; `needs_restart` returns the keys of what differs and is
-    /// read at the start only.
+    /// that. `level` is that of the log; `needs_restart` returns the keys of the settings that
+    /// differ and are read only at the start.
     #[must_use]
     pub fn with_reload(
         mut self,
@@ -42,12 +42,12 @@ impl Daemon {
     }
 
     /// Reads the configuration again and applies it, and responds to the clients that asked for
-    /// that. A daemon that stops does not.
+    /// that. Does nothing while the daemon is stopping.
     pub(crate) fn reload(&mut self) {
         if self.is_stopping() {
             return;
         }
-        self.service.reloading(self.plugins.now());
+        self.service.notify_reloading(self.plugins.now());
         let outcome = self.read_again();
         match outcome {
             Ok(Difference {
@@ -65,17 +65,17 @@ impl Daemon {
                 let text = "reloaded the configuration:".to_owned() + &text;
                 let event = EventKind::ConfigReloaded(text);
                 let done = json!({ "changed": changed, "needsRestart": needs_restart });
-                self.plugins.reloaded(event, &Response::json(&done));
+                self.plugins.finish_reload(event, &Response::json(&done));
             }
             Err(problems) => {
                 let text = [REJECTED, &problems.join("; ")].concat();
                 let event = EventKind::ConfigRejected(text);
                 let status = Status::UNPROCESSABLE_CONTENT;
                 let refused = Response::error(status, &problems.join("\n"));
-                self.plugins.reloaded(event, &refused);
+                self.plugins.finish_reload(event, &refused);
             }
         }
-        self.service.ready();
+        self.service.notify_ready();
     }
 
     /// Reads the configuration again and applies it. Returns what has changed.

@@ -41,7 +41,7 @@ pub struct Daemon {
     pub(crate) inventory: Inventory,
     /// Reads the configuration again.
     pub(crate) load: Option<Load>,
-    /// Returns the keys of what differs and is read at the start only.
+    /// Returns the keys of the settings that differ and are read only at the start.
     pub(crate) needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
     /// The number of signals that have asked for the end.
     stops: usize,
@@ -150,7 +150,7 @@ impl Daemon {
                 Signal::SIGHUP => is_reload_wanted = true,
                 _ => {
                     log::info!("received {signal}, stopping");
-                    self.service.stopping(self.plugins.now());
+                    self.service.notify_stopping(self.plugins.now());
                     self.plugins.stop();
                     self.stops += 1;
                 }
@@ -199,8 +199,8 @@ fn log_start(config: &DaemonConfig) {
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
-/// Logs the sandbox, the API socket, the plugins directories, and the types whose plugins programs
-/// handle.
+/// Logs the sandbox, the API socket, the plugins directories, and the types of plugins that are
+/// handled by programs.
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     log::info!("the sandbox is {}", plugins.sandbox());
     let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
@@ -222,8 +222,8 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     }
 }
 
-/// Returns what a configuration names and does not exist, or cannot be used for a reason that does
-/// not pass: a line for each problem.
+/// Returns a line for each program that a configuration names and that does not exist or cannot be
+/// trusted, and for a state file in a directory that does not exist.
 pub fn missing(config: &DaemonConfig) -> Vec<String> {
     let mut problems = Vec::new();
     for exec in &config.handlers.exec {
@@ -235,7 +235,7 @@ pub fn missing(config: &DaemonConfig) -> Vec<String> {
                 .map(|it| it.to_string()),
         );
     }
-    let exists = |dir: &Path| dir.is_dir() || run_dir::is(dir, &config.manager);
+    let exists = |dir: &Path| dir.is_dir() || run_dir::is_run_dir(dir, &config.manager);
     let file = config.manager.state_file.as_deref();
     if let Some(file) = file.filter(|it| !it.parent().is_some_and(exists)) {
         let file = escape::path(file);

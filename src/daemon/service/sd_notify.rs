@@ -39,7 +39,7 @@ pub(crate) struct Service {
     status: Option<[usize; 2]>,
     counted: Option<Generation>,
     status_at: Time,
-    /// The pause between two signs of life, if they are wanted.
+    /// The pause between two watchdog notifications, if the service manager wants them.
     watchdog: Option<Duration>,
     watchdog_at: Time,
 }
@@ -83,7 +83,7 @@ impl Service {
         let now = plugins.now();
         if !self.is_ready && plugins.is_ready(now) {
             self.is_ready = true;
-            self.ready();
+            self.notify_ready();
         }
         if let Some(pause) = self.watchdog.filter(|_| self.watchdog_at <= now) {
             let is_sent = self.send("WATCHDOG=1");
@@ -96,8 +96,8 @@ impl Service {
         self.send_status(plugins.manager(), now);
     }
 
-    /// Notifies that the configuration is read again. [`Service::ready`] ends that.
-    pub(crate) fn reloading(&mut self, now: Time) {
+    /// Notifies that the configuration is read again. [`Service::notify_ready`] ends that.
+    pub(crate) fn notify_reloading(&mut self, now: Time) {
         // systemd compares this with its own reading of CLOCK_MONOTONIC, from before SIGHUP.
         let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
             return;
@@ -112,14 +112,14 @@ impl Service {
 
     /// Notifies with the next [`Service::advance`] that a reload is over. Before the start is over,
     /// the notification of that suffices.
-    pub(crate) fn ready(&mut self) {
+    pub(crate) fn notify_ready(&mut self) {
         if self.is_ready {
             self.unsent.push_back("READY=1".to_owned());
         }
     }
 
     /// Notifies that the daemon is about to end.
-    pub(crate) fn stopping(&mut self, now: Time) {
+    pub(crate) fn notify_stopping(&mut self, now: Time) {
         self.unsent.push_back("STOPPING=1".to_owned());
         self.send_unsent(now);
     }
@@ -193,8 +193,8 @@ fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
     Ok((from?, address?))
 }
 
-/// Returns the pause between two signs of life: half of what systemd waits for one (microseconds),
-/// if it waits for those of this process.
+/// Returns the pause between two watchdog notifications: half of the time that systemd waits for
+/// one (`usec`, microseconds), if it expects them from this process.
 fn watchdog(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
     let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
     Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))

@@ -39,7 +39,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_nothing_stays() {
         assert!(listener.acceptor.accept(Time::ZERO).is_none());
         assert_eq!(listener.acceptor.poll_timeout(), None);
         let _client = net::UnixStream::connect(&path).unwrap();
-        listener.acceptor.report();
+        listener.acceptor.record_readiness();
         assert!(listener.acceptor.accept(Time::ZERO).is_some());
         drop(listener);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -9,7 +9,7 @@ use std::path::Path;
 use mio::net::UnixListener;
 use mio::{Interest, Registry};
 
-use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, clear, listen_at};
+use crate::daemon::fs::acceptor::{Acceptor, SocketProblem, listen_at, remove_stale_socket};
 use crate::daemon::fs::inotify::{Inotify, describe};
 use crate::daemon::fs::own_file::OwnFile;
 use crate::daemon::source::Source;
@@ -33,7 +33,7 @@ pub(super) struct Directory {
 /// kubelet removes them, too, but without looking whether another kubelet is running.
 pub(super) fn prepare(dir: &Path) -> Result<(), SocketProblem> {
     create(dir)?;
-    clear(&dir.join(SOCKET))?;
+    remove_stale_socket(&dir.join(SOCKET))?;
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         // As with kubelet, a link to a socket is removed, but not the socket that it leads to.
@@ -63,11 +63,12 @@ impl Directory {
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);
-        // What happens from now on is reported.
+        // The watch begins before the socket is created, so that no removal of the socket is
+        // missed.
         let token = Source::DevicePluginsDir.token();
         let mut inotify = Inotify::new(registry.try_clone()?, token);
         let watched = inotify.watch(dir, Place::Root);
-        clear(&socket)?;
+        remove_stale_socket(&socket)?;
         let mut acceptor = Acceptor::new(listen(dir, &socket)?);
         let file = OwnFile::at(&socket)?;
         let token = Source::RegistrationListener.token();
@@ -95,8 +96,8 @@ impl Directory {
         self.is_watched
     }
 
-    /// Returns whether the socket is still in the directory, and that at its path. Reads the events
-    /// that asked for this.
+    /// Returns whether the file at the socket's path is still this socket. Discards the inotify
+    /// events that led to this check.
     pub(super) fn is_in_place(&mut self) -> bool {
         while self.inotify.read(&mut |_| ()).is_ok_and(|is_more| is_more) {}
         self.file.is_in_place()

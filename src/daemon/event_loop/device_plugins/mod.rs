@@ -42,7 +42,8 @@ pub(crate) struct DevicePlugins {
     is_any_ready: bool,
     /// Whether the directory may have changed.
     is_doubted: bool,
-    /// The time at which the service may listen again, and the pause before the time after that.
+    /// The time before which the service neither listens again nor examines the directory, and the
+    /// last pause between two attempts to listen.
     listen_at: Time,
     pause: Duration,
     /// The problem because of which the service cannot listen, as it was logged.
@@ -52,7 +53,8 @@ pub(crate) struct DevicePlugins {
 
 impl DevicePlugins {
     /// Starts the service in a directory, which is created if it is missing. Removes the sockets in
-    /// it first, as kubelet does: that, and the new socket, has plugins announce themselves again.
+    /// it first, as kubelet does: both that and the new socket make plugins announce themselves
+    /// again.
     pub(crate) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         directory::prepare(dir)?;
         let directory = Directory::open(dir, registry)?;
@@ -76,24 +78,27 @@ impl DevicePlugins {
         &self.dir
     }
 
-    /// Records that the directory, or a mount on it, may have changed.
-    pub(crate) fn doubt(&mut self) {
+    /// Schedules a check of the directory, because the directory, or a mount on it, may have
+    /// changed.
+    pub(crate) fn schedule_check(&mut self) {
         self.is_doubted = true;
     }
 
     /// Records an event that the loop has reported: about the socket, its directory or a client.
-    pub(crate) fn report(&mut self, event: &Event) {
+    pub(crate) fn record_event(&mut self, event: &Event) {
         let token = event.token();
         match (Source::of(token), &mut self.directory) {
-            (Source::DevicePluginsDir, _) => self.doubt(),
-            (Source::RegistrationListener, Some(directory)) => directory.acceptor.report(),
+            (Source::DevicePluginsDir, _) => self.schedule_check(),
+            (Source::RegistrationListener, Some(directory)) => {
+                directory.acceptor.record_readiness()
+            }
             _ => {}
         }
         let mut clients = self.clients.iter_mut();
         if let Some((_, connection)) =
             clients.find(|(id, _)| Source::RegistrationClient(*id).token() == token)
         {
-            connection.report(event);
+            connection.record_event(event);
             self.is_any_ready = true;
         }
     }
@@ -106,7 +111,7 @@ impl DevicePlugins {
         } else {
             self.registrar.room_at()
         };
-        let accept_at = room_at.zip(self.waiting_at()).map(|(a, b)| a.max(b));
+        let accept_at = room_at.zip(self.accept_time()).map(|(a, b)| a.max(b));
         let is_examined = !self.is_stopping && (self.is_doubted || self.directory.is_none());
         let listen_at = is_examined.then_some(self.listen_at);
         let client = self.registrar.poll_timeout();
@@ -114,8 +119,8 @@ impl DevicePlugins {
         times.into_iter().flatten().min()
     }
 
-    /// Returns from when on a client may wait to be accepted, if there is one.
-    fn waiting_at(&self) -> Option<Time> {
+    /// Returns when to try to accept a client, or `None` until the loop reports one.
+    fn accept_time(&self) -> Option<Time> {
         self.directory.as_ref()?.acceptor.poll_timeout()
     }
 
@@ -187,7 +192,7 @@ impl DevicePlugins {
             }
             log::warn!("{dir}: kubelet.sock was removed or replaced, creating it again");
         }
-        self.directory = None; // Its file is left alone: it is not there, or another one.
+        self.directory = None; // Leaves the file alone: it is gone, or another one is at its path.
         match Directory::open(&self.dir, registry) {
             Ok(directory) => {
                 self.is_doubted = !directory.is_watched;
@@ -211,11 +216,11 @@ impl DevicePlugins {
     }
 
     /// Accepts clients that wait, as long as there is room or room can be made: the backlog should
-    /// not be full when a plugin connects. Some are left to the next turn if they are many: those
-    /// that were accepted are served before.
+    /// not be full when a plugin connects. If many wait, some are left to the next turn, so that
+    /// those already accepted are served first.
     fn accept(&mut self, registry: &Registry, now: Time) {
         for _ in 0..ACCEPTS_AT_ONCE {
-            if self.waiting_at().is_none_or(|at| at > now) {
+            if self.accept_time().is_none_or(|at| at > now) {
                 return;
             }
             if !self.registrar.has_room() {
@@ -235,7 +240,9 @@ impl DevicePlugins {
             return false;
         };
         self.is_any_ready = true;
-        let id = self.registrar.accept(connection::process(&stream), now);
+        let id = self
+            .registrar
+            .accept(connection::peer_process(&stream), now);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Source::RegistrationClient(id).token();
         match registry.register(&mut stream, token, interest) {
@@ -286,6 +293,6 @@ fn close((id, connection): (ClientId, Connection), to: &mut Registrar) {
     to.remove(id);
 }
 
-/// The maximum number of connections of the service are as many descriptors; the others are for the
-/// socket and for watching the directory.
+/// The descriptors of the service: one for each of its connections, one for the socket and one for
+/// watching the directory.
 pub(crate) const DESCRIPTORS: usize = 2 * MAX_REGISTRATIONS + 2;

@@ -19,7 +19,8 @@ impl PluginManager {
         self.api.socket(true)
     }
 
-    /// Returns the path of the socket for metrics that was passed in, or a word for it.
+    /// Returns the path of the metrics socket that was passed in, or a word in place of the path if
+    /// the socket has none.
     pub(crate) fn metrics_socket(&self) -> Option<&Path> {
         self.api.socket(false)
     }
@@ -28,7 +29,7 @@ impl PluginManager {
     /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
     pub fn set_inventory(&mut self, inventory: Inventory) {
         if let Some(cdi_dir) = &mut self.cdi_dir {
-            cdi_dir.keep(&inventory.cdi_files);
+            cdi_dir.set_files(&inventory.cdi_files);
         }
         self.api.inventory = Some(inventory);
     }
@@ -38,12 +39,12 @@ impl PluginManager {
         self.api.log = Some(log);
     }
 
-    /// Shows through the API what the process is kept from.
+    /// Shows this description of the sandbox through the API.
     pub(crate) fn set_sandbox(&mut self, sandbox: String) {
         self.api.daemon.sandbox = sandbox;
     }
 
-    /// Returns what the status says about that.
+    /// Returns the description of the sandbox, as the status shows it.
     pub(crate) fn sandbox(&self) -> &str {
         &self.api.daemon.sandbox
     }
@@ -77,14 +78,14 @@ impl PluginManager {
             return;
         }
         if let Some(rescanned) = self.watch.take_rescanned() {
-            self.api.rescanned(rescanned, now);
+            self.api.finish_rescan(rescanned, now);
         }
         for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
-        // A turn has one change, because each examines all sockets.
+        // One change per turn, because each examines all sockets.
         if let Some((client, change)) = self.api.poll_change() {
-            self.change(client, change, now);
+            self.apply_change(client, change, now);
         }
         self.answer_leases(now);
         let work_at = self.api.server.work_at(self.manager.generation());
@@ -118,7 +119,7 @@ impl PluginManager {
     }
 
     /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
-    fn change(&mut self, client: ClientId, change: Change, now: Time) {
+    fn apply_change(&mut self, client: ClientId, change: Change, now: Time) {
         let response = match change {
             Change::Allocate(wish) => return self.allocate(client, wish, now),
             Change::Rescan => {

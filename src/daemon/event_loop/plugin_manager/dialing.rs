@@ -1,4 +1,4 @@
-//! The dials of the plugin manager, and the processes behind the connections.
+//! Connects to sockets for the plugin manager, and watches the peer processes.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +18,7 @@ use crate::watch::Identity;
 impl PluginManager {
     /// Dials a socket, as the plugin manager has asked for, and adds the connection to the loop.
     /// Returns the peer process, and why the socket is not trusted. An endpoint that is not trusted
-    /// is not dialed in strict mode; a registration socket is, so that its plugin can be notified.
+    /// is not dialled in strict mode; a registration socket is, so that its plugin can be notified.
     pub(super) fn dial(
         &mut self,
         conn: ConnectionId,
@@ -40,14 +40,16 @@ impl PluginManager {
             Some(dir) => dial_within(dir, path, &self.mounts, examine),
             None => dial_foreign(path, identity, &self.mounts, examine),
         };
-        // In strict mode, the capability is dropped without which others cannot be connected to.
+        // In strict mode the sandbox may have dropped CAP_DAC_OVERRIDE, so the kernel refuses to
+        // connect to another user's socket with EACCES. The reason to report is that the socket is
+        // not trusted.
         let stream = stream.map_err(|error| match found.first() {
             Some(why) if error == DialError::Denied && self.trust.is_strict() => {
                 DialError::Untrusted(why.clone())
             }
             _ => error,
         })?;
-        let process = connection::process(&stream);
+        let process = connection::peer_process(&stream);
         let uid = process.map_or(u32::MAX, |process| process.uid);
         if let Err(why) = self.trust.check_user(uid) {
             if is_refused {
@@ -67,8 +69,8 @@ impl PluginManager {
         Ok((process, found))
     }
 
-    /// Hands the socket at a path to the manager, as if a watched directory had it. Returns whether
-    /// the file is a socket.
+    /// Hands the socket at a path to the manager, as if it had been found in a watched directory.
+    /// Returns whether the file is a socket.
     pub(crate) fn find_socket(&mut self, path: &Arc<Path>) -> io::Result<bool> {
         let found = Stat::follow(path)?;
         if found.is_socket() {

@@ -53,10 +53,10 @@ impl PluginManager {
         let (watch, entries) = self.scan(&path, Place::MissingRoot);
         if let Err(problem) = self.watch.add_root(&path, watch, entries, now) {
             self.dirs.pop();
-            self.leave(dir);
+            self.release_directory(dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
-        // Before a plugin in it is asked.
+        // A plugin in the directory must not be asked for its info before this check.
         self.check_directories();
         log::info!(
             target: report::ABOUT_ROOTS,
@@ -72,7 +72,7 @@ impl PluginManager {
     /// Its sockets count as removed: a running registration is cancelled without notifying its
     /// plugin, and undone by its handler if that was already asked to register the plugin;
     /// registered plugins are deregistered by their handlers in the next turns, restored ones
-    /// included; the state file follows.
+    /// included; the state file is updated.
     ///
     /// The directory can be added again at any time. Its lock is released when no plugin is known
     /// by a path in it any more, so that another plugin manager does not register one that is about
@@ -90,12 +90,12 @@ impl PluginManager {
             "{}: stopped watching the plugins directory",
             escape::path(&dir)
         );
-        self.leave(dir);
+        self.release_directory(dir);
         true
     }
 
     /// Releases the resources of a removed directory, its lock as soon as possible.
-    fn leave(&mut self, dir: PathBuf) {
+    fn release_directory(&mut self, dir: PathBuf) {
         self.inotify.unwatch_name_of(&dir);
         self.mounts.set_roots(&self.dirs);
         self.leaving.push(dir);

@@ -42,7 +42,8 @@ impl PluginManager {
         }
     }
 
-    /// Has the devices granted that are wanted and free.
+    /// Makes the handler of device plugins grant the devices that are requested and free. Returns
+    /// `false` if there is no such handler.
     pub(super) fn wake_device_handler(&mut self, now: Time) -> bool {
         let is_awake = self.manager.wake_handler(device::TYPE, now);
         self.handle_changes(now);

@@ -1,4 +1,4 @@
-//! The programs that handlers run, each after what it may set up was saved.
+//! Runs the programs of handlers, each only after the plugins that it may set up are saved.
 
 use super::PluginManager;
 use crate::config::TrustMode;
@@ -10,9 +10,9 @@ use crate::time::Time;
 impl PluginManager {
     /// Starts the next program, and reports those that have ended.
     ///
-    /// Only an `add` makes a plugin known to the program, so it is not started if it cannot be
-    /// saved. What else is run is about a plugin that is saved already: it is run once more after
-    /// a restart. In strict mode nothing is started that other users can change.
+    /// An `add` makes a plugin known to the program, so it is not started if the plugin cannot be
+    /// saved. Any other run is about a plugin that is saved already, and is repeated after a
+    /// restart. In strict mode nothing is started that other users can change.
     pub(super) fn advance_programs(&mut self, now: Time) {
         while let Some((next, path)) = self.programs.next() {
             let problem = match self.trust.mode {
@@ -28,10 +28,10 @@ impl PluginManager {
             };
             self.programs.skip();
             let end = ProgramEnd::NotStarted(reason);
-            self.program_ended(next, ProgramOutcome::silent(end), now);
+            self.report_program_end(next, ProgramOutcome::silent(end), now);
         }
         for (id, outcome) in self.programs.advance(self.poll.registry()) {
-            self.program_ended(id, outcome, now);
+            self.report_program_end(id, outcome, now);
         }
     }
 
@@ -39,10 +39,10 @@ impl PluginManager {
     /// that does not answer cannot end.
     pub(super) fn kill_program(&mut self, id: EffectId, now: Time) {
         let outcome = ProgramOutcome::silent(self.programs.kill(id));
-        self.program_ended(id, outcome, now);
+        self.report_program_end(id, outcome, now);
     }
 
-    fn program_ended(&mut self, id: EffectId, outcome: ProgramOutcome, now: Time) {
+    fn report_program_end(&mut self, id: EffectId, outcome: ProgramOutcome, now: Time) {
         let ended = manager::Input::ProgramEnded { id, outcome };
         self.manager.handle_input(ended, now);
     }

@@ -61,8 +61,8 @@ pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupE
     }
 }
 
-/// Returns a path map that is without effect on the directory in which device
-/// plugins register: they report the name of a file there, so its path is that of this process.
+/// Returns a path map that has no effect on the directory in which device plugins register: they
+/// report the name of a file there, so its path is that of this process.
 pub(super) fn path_map(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
     let mut path_map = path_map.clone();
     if let Some(dir) = dir {
@@ -112,7 +112,7 @@ mod tests {
             assert!(plugins.is_stopped() && !socket.exists());
             plugins.turn(Some(Duration::ZERO)).unwrap();
             let service = plugins.device_plugins.as_mut().unwrap();
-            service.doubt();
+            service.schedule_check();
             assert_eq!(service.poll_timeout(), None, "nothing is left to do");
         }
     }

@@ -56,7 +56,7 @@ impl PluginManager {
     }
 
     /// Reads one piece. A connection that may have more to read is served again after the others.
-    /// Messages that were left of an earlier read are handled first.
+    /// Messages left over from an earlier read are handled first.
     fn read(&mut self, conn: ConnectionId, now: Time) {
         if self.connections.take_has_messages(conn) {
             self.manager.handle_io(conn, now);

@@ -1,4 +1,4 @@
-//! Settings that are changed at run time. Plugins that they are not about are not touched.
+//! Settings that are changed at run time. Plugins that a change does not concern are not touched.
 
 use std::path::PathBuf;
 
@@ -97,10 +97,10 @@ impl PluginManager {
     }
 
     /// Emits the event of a reload, and responds to the clients that wait for it.
-    pub(crate) fn reloaded(&mut self, event: manager::event::EventKind, response: &Response) {
+    pub(crate) fn finish_reload(&mut self, event: manager::event::EventKind, response: &Response) {
         let now = self.clock.now();
         self.manager.report(event);
         self.handle_changes(now);
-        self.api.reloaded(response, now);
+        self.api.finish_reload(response, now);
     }
 }

@@ -10,7 +10,7 @@ use nix::unistd::Uid;
 use super::PluginManager;
 use crate::config::{Config, Distrust, Mode, PLUGINS_DIR, RESYNC_INTERVAL, Trust};
 use crate::daemon::SetupError;
-use crate::daemon::fs::dial::outside;
+use crate::daemon::fs::dial::path_outside;
 use crate::daemon::fs::open_path::open_path;
 use crate::daemon::fs::permissions::{self, ProgramProblem};
 use crate::daemon::fs::run_dir;
@@ -84,7 +84,7 @@ impl PluginManager {
         let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
         let dirs = self.mounts.named().chain(allowed);
         let dirs = dirs.chain(device_plugins).chain(roots);
-        let elsewhere = outside(file, &dirs, &self.mounts);
+        let elsewhere = path_outside(file, &dirs, &self.mounts);
         let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));
         let owner = trust.check_user(found.uid).err();
         let owner = owner.map(|_| Distrust::Owner(found.uid));
@@ -92,7 +92,7 @@ impl PluginManager {
     }
 
     /// Examines the endpoint of a plugin that would be registered, which a dry run does not connect
-    /// to, and has the manager report why it is not trusted.
+    /// to, and makes the manager report why it is not trusted.
     pub(super) fn examine_endpoint(&mut self, plugin: &Plugin, now: Time) {
         if plugin.endpoint == plugin.socket {
             return;
@@ -101,7 +101,7 @@ impl PluginManager {
         let found = if path.as_os_str().as_bytes().starts_with(b"@") {
             self.examine_socket(None)
         } else {
-            // An endpoint that does not exist yet is examined when it is dialed.
+            // An endpoint that does not exist yet is examined when it is dialled.
             let Ok(file) = open_path(&path, OFlag::empty(), &self.mounts) else {
                 return;
             };

@@ -30,8 +30,8 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Carries out the outputs of the watch, for this long. Returns the reports among them. The
-    /// last output is always followed by a look for more, because that ends a rescan.
+    /// Carries out the outputs of the watch, for this long. Returns the reports among them. After
+    /// the last output the watch is always polled once more, because that ends a rescan.
     pub(super) fn drain_watch(&mut self, time: Duration, now: Time) -> Vec<Report> {
         let mut until = None;
         let mut reports = Vec::new();

@@ -7,7 +7,7 @@ use mio::net::UnixListener;
 
 use super::Reporter;
 use crate::daemon::SetupError;
-use crate::daemon::fs::acceptor::{Acceptor, clear};
+use crate::daemon::fs::acceptor::{Acceptor, remove_stale_socket};
 use crate::daemon::fs::own_file::OwnFile;
 use crate::escape;
 use crate::simulate::Socket;
@@ -23,7 +23,7 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
-        let opened = clear(path).and_then(|()| {
+        let opened = remove_stale_socket(path).and_then(|()| {
             let listener = UnixListener::bind(path)?;
             Ok((listener, OwnFile::at(path)?))
         });

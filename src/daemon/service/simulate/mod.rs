@@ -163,11 +163,11 @@ impl Simulation {
             let token = event.token();
             let mut peers = self.peers.iter_mut();
             if let Some(peer) = peers.find(|peer| peer.token == token) {
-                peer.connection.report(event);
+                peer.connection.record_event(event);
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
                 // The token of a closed connection is not that of a socket either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
-                    listener.acceptor.report();
+                    listener.acceptor.record_readiness();
                 }
             }
         }
