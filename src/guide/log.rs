@@ -185,8 +185,9 @@
 //!
 //! - `cannot connect: {error}` (warn, ConnectFailed): Nothing answers on the socket. Check that the
 //!   plugin runs and listens; remove the socket if the plugin was killed.
-//! - `{reason}; it has to register again` (warn, Down): `ListAndWatch has ended`: a device plugin
-//!   that registered through `kubelet.sock` sends no more lists, although its process may live.
+//! - `{reason}; the plugin has to register again` (warn, Down): `ListAndWatch has ended`: a device
+//!   plugin that registered through `kubelet.sock` sends no more lists, although its process may
+//!   live.
 //! - `the driver's process at {endpoint} has ended` (warn, Down): The registrar answers, but
 //!   nothing listens on the endpoint of the driver that it has registered. The plugin is up again
 //!   when the endpoint answers.

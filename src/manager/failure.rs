@@ -175,7 +175,7 @@ impl fmt::Display for Failure {
             }
             Self::GivenUp(reason) => {
                 let reason = escape::text(reason.as_str());
-                write!(f, "{reason}; it has to register again")
+                write!(f, "{reason}; the plugin has to register again")
             }
             Self::GetInfo(error) => {
                 write!(f, "GetInfo failed: {}", Limited(error, GET_INFO_TIMEOUT))

@@ -35,7 +35,10 @@ impl Visit<'_> {
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
                 self.check_failed(&failure);
             }
-            Outcome::Cancelled => log::debug!("{}: cancelled", self.socket.label(active.number)),
+            Outcome::Cancelled => log::debug!(
+                "{}: cancelled the operation",
+                self.socket.label(active.number)
+            ),
             Outcome::Failed(failure) => self.failed(&active, &failure, false),
             Outcome::Refused(refusal) => self.failed(&active, &Failure::Refused(refusal), true),
         }
