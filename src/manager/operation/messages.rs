@@ -1,4 +1,4 @@
-//! What an operation and the manager say to each other: events, actions and outcomes.
+//! The values that an operation and the manager exchange: events, actions and outcomes.
 
 use std::fmt;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(in crate::manager) trait Actions {
     fn get_info(&mut self) -> Option<Reply>;
     /// Calls NotifyRegistrationStatus on the connection, with that deadline. Returns the reply if
     /// it has arrived already; otherwise [`Event::Replied`] follows. A plugin that was notified of
-    /// this refusal before is not notified again, as if it had replied.
+    /// this refusal before is not notified again: an empty reply is returned.
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialling.
     fn hang_up(&mut self);

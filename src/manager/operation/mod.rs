@@ -3,8 +3,8 @@
 //!
 //! Pure, and independent of sockets and handlers: an event goes in, the step calls [`Actions`], and
 //! the next state comes out. A step consumes the operation, so one that has ended can't be used
-//! again. If an action has its result at once, the step goes on with that: a handler that answers
-//! at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
+//! again. If an action returns its result at once, the step continues with that: a handler that
+//! answers at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
 //!
 //! ```text
 //!  register
@@ -48,8 +48,8 @@
 //!
 //! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
 //! ends it from every state: at once if no handler has registered the plugin, and through
-//! `Deregistering` if one has or may have. So every register that was not answered with a no is
-//! followed by exactly one deregister.
+//! `Deregistering` if one has or may have. So every `register` that was not refused is followed by
+//! exactly one `deregister`.
 //!
 //! A socket that is replaced or removed cancels its operation as soon as the watch reports that. In
 //! `AskingInfo` this closes the connection and drops the reply, and the plugin is not notified. A
@@ -197,9 +197,9 @@ impl Operation {
         let now = actions.now();
         let mut steps = Steps(actions);
         match (self, event) {
-            (Self::Dialing(_, goal), E::Connected) => steps.connected(goal),
+            (Self::Dialing(_, goal), E::Connected) => steps.handle_connected(goal),
             (Self::Dialing(retry, goal), E::DialFailed(error)) => {
-                steps.dial_failed(retry, goal, error)
+                steps.handle_dial_failed(retry, goal, error)
             }
             (Self::Dialing(retry, goal), E::Timeout) if retry.give_up <= now => {
                 steps.fail(goal.dial_failure(DialError::TimedOut))
@@ -207,47 +207,51 @@ impl Operation {
             (Self::AwaitingListener(retry, goal, until), E::Timeout) if until <= now => {
                 steps.dial(retry, goal)
             }
-            (Self::AskingInfo(goal), E::Replied(reply)) => steps.info_replied(goal, reply),
+            (Self::AskingInfo(goal), E::Replied(reply)) => steps.handle_info_reply(goal, reply),
             (Self::AwaitingLock(plugin, purpose), E::LockAcquired) => {
-                steps.lock_acquired(plugin, purpose)
+                steps.handle_lock_acquired(plugin, purpose)
             }
-            (Self::Validating(asked), E::Answered(answer)) => steps.validated(asked.plugin, answer),
+            (Self::Validating(asked), E::Answered(answer)) => {
+                steps.handle_validation(asked.plugin, answer)
+            }
             (Self::Validating(asked), E::Timeout) if asked.deadline <= now => {
                 let no = Refusal::Validation(steps.give_up(&asked.plugin));
-                steps.validated(asked.plugin, Err(no))
+                steps.handle_validation(asked.plugin, Err(no))
             }
-            (Self::Observing(asked), E::Answered(answer)) => Steps::observed(asked.plugin, answer),
+            (Self::Observing(asked), E::Answered(answer)) => {
+                Steps::end_observation(asked.plugin, answer)
+            }
             (Self::Observing(asked), E::Timeout) if asked.deadline <= now => {
                 let no = Refusal::Validation(steps.give_up(&asked.plugin));
-                Steps::observed(asked.plugin, Err(no))
+                Steps::end_observation(asked.plugin, Err(no))
             }
             (Self::Registering(asked), E::Answered(answer)) => {
-                steps.registered(asked.plugin, answer)
+                steps.handle_registration(asked.plugin, answer)
             }
             (Self::Registering(asked), E::Timeout) if asked.deadline <= now => {
-                steps.registration_timed_out(asked.plugin)
+                steps.handle_registration_timeout(asked.plugin)
             }
             (Self::Notifying(notification, budget), E::Replied(reply)) => {
-                steps.notified(notification, budget, reply)
+                steps.handle_notification_reply(notification, budget, reply)
             }
             (Self::Redialing(notification, budget), E::Connected) => {
                 steps.notify_again(notification, budget)
             }
             (Self::Redialing(notification, _), E::DialFailed(error)) => {
-                steps.not_notified(notification, CallFailure::Dial(error))
+                steps.handle_notification_failure(notification, CallFailure::Dial(error))
             }
             (Self::Redialing(notification, budget), E::Timeout) if budget.until <= now => {
                 let error = CallFailure::Dial(DialError::TimedOut);
-                steps.not_notified(notification, error)
+                steps.handle_notification_failure(notification, error)
             }
             (Self::Deregistering(asked, then), E::Answered(answer)) => {
-                steps.deregistered(asked.plugin, then, answer)
+                steps.handle_deregistration(asked.plugin, then, answer)
             }
             (Self::Deregistering(asked, then), E::Timeout) if asked.deadline <= now => {
                 let no = Refusal::Registration(steps.give_up(&asked.plugin));
-                steps.deregistered(asked.plugin, then, Err(no))
+                steps.handle_deregistration(asked.plugin, then, Err(no))
             }
-            (operation, E::Cancelled) => steps.cancelled(operation),
+            (operation, E::Cancelled) => steps.cancel(operation),
             (operation, event) => Step::Ignores(operation, event.name()),
         }
     }

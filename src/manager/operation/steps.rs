@@ -1,4 +1,4 @@
-//! The arrows of the diagram: what each does, and the state that it leads to.
+//! The transitions in the diagram of [`super`]: what each does, and the state that it leads to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +34,18 @@ impl Steps<'_> {
         };
         match dialled {
             Ok(()) => Step::Goes(Operation::Dialing(retry, goal)),
-            Err(error) => self.dial_failed(retry, goal, error),
+            Err(error) => self.handle_dial_failed(retry, goal, error),
         }
     }
 
     /// Dials again after a pause if the failure may pass and the budget allows it: nothing listens
     /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
-    pub(super) fn dial_failed(mut self, retry: DialRetry, goal: Goal, error: DialError) -> Step {
+    pub(super) fn handle_dial_failed(
+        mut self,
+        retry: DialRetry,
+        goal: Goal,
+        error: DialError,
+    ) -> Step {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
             DialError::Refused => goal.retries_refused(),
@@ -58,8 +63,8 @@ impl Steps<'_> {
         Step::Goes(Operation::AwaitingListener(retry, goal, until))
     }
 
-    /// Reports that a socket cannot be connected to yet: at once, and when that has lasted longer
-    /// than a plugin needs that is about to listen.
+    /// Reports that a socket cannot be connected to yet: after the first dial, and once more when
+    /// the retries have lasted longer than a plugin needs to start listening.
     fn report_not_connected(&mut self, retry: DialRetry, error: DialError) {
         let is_first = retry.pause == DIAL_RETRY.first;
         let is_dead = (DEAD_SOCKET_PAUSE..DEAD_SOCKET_PAUSE * 2).contains(&retry.pause);
@@ -75,7 +80,7 @@ impl Steps<'_> {
     }
 
     /// Asks the plugin for its description, unless it has announced itself.
-    pub(super) fn connected(self, goal: Goal) -> Step {
+    pub(super) fn handle_connected(self, goal: Goal) -> Step {
         match goal {
             Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
             Goal::CheckEndpoint(plugin) => {
@@ -83,7 +88,7 @@ impl Steps<'_> {
                 Step::Ends(Outcome::Alive(plugin))
             }
             goal => match self.0.get_info() {
-                Some(reply) => self.info_replied(goal, reply),
+                Some(reply) => self.handle_info_reply(goal, reply),
                 None => Step::Goes(Operation::AskingInfo(goal)),
             },
         }
@@ -92,7 +97,7 @@ impl Steps<'_> {
     /// Continues with the plugin's description. "If GetInfo fails, the plugin is not notified"
     /// ([R11](crate::guide::kubelet)). A plugin that answers may still be refused because of its
     /// answer.
-    pub(super) fn info_replied(self, goal: Goal, reply: Reply) -> Step {
+    pub(super) fn handle_info_reply(self, goal: Goal, reply: Reply) -> Step {
         let reply = match reply {
             Ok(reply) => reply,
             Err(error) => return self.fail(Failure::GetInfo(error)),
@@ -135,46 +140,46 @@ impl Steps<'_> {
 
     pub(super) fn acquire_lock(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
         if self.0.acquire_lock(&plugin) {
-            self.lock_acquired(plugin, purpose)
+            self.handle_lock_acquired(plugin, purpose)
         } else {
             Step::Goes(Operation::AwaitingLock(plugin, purpose))
         }
     }
 
-    pub(super) fn lock_acquired(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
+    pub(super) fn handle_lock_acquired(self, plugin: Arc<Plugin>, purpose: Purpose) -> Step {
         match purpose {
             Purpose::Register => match self.0.ask(Question::Validate, &plugin) {
-                Some(answer) => self.validated(plugin, answer),
+                Some(answer) => self.handle_validation(plugin, answer),
                 None => Step::Goes(Operation::Validating(Asked::new(plugin, self.0.now()))),
             },
             Purpose::Observe => match self.0.ask(Question::Validate, &plugin) {
-                Some(answer) => Self::observed(plugin, answer),
+                Some(answer) => Self::end_observation(plugin, answer),
                 None => Step::Goes(Operation::Observing(Asked::new(plugin, self.0.now()))),
             },
             Purpose::Deregister => self.undo(plugin, Then::Report),
         }
     }
 
-    pub(super) fn observed(plugin: Arc<Plugin>, answer: Answer) -> Step {
+    pub(super) fn end_observation(plugin: Arc<Plugin>, answer: Answer) -> Step {
         Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
     }
 
     /// Registers a plugin that was validated. "A plugin enters the actual state before its handler
     /// registers it, so that a removal in between becomes a deregistration"
     /// ([R15](crate::guide::kubelet)).
-    pub(super) fn validated(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
+    pub(super) fn handle_validation(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         if let Err(refusal) = answer {
             return self.refuse(refusal);
         }
         // mutation: a plugin enters the actual state too late for a removal in between
         self.0.enter_actual(&plugin);
         match self.0.ask(Question::Register, &plugin) {
-            Some(answer) => self.registered(plugin, answer),
+            Some(answer) => self.handle_registration(plugin, answer),
             None => Step::Goes(Operation::Registering(Asked::new(plugin, self.0.now()))),
         }
     }
 
-    pub(super) fn registered(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
+    pub(super) fn handle_registration(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         match answer {
             Ok(()) => self.notify(Notification::Registered(plugin)),
             Err(refusal) => {
@@ -186,7 +191,7 @@ impl Steps<'_> {
     }
 
     /// Undoes a registration that may or may not have happened.
-    pub(super) fn registration_timed_out(mut self, plugin: Arc<Plugin>) -> Step {
+    pub(super) fn handle_registration_timeout(mut self, plugin: Arc<Plugin>) -> Step {
         let refusal = Refusal::Registration(self.give_up(&plugin));
         self.0.leave_actual();
         self.undo(plugin, Then::Refuse(refusal))
@@ -222,20 +227,25 @@ impl Steps<'_> {
             Notification::Refused(refusal) => Err(refusal),
         };
         match self.0.notify(result, budget.until) {
-            Some(reply) => self.notified(notification, budget, reply),
+            Some(reply) => self.handle_notification_reply(notification, budget, reply),
             None => Step::Goes(Operation::Notifying(notification, budget)),
         }
     }
 
     /// Processes the reply to a notification. A call that never reached the plugin is retried on a
     /// new connection, because the old one may have died while the handler was at work.
-    pub(super) fn notified(self, notification: Notification, budget: Budget, reply: Reply) -> Step {
+    pub(super) fn handle_notification_reply(
+        self,
+        notification: Notification,
+        budget: Budget,
+        reply: Reply,
+    ) -> Step {
         let error = match reply {
-            Ok(reply) => return self.reply_received(notification, &reply),
+            Ok(reply) => return self.accept_notification_reply(notification, &reply),
             Err(error) => error,
         };
         if !(error.may_retry() && budget.may_redial && self.0.now() < budget.until) {
-            return self.not_notified(notification, CallFailure::Call(error));
+            return self.handle_notification_failure(notification, CallFailure::Call(error));
         }
         self.0.hang_up();
         let budget = Budget {
@@ -244,11 +254,11 @@ impl Steps<'_> {
         };
         match self.0.dial() {
             Ok(()) => Step::Goes(Operation::Redialing(notification, budget)),
-            Err(error) => self.not_notified(notification, CallFailure::Dial(error)),
+            Err(error) => self.handle_notification_failure(notification, CallFailure::Dial(error)),
         }
     }
 
-    fn reply_received(self, notification: Notification, reply: &[u8]) -> Step {
+    fn accept_notification_reply(self, notification: Notification, reply: &[u8]) -> Step {
         match (notification, RegistrationStatusResponse::decode(reply)) {
             (Notification::Refused(refusal), _) => {
                 self.0.hang_up();
@@ -267,7 +277,11 @@ impl Steps<'_> {
 
     /// Ends a notification that failed. A plugin that was refused may well exit because of that, so
     /// the failure stays the refusal.
-    pub(super) fn not_notified(self, notification: Notification, error: CallFailure) -> Step {
+    pub(super) fn handle_notification_failure(
+        self,
+        notification: Notification,
+        error: CallFailure,
+    ) -> Step {
         match notification {
             Notification::Refused(refusal) => self.fail(Failure::Refused(refusal)),
             Notification::Registered(plugin) => {
@@ -288,7 +302,7 @@ impl Steps<'_> {
     /// Asks the handler to deregister a plugin that has left the actual state.
     fn undo(self, plugin: Arc<Plugin>, then: Then) -> Step {
         match self.0.ask(Question::Deregister, &plugin) {
-            Some(answer) => self.deregistered(plugin, then, answer),
+            Some(answer) => self.handle_deregistration(plugin, then, answer),
             None => Step::Goes(Operation::Deregistering(
                 Asked::new(plugin, self.0.now()),
                 then,
@@ -296,20 +310,25 @@ impl Steps<'_> {
         }
     }
 
-    pub(super) fn deregistered(self, plugin: Arc<Plugin>, then: Then, answer: Answer) -> Step {
+    pub(super) fn handle_deregistration(
+        self,
+        plugin: Arc<Plugin>,
+        then: Then,
+        answer: Answer,
+    ) -> Step {
         match (then, answer) {
             (Then::Report, answer) => Step::Ends(Outcome::Deregistered(plugin, answer)),
             (then, Err(refusal)) => {
                 let kind = EventKind::FailureNotUndone(refusal);
                 self.0.report(Some(&plugin), kind);
-                self.deregistered(plugin, then, Ok(()))
+                self.handle_deregistration(plugin, then, Ok(()))
             }
             (Then::Fail(failure), Ok(())) => Step::Ends(Outcome::Failed(failure)),
             (Then::Refuse(refusal), Ok(())) => self.refuse(refusal),
         }
     }
 
-    pub(super) fn cancelled(self, operation: Operation) -> Step {
+    pub(super) fn cancel(self, operation: Operation) -> Step {
         use Operation as O;
         match operation {
             O::Validating(asked) | O::Observing(asked) => self.0.abandon(&asked.plugin),

@@ -438,7 +438,7 @@ fn a_check_goes_on_to_the_endpoint_if_the_driver_is_lost() {
 #[test]
 fn a_second_connection_that_dies_is_not_replaced() {
     let mut recorder = Recorder::default();
-    let mut step = Steps(&mut recorder).registered(plugin(), Ok(()));
+    let mut step = Steps(&mut recorder).handle_registration(plugin(), Ok(()));
     let unsent = || Event::Replied(Err(CallError::Refused { again: true }));
     for event in [unsent(), Event::Connected, unsent()] {
         let Step::Goes(operation) = step else {
