@@ -154,7 +154,7 @@ impl Actions for Execution<'_> {
                 desired.restored.take_if(|known| known == plugin);
             }
             self.manager.context.revision += 1;
-            // To deregister it would undo a registration through another socket.
+            // Deregistering a restored plugin would undo its registration through another socket.
             let mut others = self.manager.names.others(plugin, self.socket.id);
             let is_restored = self.active.handler.is_none();
             if is_restored && others.any(|it| it.plugin.has_endpoint_of(plugin)) {
@@ -320,7 +320,7 @@ impl Execution<'_> {
         match host.ask(handler, question, (self.socket.id, plugin), hints, context) {
             Ok(result) => {
                 let names = &mut self.manager.names;
-                let answer = self.socket.answered(question, plugin, result, names);
+                let answer = self.socket.process_answer(question, plugin, result, names);
                 answer.map(|()| None)
             }
             Err(ticket) => Ok(Some(Pending {
@@ -398,10 +398,10 @@ impl Socket {
         names.block(plugin, self.id, holder);
     }
 
-    /// Returns a handler's answer to a question. A refused plugin is retried when the plugin that
-    /// is registered under its name goes, because that may be why the handler refused it, as for
-    /// CSI drivers.
-    pub(super) fn answered(
+    /// Returns a handler's answer to a question. A plugin that fails validation is retried once the
+    /// plugin that is registered under its name is deregistered or down, because that one may be
+    /// the reason, as for CSI drivers.
+    pub(super) fn process_answer(
         &mut self,
         question: Question,
         plugin: &Arc<Plugin>,

@@ -22,8 +22,8 @@
 //!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
 //!   another time or another plugin serves its name: plugins announce themselves again when they
 //!   restart.
-//! - A plugin that its handler gives up while its process lives is down for as long: it has to
-//!   announce itself again.
+//! - A plugin that its handler gives up while the plugin's process lives is down for the same time:
+//!   it has to announce itself again.
 //! - After a restart of the daemon, its predecessor's plugins have the same time to announce
 //!   themselves again.
 
@@ -60,10 +60,10 @@ impl Desired {
 }
 
 impl Visit<'_> {
-    /// Deregisters the announced plugins of that name which this registered one replaces: plugins
-    /// that are down, had its endpoint, or are from before a restart. The others stay as its
-    /// fallbacks.
-    pub(super) fn supersede(&mut self, plugin: &Arc<Plugin>) {
+    /// Deregisters the announced plugins of the same name that this registered one replaces:
+    /// plugins that are down, had its endpoint, or are from before a restart. The others stay as
+    /// its fallbacks.
+    pub(super) fn withdraw_superseded(&mut self, plugin: &Arc<Plugin>) {
         let Manager {
             names,
             sockets,
@@ -81,8 +81,9 @@ impl Visit<'_> {
 }
 
 impl Sockets {
-    /// Checks whether this plugin may announce itself: again, or because there are few. A plugin
-    /// that announces itself again may have another endpoint, so that is limited, too.
+    /// Checks whether this plugin may announce itself: few plugins have done so, or one of its name
+    /// has. A plugin that announces itself again may have another endpoint, so the total is
+    /// limited, too.
     fn may_announce(
         &self,
         plugin: &Plugin,
@@ -90,7 +91,7 @@ impl Sockets {
     ) -> Result<(), AnnouncementError> {
         let announced = || self.iter().filter_map(Socket::announced);
         let is_again = || announced().any(|it| it.plugin.key() == plugin.key());
-        // A process without a number is in another PID namespace, as others may be.
+        // Processes in other PID namespaces have no PID here, so they cannot be told apart.
         let caller = caller.filter(|it| it.pid.is_some());
         let of_caller = announced().filter(|it| caller.is_some() && it.caller == caller);
         if of_caller.count() >= MAX_ANNOUNCED_OF_PROCESS && !is_again() {
@@ -114,7 +115,7 @@ impl Sockets {
     }
 
     /// Processes a plugin that has announced itself.
-    pub(super) fn announced(
+    pub(super) fn handle_announcement(
         &mut self,
         id: AnnouncementId,
         plugin: Plugin,
@@ -123,7 +124,7 @@ impl Sockets {
     ) {
         let may_announce = match self.may_announce(&plugin, caller) {
             _ if context.policy.is_stopping => Err(AnnouncementError::Stopping),
-            // One that is down gives way: its grace is not at the expense of others.
+            // A plugin that is down gives way: its grace period must not keep out another plugin.
             Err(AnnouncementError::TooMany) => self
                 .longest_down()
                 .map(|id| self.withdraw_announced(id, context))
@@ -182,7 +183,9 @@ impl Sockets {
             } else {
                 registered.by = By::Predecessor;
                 registered.health.check_at = None;
-                // Its call may have had the same number: numbers begin at 1 again after a restart.
+                // The identity of an announced plugin is the number of its call, and numbers start
+                // at 1 again after a restart. The restored plugin may therefore have the identity
+                // of the new one, so its deregistration has to be forced.
                 registered.health.must_deregister = true;
             }
         }
@@ -204,7 +207,7 @@ impl Sockets {
     }
 
     /// Forgets the plugin of a call that is over before it was answered.
-    pub(super) fn call_ended(&mut self, id: AnnouncementId, context: &mut Context) {
+    pub(super) fn handle_call_ended(&mut self, id: AnnouncementId, context: &mut Context) {
         for socket in self.iter_mut() {
             let desired = socket.desired.as_mut();
             let announced = desired.and_then(|it| it.announced.as_mut());

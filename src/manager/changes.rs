@@ -4,10 +4,10 @@
 //! Events and changes of records are counted together: the count is the generation. Each
 //! record has the generation of its last change, so a reader that has seen everything up to a
 //! generation asks for the next change after it, and gets the latest state of each record, however
-//! slowly it reads. A reader is a number: it costs nothing here.
+//! slowly it reads. A reader keeps only a generation, and nothing is kept for it here.
 //!
-//! Records that were removed are remembered, up to limits. A reader that has missed one that was
-//! forgotten has to list the records again (`Expired`).
+//! Records that were removed are remembered, up to limits. A reader that has not seen a removal
+//! before it was forgotten has to list the records again (`Expired`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -83,8 +83,8 @@ impl State {
 pub(super) struct Summary {
     /// The state, except that [`State::Standby`] counts as [`State::Registered`].
     pub(super) state: State,
-    /// Whether the plugin is known: a plugin that is deregistered at once may leave its socket in
-    /// the state in which it was.
+    /// Whether the plugin is known: if it is deregistered within one step, this may change although
+    /// the state does not.
     pub(super) has_plugin: bool,
     pub(super) attempts: u32,
     pub(super) next_retry: Option<Time>,

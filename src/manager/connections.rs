@@ -50,7 +50,7 @@ pub(super) const SERVERS: [Server; 2] = [Server::Registration, Server::Endpoint]
 /// An event of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
-    /// The connection is established, with this process if the daemon can see that.
+    /// The connection to this process, if the daemon can see it, is established.
     Connected(Option<Process>),
     /// The connection could not be established.
     DialFailed(DialError),
@@ -76,7 +76,7 @@ struct Used {
 }
 
 impl Used {
-    fn by(&mut self, owner: Owner) -> &mut usize {
+    fn counter_mut(&mut self, owner: Owner) -> &mut usize {
         match owner {
             Owner::Operation(_) => &mut self.operations,
             Owner::Call(_) => &mut self.calls,
@@ -94,7 +94,8 @@ pub(super) struct Connections {
     /// The number of the last connection that was added.
     last: ConnectionId,
     used: Used,
-    /// The number of connections that are dialled or open: a source of liveness need not be.
+    /// The number of connections that are being dialled or are open. Entries of `owners` that were
+    /// closed because only the peer process is watched do not count.
     pub(super) open: usize,
     /// The number of programs that run.
     pub(super) programs: usize,
@@ -127,7 +128,7 @@ impl Default for Connections {
 impl Connections {
     /// Adds a connection that is about to be dialled.
     pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
-        *self.used.by(owner) += 1;
+        *self.used.counter_mut(owner) += 1;
         self.open += 1;
         self.last = self.last.next();
         while self.owners.contains_key(&self.last) {
@@ -153,13 +154,13 @@ impl Connections {
     pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) {
         if let Some(owned) = self.owners.get_mut(&conn) {
             let before = std::mem::replace(&mut owned.owner, owner);
-            *self.used.by(before) -= 1;
-            *self.used.by(owner) += 1;
+            *self.used.counter_mut(before) -= 1;
+            *self.used.counter_mut(owner) += 1;
         }
     }
 
     /// Records that a connection was closed, although its process is still watched.
-    pub(super) fn close(&mut self, conn: ConnectionId) {
+    pub(super) fn record_closed(&mut self, conn: ConnectionId) {
         if let Some(owned) = self.owners.get_mut(&conn) {
             let was_open = std::mem::replace(&mut owned.is_open, false);
             self.open -= usize::from(was_open);
@@ -169,12 +170,13 @@ impl Connections {
     /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, conn: ConnectionId) {
         if let Some(Owned { owner, is_open }) = self.owners.remove(&conn) {
-            *self.used.by(owner) -= 1;
+            *self.used.counter_mut(owner) -= 1;
             self.open -= usize::from(is_open);
         }
     }
 
-    /// Returns the number of connections, those that are being closed included.
+    /// Returns the number of connections, including those that were closed because only the peer
+    /// process is watched.
     pub(super) fn len(&self) -> usize {
         self.owners.len()
     }
@@ -184,8 +186,8 @@ impl Connections {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
     }
 
-    /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is a
-    /// connection counts twice.
+    /// Returns the maximum number of descriptors in use for plugins. A source of liveness that is
+    /// an open connection counts twice: a second descriptor is needed to watch its peer process.
     pub(super) fn in_use(&self) -> usize {
         let programs = DESCRIPTORS_OF_PROGRAM * self.programs;
         self.open + self.sources() + programs
@@ -271,7 +273,7 @@ impl Connection {
         self.client.as_ref()?.poll_timeout()
     }
 
-    /// Requests that what the client has to write is written.
+    /// Requests the transmission of what the client has to write.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
         let client = self.client.as_mut();
         if client.is_some_and(|client| !client.transmit().is_empty()) {
@@ -281,7 +283,7 @@ impl Connection {
 }
 
 /// Closes a client, and returns the bytes to write if that is possible without waiting.
-pub(super) fn close(client: &mut Client, now: Time) -> Vec<u8> {
+pub(super) fn close_client(client: &mut Client, now: Time) -> Vec<u8> {
     client.close(now);
     client.transmit().to_vec()
 }

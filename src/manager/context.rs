@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::changes::Changes;
-use super::connections::{Connection, Connections, close};
+use super::connections::{Connection, Connections, close_client};
 use super::event::{EventKind, PluginEvent, Shortage};
 use super::ids::{AttemptId, ConnectionId, SocketId};
 use super::messages::Output;
@@ -70,14 +70,15 @@ pub(super) enum Work {
     Answer(Ticket, Result<(), Reason>),
     /// Pass an event of an effect to its handler.
     Effect(Recipient, HandlerEvent),
-    /// Have a handler, if there is one, resume a deregistration that the previous process owed.
+    /// Ask the handler, if there is one, to resume a deregistration that the previous process owed.
     Resume(Option<HandlerId>, Arc<Plugin>),
-    /// Count this plugin, which has announced itself, as down, for this reason.
+    /// Record that this announced plugin is down, for this reason.
     SetDown(Arc<Plugin>, Reason),
     /// Make this connection to the endpoint the driver's source of liveness, if the plugin of the
     /// socket needs one, or else close it.
     Endpoint(SocketId, Arc<Path>, Connection),
-    /// Check the plugin of a socket with its endpoint: a connection to that has ended.
+    /// Check the plugin of a socket, including its endpoint: a connection to the endpoint has
+    /// ended.
     CheckEndpoint(SocketId),
     /// Check the plugin of a socket slowly: its source of liveness was given up.
     GivenUp(SocketId, ConnectionId),
@@ -102,7 +103,7 @@ impl Context {
     }
 
     /// Emits the measurement that something waits or is refused because of a limit.
-    pub(super) fn limit_hit(&mut self, limit: Limit) {
+    pub(super) fn measure_limit_hit(&mut self, limit: Limit) {
         self.measure(Measurement::LimitHit(limit));
     }
 
@@ -112,13 +113,13 @@ impl Context {
         let client = connection.client;
         self.outputs.push_back(Output::Hangup {
             conn: connection.id,
-            final_bytes: client.map_or_else(Vec::new, |mut it| close(&mut it, self.now)),
+            final_bytes: client.map_or_else(Vec::new, |mut it| close_client(&mut it, self.now)),
         });
     }
 
-    /// Warns that something waits for a descriptor, unless a recent warning exists.
+    /// Warns that something waits for a descriptor, unless the last warning is recent.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
-        self.limit_hit(Limit::Descriptors);
+        self.measure_limit_hit(Limit::Descriptors);
         if self.connections.is_warning_due(self.now) {
             self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
                 shortage,
@@ -158,7 +159,7 @@ impl Context {
 
     /// Gives up sources of liveness for the next attempts, because the kernel has refused a
     /// descriptor.
-    pub(super) fn used_up(&mut self) {
+    pub(super) fn handle_descriptors_exhausted(&mut self) {
         for _ in 0..GIVEN_UP_AT_ONCE {
             self.give_up_liveness();
         }

@@ -20,13 +20,13 @@ use crate::watch::Identity;
 pub struct Desired {
     /// The identity of the socket: another one under the same path is another generation.
     pub identity: Identity,
-    /// The announcement, if its plugin has announced itself; otherwise the watch has found it.
-    /// Boxed, because few plugins do.
+    /// The announcement, if the plugin has announced itself; otherwise the watch has found the
+    /// socket. Boxed, because few plugins do.
     pub(super) announced: Option<Box<Announced>>,
     /// The time at which this process first saw the socket.
     pub found: Time,
-    /// The time since which its plugin is to be registered: it was found, or its plugin was
-    /// deregistered.
+    /// The time since which the plugin has to be registered: the socket was found, or the plugin
+    /// was deregistered.
     pub(super) wanted_since: Time,
     /// The backoff after failed attempts.
     pub backoff: RetryDelay,
@@ -43,7 +43,8 @@ pub struct Desired {
     pub(super) notified: Option<Box<Refusal>>,
     /// The number of attempts to register its plugin.
     pub attempts: u32,
-    /// The plugin that was registered through this socket before a restart, until it is again.
+    /// The plugin that was registered through this socket before a restart, until it is registered
+    /// again.
     pub restored: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
@@ -106,7 +107,7 @@ impl Desired {
 
     /// Records that its plugin was registered. Returns the plugin that was at its path before, with
     /// the user ID of that plugin's process.
-    pub(super) fn registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
+    pub(super) fn record_registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
         self.backoff.succeed();
         self.last_failure = None;
         self.refused = None;
@@ -117,12 +118,12 @@ impl Desired {
     }
 
     /// Records the failure of an attempt. Returns whether the last attempt had another result.
-    pub(super) fn failed(&mut self, failure: &Failure, now: Time) -> bool {
+    pub(super) fn record_failed(&mut self, failure: &Failure, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
         } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
-            self.backoff.pause(now, BACKOFF.cap); // Time does not mend it.
+            self.backoff.pause(now, BACKOFF.cap); // Waiting does not change the plugin's answer.
         } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_by(REDIAL, now);
         } else {
@@ -136,7 +137,7 @@ impl Desired {
 
     /// Records the result of a dry run. The plugin is asked again only if it is refused early,
     /// because it may not be ready yet. Returns whether the result has changed.
-    pub(super) fn observed(
+    pub(super) fn record_observed(
         &mut self,
         found: &Result<Arc<Plugin>, Refusal>,
         plugin: Option<&Arc<Plugin>>,
@@ -224,9 +225,9 @@ mod tests {
     fn a_socket_that_was_registered_has_no_backoff() {
         let socket = Identity::of_announcement(1);
         let mut desired = Desired::new(socket, Time::ZERO);
-        desired.failed(&Failure::Dial(DialError::Gone), Time::ZERO);
+        desired.record_failed(&Failure::Dial(DialError::Gone), Time::ZERO);
         assert!(desired.backoff.until().is_some());
-        desired.registered();
+        desired.record_registered();
         assert_eq!(
             (desired.backoff.until(), desired.last_failure),
             (None, None)

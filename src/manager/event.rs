@@ -70,9 +70,9 @@ pub enum EventKind {
     Deregistered,
     /// The plugin was deregistered, but its handler has not undone the registration.
     NotUndone(Refusal),
-    /// The registration has failed, and its handler has not undone its part of it.
+    /// The registration has failed, and the handler has not undone its part of that.
     FailureNotUndone(Refusal),
-    /// In a dry run: the plugin would be registered. What was left out of that.
+    /// In a dry run: the plugin would be registered. The text names what was not checked.
     WouldRegister(Option<&'static str>),
     /// In a dry run: the plugin would be refused.
     WouldRefuse(Refusal),
@@ -134,7 +134,7 @@ pub enum EventKind {
     ConfigReloaded(String),
     /// The new configuration is not valid and changes nothing; the text names the problems.
     ConfigRejected(String),
-    /// File descriptors run short.
+    /// The process is low on file descriptors.
     DescriptorsShort(Shortage),
 }
 
@@ -319,7 +319,7 @@ impl EventKind {
     }
 }
 
-/// The fields of the event, for loggers that have such.
+/// The fields of the event, for loggers that support structured fields.
 impl Source for PluginEvent {
     fn visit<'kvs>(&'kvs self, fields: &mut dyn VisitSource<'kvs>) -> Result<(), Error> {
         if let Some(socket) = &self.socket {
@@ -370,7 +370,7 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
-/// The module under whose name events of security are logged, which have a share of the log.
+/// The target of events about security, which have their own share of the log.
 const ABOUT_SECURITY: &str = "plugind::manager::trust";
 
 /// The target of lines about the daemon, which the logger always admits.
@@ -486,7 +486,7 @@ impl fmt::Display for Message<'_> {
     }
 }
 
-/// Shows a plugin, or that it is not known.
+/// Shows a plugin, or `the plugin` if it is not known.
 struct ShownPlugin<'a>(Option<&'a Plugin>);
 
 impl fmt::Display for ShownPlugin<'_> {

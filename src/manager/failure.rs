@@ -40,7 +40,7 @@ pub enum Failure {
 /// The reason why a plugin is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No handler is registered for its type, which is this.
+    /// No handler is registered for this plugin type.
     #[error("no handler for plugin type {:?}", escape::text(.0))]
     NoHandler(String),
     /// The plugin is not valid.
@@ -71,8 +71,8 @@ pub enum Refusal {
 }
 
 impl Failure {
-    /// Returns whether the failure is what the user asked for, or the result of a dry run, and so
-    /// not an error.
+    /// Returns whether the failure is what the user asked for, and so not an error: plugins of
+    /// unknown types are ignored.
     pub fn is_wanted(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
@@ -202,7 +202,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Shows the error of a call, which names the limit that it has exceeded.
+/// Shows the error of a call, with the time limit if the call has exceeded that.
 struct Limited<'a>(&'a CallError, Duration);
 
 impl fmt::Display for Limited<'_> {

@@ -1,12 +1,12 @@
 //! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
 //! one of its permits.
 //!
-//! At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because memory
-//! that operations need at once stays with the process. Checks and redials count, but do not wait.
-//! An operation needs its permit only for a moment if its plugin answers. An operation that has
-//! waited for its peer for [`PERMIT_TIME`] passes its permit on to the next socket and continues
-//! without one: from then on it costs only a descriptor, and so does an operation that waits for a
-//! handler, for a program or for the lock of a plugin name.
+//! At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because the process
+//! does not give back the memory that simultaneous operations have needed. Checks and redials
+//! count, but do not wait. An operation needs its permit only for a moment if its plugin answers.
+//! An operation that has waited for its peer for [`PERMIT_TIME`] passes its permit on to the next
+//! socket and continues without one: from then on it costs only a descriptor, and so does an
+//! operation that waits for a handler, for a program or for the lock of a plugin name.
 //!
 //! Permits are granted in the order of arrival. The order in which handlers are asked is another
 //! queue, by arrival for each name (`names`).
@@ -35,7 +35,8 @@ pub(super) struct Limiter {
 }
 
 impl Limiter {
-    /// Returns whether a permit is free. Permits that were held for long enough are.
+    /// Returns whether a permit is free. If none is, first releases those that were held for long
+    /// enough.
     pub(super) fn is_any_free(&mut self, now: Time) -> bool {
         if self.held.len() >= SOFT_OPERATION_LIMIT {
             self.release_slow(now);
@@ -46,7 +47,8 @@ impl Limiter {
     /// Removes and returns the sockets at the head of the queue: as many as there are free permits,
     /// but at most `room`.
     ///
-    /// Not more of them, because a socket that finds no free permit is queued again at the end.
+    /// More of them would lose their places: a socket that finds no free permit is queued again at
+    /// the end.
     pub(super) fn dequeue_ready(&mut self, room: usize) -> impl Iterator<Item = SocketId> {
         let free = SOFT_OPERATION_LIMIT.saturating_sub(self.held.len());
         let ready = free.min(room).min(self.queue.len());
@@ -77,8 +79,9 @@ impl Limiter {
             self.release_slow(now);
         }
         let at = self.next_release();
-        // A deadline that is too early, because that permit was released before, is set again then.
-        timers.set_or_earlier(Timer::Limiter, &mut self.deadline, at);
+        // The pending deadline may belong to a permit that was released early. It then fires with
+        // nothing due, and `handle_timeout` schedules the next one.
+        timers.set_or_keep_earlier(Timer::Limiter, &mut self.deadline, at);
     }
 
     /// Releases the permits that are due, and schedules the next release.
@@ -89,8 +92,8 @@ impl Limiter {
     }
 
     /// Reserves the next free time for dialling a socket that has refused a connection, and returns
-    /// it. A socket that is removed keeps its time; however many come and go, none of the others
-    /// waits longer than after every other failure.
+    /// it. The time of a socket that is removed is not given to another one. However many sockets
+    /// come and go, none waits longer than the cap of [`BACKOFF`].
     pub(super) fn reserve_redial(&mut self, now: Time) -> Time {
         let at = self.next_redial.clamp(now, now + BACKOFF.cap);
         self.next_redial = at + REDIAL_INTERVAL;
@@ -102,7 +105,7 @@ impl Limiter {
 mod tests {
     use super::*;
 
-    /// Returns a limiter of which so many permits are held.
+    /// Returns a limiter with that number of held permits.
     fn held(count: usize) -> Limiter {
         let mut limiter = Limiter::default();
         for n in 0..count {
@@ -118,7 +121,7 @@ mod tests {
         limiter.queue.push_back(SocketId(name.into()));
     }
 
-    /// Removes what is ready, and returns the characters.
+    /// Dequeues the ready sockets, and returns their characters.
     fn ready(limiter: &mut Limiter, room: usize) -> String {
         let ready = limiter.dequeue_ready(room);
         ready

@@ -60,7 +60,7 @@ pub enum Input {
         /// The peer process, if the daemon can see it.
         process: Option<Process>,
     },
-    /// The socket of a connection requested by [`Output::Dial`] is not trusted: before
+    /// The socket of a connection requested by [`Output::Dial`] is not trusted. Precedes
     /// [`Input::Connected`].
     Distrusted {
         /// The connection.
@@ -102,7 +102,7 @@ pub enum Input {
     Answered {
         /// The question.
         ticket: Ticket,
-        /// Yes, or the reason for no.
+        /// `Ok` if accepted, else the reason for the refusal.
         result: Result<(), Reason>,
     },
     /// The handlers or the configuration have changed: what failed because of the old ones is
@@ -143,7 +143,8 @@ pub enum Output {
         final_bytes: Vec<u8>,
     },
     /// Watch the process at the other end of this connection, and then send
-    /// [`Input::PeerWatched`]. If that is impossible, the end of the connection is waited for.
+    /// [`Input::PeerWatched`]. If that is impossible, keep the connection open, and send
+    /// [`Input::Closed`] when it ends.
     WatchPeer {
         /// The connection.
         conn: ConnectionId,
@@ -162,7 +163,7 @@ pub enum Output {
     AnnouncementAnswered {
         /// The number of its call.
         id: AnnouncementId,
-        /// Whether the plugin is registered, or why not.
+        /// `Ok` if the plugin is registered, else the reason why not.
         result: Result<(), AnnouncementError>,
     },
     /// Show this event to the operator; it is logged already.
@@ -219,7 +220,7 @@ pub enum AnnouncementError {
     Withdrawn,
     /// [`MAX_ANNOUNCED`] plugins have announced themselves.
     TooMany,
-    /// Its process has announced [`MAX_ANNOUNCED_OF_PROCESS`] plugins already.
+    /// The plugin's process has announced [`MAX_ANNOUNCED_OF_PROCESS`] plugins already.
     TooManyOfProcess,
     /// The daemon stops.
     Stopping,

@@ -22,12 +22,12 @@
 //! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
 //! registration. `visit` is what an event means for a socket, `actions` what its operation does,
 //! and `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
-//! `context`, `connections` and `timers` are their environment. `trust` is which plugins are
-//! refused or reported, whatever they are. `router` visits each socket and passes on what is left
-//! to do. `sockets` finds a socket by its path; `announced` has the plugins that announce
-//! themselves; `saved_state` saves and restores the registered plugins. `records` is what operators
-//! see of a socket, `changes` what has changed since they looked. `messages` has the inputs and
-//! outputs.
+//! `context`, `connections` and `timers` are their environment. `trust` decides which plugins are
+//! refused or reported before their handlers are asked. `router` visits each socket and passes on
+//! what is left to do. `sockets` finds a socket by its path; `announced` has the plugins that
+//! announce themselves; `saved_state` saves and restores the registered plugins. `records` is what
+//! operators see of a socket, `changes` what has changed since they looked. `messages` has the
+//! inputs and outputs.
 
 mod actions;
 
@@ -144,14 +144,15 @@ impl Manager {
         self.context.policy.path_map = path_map;
     }
 
-    /// Sets what is done with registered plugins that are down. For those that are down already, it
-    /// is in force with the next input, and counts from when they went down.
+    /// Sets the policy for registered plugins that are down. Also applies to plugins that are down
+    /// already, from the next input on: their grace period is counted from the time at which they
+    /// went down.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
         self.sockets.set_graces(&mut self.context);
     }
 
-    /// Sets the number of octets that may be held of plugins, from now on.
+    /// Sets the number of octets that may be held for all plugins together, from now on.
     pub fn set_memory_budget(&mut self, octets: usize) {
         self.context.budget.set_limit(octets);
     }
@@ -166,14 +167,15 @@ impl Manager {
         self.context.now = now;
         match input {
             Input::Found { path, identity } => {
-                self.sockets.found(&path, identity, &mut self.context);
+                self.sockets
+                    .record_found(&path, identity, &mut self.context);
             }
-            Input::Lost { path } => self.sockets.lost(&path, &mut self.context),
+            Input::Lost { path } => self.sockets.record_lost(&path, &mut self.context),
             Input::Announced { id, plugin, caller } => {
                 self.sockets
-                    .announced(id, *plugin, caller, &mut self.context);
+                    .handle_announcement(id, *plugin, caller, &mut self.context);
             }
-            Input::CallEnded { id } => self.sockets.call_ended(id, &mut self.context),
+            Input::CallEnded { id } => self.sockets.handle_call_ended(id, &mut self.context),
             Input::Connected { conn, process } => {
                 self.handle_connection_event(conn, ConnectionEvent::Connected(process));
             }
@@ -189,7 +191,8 @@ impl Manager {
                 self.handle_connection_event(conn, ConnectionEvent::ProcessEnded);
             }
             Input::ProgramEnded { id, outcome } => {
-                self.host.program_ended(id, outcome, &mut self.context);
+                self.host
+                    .handle_program_ended(id, outcome, &mut self.context);
             }
             Input::Answered { ticket, result } => {
                 self.context.work.push_back(Work::Answer(ticket, result));
@@ -204,7 +207,8 @@ impl Manager {
     pub fn handle_timeout(&mut self, now: Time) {
         self.context.now = now;
         if !self.context.work.is_empty() {
-            self.run_until_idle(); // Restored deregistrations are due since before the start.
+            // Deregistrations that were owed before a restart are due at once.
+            self.run_until_idle();
         }
         while let Some(timer) = self.context.timers.pop_due(now) {
             match timer {
@@ -297,15 +301,15 @@ impl Manager {
         instances.iter().map(|instance| &instance.plugin)
     }
 
-    /// Returns the plugin to use for the type and the name of this one.
+    /// Returns the plugin to use for the type and the name of `of`.
     pub(crate) fn current(&self, of: &Arc<Plugin>) -> Option<&Arc<Plugin>> {
         Some(&self.names.current(of)?.plugin)
     }
 
     /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Plugins that
     /// were refused are tried again at once. Registered plugins of these types are deregistered by
-    /// the handler that registered them, and then registered with the new one. A handler that no
-    /// type is assigned to any more is dropped when its last plugin, effect and debt is gone.
+    /// the handler that registered them, and then registered with the new one. A handler to which
+    /// no type is assigned any more is dropped once its last plugin, effect and debt have gone.
     pub fn add_handler<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,
@@ -315,9 +319,9 @@ impl Manager {
         self.change_handlers(|table| table.add(types, handler), now)
     }
 
-    /// Changes which handlers plugins are assigned to. What follows for them is the same as in
+    /// Changes which handlers plugins are assigned to. The consequences are those of
     /// [`Manager::add_handler`]: plugins that were refused are tried again, and registered plugins
-    /// are deregistered whose type has another handler now, or none. No other plugin is touched.
+    /// whose type has another handler now, or none, are deregistered. No other plugin is affected.
     pub fn change_handlers<T>(
         &mut self,
         change: impl FnOnce(&mut HandlerTable) -> T,
@@ -337,8 +341,8 @@ impl Manager {
         changed
     }
 
-    /// Has the handler of a type do what is due after something that it shows outside was changed.
-    /// Returns `false` if there is none that shows anything.
+    /// Wakes the handler of a type after data that the handler shares were changed from outside.
+    /// Returns `false` if the type has no handler that shares such data.
     pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) -> bool {
         self.context.now = now;
         let id = self.host.handlers.find(kind);
@@ -398,7 +402,7 @@ impl Manager {
         let mut is_any_selected = false;
         let mut selected = Vec::new();
         for socket in self.sockets.iter() {
-            let record = self.records().of(socket);
+            let record = self.records().record_of(socket);
             if is_selected(&record) {
                 is_any_selected = true;
                 if matches!(record.state, State::Backoff | State::Rejected | State::Down) {
@@ -409,13 +413,13 @@ impl Manager {
         for (id, state) in &selected {
             if *state == State::Down {
                 self.visit(*id, |visit| {
-                    visit.check();
+                    visit.start_check();
                 });
                 continue;
             }
             let socket = self.sockets.get_mut(*id);
             if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
-                desired.redial_at = Some(now); // It waits for no other redials.
+                desired.redial_at = Some(now); // Dial without waiting for a time of the limiter.
             }
             self.sockets.retry_now(*id, &mut self.context);
         }
@@ -430,7 +434,7 @@ impl Manager {
         let mut is_any = false;
         let mut down = Vec::new();
         for socket in self.sockets.iter() {
-            let record = self.records().of(socket);
+            let record = self.records().record_of(socket);
             if record
                 .plugin
                 .is_some_and(|it| it.kind == kind && it.name == name)

@@ -75,7 +75,7 @@ pub(super) struct Removed {
 impl Names {
     /// Adds a socket to the queue for a name. Returns whether it has acquired the name at once.
     pub(super) fn acquire(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> bool {
-        let queue = &mut self.name(plugin).queue;
+        let queue = &mut self.name_or_insert(plugin).queue;
         // mutation: two operations speak to a handler about one name
         let is_free = queue.iter().all(|(_, lock)| *lock == Lock::Stalled);
         let lock = if is_free { Lock::Held } else { Lock::Queued };
@@ -86,12 +86,12 @@ impl Names {
     /// Removes a socket from the queue for a name. Returns the socket that acquires the name
     /// because of that.
     pub(super) fn release(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
-        let mut entry = self.known(plugin)?;
+        let mut entry = self.occupied_entry(plugin)?;
         let name = entry.get_mut();
         let place = name.queue.iter().position(|(it, _)| *it == socket)?;
         let (_, lock) = name.queue.remove(place);
         // mutation: a name that is released is given to no other operation
-        let next = (lock == Lock::Held).then(|| name.next()).flatten();
+        let next = (lock == Lock::Held).then(|| name.grant_next()).flatten();
         remove_if_unused(entry);
         next
     }
@@ -105,7 +105,7 @@ impl Names {
             .iter_mut()
             .find(|it| **it == (socket, Lock::Held));
         lock?.1 = Lock::Stalled;
-        name.next()
+        name.grant_next()
     }
 
     /// Returns whether a socket has acquired a name.
@@ -139,7 +139,7 @@ impl Names {
     /// Adds a registered plugin as the newest of its name. Returns the one that was the newest
     /// before.
     pub(super) fn add(&mut self, instance: Instance) -> Option<&Instance> {
-        let instances = &mut self.name(&instance.plugin).instances;
+        let instances = &mut self.name_or_insert(&instance.plugin).instances;
         instances.push(instance);
         let before = instances.len().checked_sub(2)?;
         instances.get(before)
@@ -147,7 +147,7 @@ impl Names {
 
     /// Removes a plugin that was deregistered.
     pub(super) fn remove(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Removed {
-        let Some(mut entry) = self.known(plugin) else {
+        let Some(mut entry) = self.occupied_entry(plugin) else {
             return Removed::default();
         };
         let name = entry.get_mut();
@@ -158,7 +158,7 @@ impl Names {
         let was_current = place == name.instances.len();
         let promoted = name.instances.last().filter(|_| was_current);
         let promoted = promoted.map(|instance| instance.plugin.clone());
-        let unblocked = name.unblocked_by(socket);
+        let unblocked = name.take_unblocked(socket);
         remove_if_unused(entry);
         Removed {
             promoted,
@@ -178,12 +178,12 @@ impl Names {
 
     /// Retries a socket once the plugin of the socket `holder` is deregistered or down.
     pub(super) fn block(&mut self, plugin: &Arc<Plugin>, socket: SocketId, holder: SocketId) {
-        self.name(plugin).blocked.push((socket, holder));
+        self.name_or_insert(plugin).blocked.push((socket, holder));
     }
 
     /// Forgets that a socket is to be retried because of a name.
     pub(super) fn unblock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
-        if let Some(mut entry) = self.known(plugin) {
+        if let Some(mut entry) = self.occupied_entry(plugin) {
             let blocked = &mut entry.get_mut().blocked;
             blocked.retain(|(it, _)| *it != socket);
             remove_if_unused(entry);
@@ -191,15 +191,15 @@ impl Names {
     }
 
     /// Records that a registered plugin is down. Returns the sockets to retry because of that.
-    pub(super) fn down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
+    pub(super) fn record_down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
         let Some(name) = self.find(plugin) else {
             return Vec::new();
         };
         name.set_up(socket, false);
-        name.unblocked_by(socket)
+        name.take_unblocked(socket)
     }
 
-    /// Records that a registered plugin is up, or is not but must be deregistered.
+    /// Records whether a registered plugin is up. One that must be deregistered counts as down.
     pub(super) fn set_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
         if let Some(name) = self.find(plugin) {
             name.set_up(socket, is_up);
@@ -207,7 +207,7 @@ impl Names {
     }
 
     /// Returns the name of a plugin, which is added if it is new.
-    fn name(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
+    fn name_or_insert(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
         self.names.entry(NameKey(plugin.clone())).or_default()
     }
 
@@ -215,7 +215,7 @@ impl Names {
         self.names.get_mut(&NameKey(plugin.clone()))
     }
 
-    fn known(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, NameKey, Name>> {
+    fn occupied_entry(&mut self, plugin: &Arc<Plugin>) -> Option<OccupiedEntry<'_, NameKey, Name>> {
         match self.names.entry(NameKey(plugin.clone())) {
             Entry::Occupied(entry) => Some(entry),
             Entry::Vacant(_) => None,
@@ -233,7 +233,7 @@ fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
 
 impl Name {
     /// Gives the name to the operation that has waited for it longest, and returns its socket.
-    fn next(&mut self) -> Option<SocketId> {
+    fn grant_next(&mut self) -> Option<SocketId> {
         let mut queue = self.queue.iter_mut();
         let (socket, lock) = queue.find(|(_, lock)| *lock == Lock::Queued)?;
         *lock = Lock::Held;
@@ -248,7 +248,7 @@ impl Name {
     }
 
     /// Removes and returns the sockets to retry once the plugin of `holder` is deregistered.
-    fn unblocked_by(&mut self, holder: SocketId) -> Vec<SocketId> {
+    fn take_unblocked(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
         self.blocked.retain(|(socket, by)| {
             let is_unblocked = *by == holder;
@@ -362,7 +362,7 @@ mod tests {
         names.block(&a, SocketId(2), SocketId(1));
         names.block(&a, SocketId(3), SocketId(1));
         names.unblock(&a, SocketId(3));
-        assert_eq!(names.down(&a, SocketId(1)), [SocketId(2)]);
+        assert_eq!(names.record_down(&a, SocketId(1)), [SocketId(2)]);
         assert_eq!(holder(&names, SocketId(2)), None, "it is down");
         names.set_up(&a, SocketId(1), true);
         names.block(&a, SocketId(2), SocketId(1));

@@ -18,32 +18,34 @@ use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin, Reason};
 
 impl Visit<'_> {
-    /// Records the outcome of an operation, and has its socket examined, unless the plugin was
+    /// Records the outcome of an operation, and marks its socket dirty, unless the plugin was
     /// registered and the socket still exists.
-    pub(super) fn ended(&mut self, mut active: Active, outcome: Outcome) {
+    pub(super) fn record_outcome(&mut self, mut active: Active, outcome: Outcome) {
         let promoted = active.promoted.take();
         self.socket.is_dirty = true;
         match outcome {
-            Outcome::Registered(plugin) => self.was_registered(&active, &plugin),
+            Outcome::Registered(plugin) => self.record_registered(&active, &plugin),
             Outcome::Deregistered(plugin, answer) => {
                 let kind = answer.map_or_else(EventKind::NotUndone, |()| EventKind::Deregistered);
                 self.emit_of(&active, Some(&plugin), kind);
             }
-            Outcome::Observed(found) => self.was_observed(&active, found),
-            Outcome::Alive(plugin) => self.alive(&plugin),
-            Outcome::Changed(plugin) => self.changed(&active, &plugin),
+            Outcome::Observed(found) => self.record_observed(&active, found),
+            Outcome::Alive(plugin) => self.record_alive(&plugin),
+            Outcome::Changed(plugin) => self.record_changed(&active, &plugin),
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
-                self.check_failed(&failure);
+                self.record_check_failed(&failure);
             }
             Outcome::Cancelled => log::debug!(
                 "{}: cancelled the operation",
                 self.socket.label(active.number)
             ),
-            Outcome::Failed(failure) => self.failed(&active, &failure, false),
-            Outcome::Refused(refusal) => self.failed(&active, &Failure::Refused(refusal), true),
+            Outcome::Failed(failure) => self.record_failed(&active, &failure, false),
+            Outcome::Refused(refusal) => {
+                self.record_failed(&active, &Failure::Refused(refusal), true)
+            }
         }
         if let Some(promoted) = promoted {
-            self.announce_promoted(&promoted);
+            self.notify_promoted(&promoted);
         }
     }
 
@@ -56,13 +58,13 @@ impl Visit<'_> {
         });
     }
 
-    fn was_registered(&mut self, active: &Active, plugin: &Arc<Plugin>) {
+    fn record_registered(&mut self, active: &Active, plugin: &Arc<Plugin>) {
         let now = self.manager.context.now;
         let desired = self.socket.desired_of(active);
         let since = desired.as_ref().map_or(now, |it| it.wanted_since);
         let mut predecessor = None;
         if let Some(desired) = desired {
-            predecessor = desired.registered();
+            predecessor = desired.record_registered();
             self.socket.is_dirty = false;
         }
         let took = now.saturating_since(since);
@@ -89,11 +91,11 @@ impl Visit<'_> {
         }
         if self.socket.announced().is_some() {
             // mutation: an older endpoint of a name that is announced again stays
-            self.supersede(plugin);
+            self.withdraw_superseded(plugin);
         }
         let handler = self.manager.host.handlers.find(&plugin.kind);
         if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
-            // The handler was replaced meanwhile: the new one is to register the plugin.
+            // The handler was replaced meanwhile: the new one has to register the plugin.
             registered.health.must_deregister = true;
             self.socket.is_dirty = true;
         }
@@ -108,8 +110,9 @@ impl Visit<'_> {
         }
     }
 
-    /// Reports to the handler which plugin of a name to use now, unless that plugin has gone, too.
-    fn announce_promoted(&mut self, plugin: &Arc<Plugin>) {
+    /// Emits the event `Promoted` for the plugin of a name to use from now on, and notifies its
+    /// handler, unless that plugin has gone, too.
+    fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
         let current = self.manager.names.current(plugin);
         let Some(id) = current
             .filter(|it| it.plugin == *plugin)
@@ -135,10 +138,12 @@ impl Visit<'_> {
     }
 
     /// Records the outcome of a dry run.
-    fn was_observed(&mut self, active: &Active, found: Result<Arc<Plugin>, Refusal>) {
+    fn record_observed(&mut self, active: &Active, found: Result<Arc<Plugin>, Refusal>) {
         let now = self.manager.context.now;
         let desired = self.socket.desired_of(active);
-        if !desired.is_some_and(|desired| desired.observed(&found, active.plugin.as_ref(), now)) {
+        if !desired
+            .is_some_and(|desired| desired.record_observed(&found, active.plugin.as_ref(), now))
+        {
             return;
         }
         match found {
@@ -159,7 +164,7 @@ impl Visit<'_> {
 
     /// Records that another plugin answers behind the socket of a registered plugin, or of one that
     /// was registered before a restart.
-    fn changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
+    fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
         self.emit_of(active, Some(plugin), EventKind::PluginChanged);
         self.manager.names.set_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
@@ -174,7 +179,7 @@ impl Visit<'_> {
         }
     }
 
-    fn failed(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
+    fn record_failed(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
         self.examine_replaced(failure);
         let context = &mut self.manager.context;
         let Some(desired) = self.socket.desired_of(active) else {
@@ -185,7 +190,7 @@ impl Visit<'_> {
             let error = AnnouncementError::Failed(failure.clone());
             desired.answer_announcement(Err(error), context);
         }
-        let is_news = desired.failed(failure, context.now);
+        let is_news = desired.record_failed(failure, context.now);
         if let Failure::Refused(refusal) = failure {
             desired.refused.clone_from(&active.plugin);
             desired.notified = is_notified.then(|| Box::new(refusal.clone()));
@@ -204,8 +209,9 @@ impl Visit<'_> {
         }
     }
 
-    /// Examines the path again if another socket exists there than the watch has found: for a
-    /// link, or on a file system without birth times, the kernel does not report such a change.
+    /// Requests another examination of the path if the socket there is not the one that the watch
+    /// has found: for a link, or on a file system without birth times, the kernel does not report
+    /// such a change.
     fn examine_replaced(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
             let path = self.socket.path.clone();
@@ -215,12 +221,12 @@ impl Visit<'_> {
     }
 
     /// Records that a registered plugin answered.
-    fn alive(&mut self, plugin: &Arc<Plugin>) {
+    fn record_alive(&mut self, plugin: &Arc<Plugin>) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
             return;
         };
-        let was_down = registered.health.answered(context.now);
+        let was_down = registered.health.record_answer(context.now);
         let is_up = registered.health.down_since().is_none();
         self.manager.names.set_up(plugin, self.socket.id, is_up);
         if was_down {
@@ -229,7 +235,7 @@ impl Visit<'_> {
     }
 
     /// Records that a registered plugin did not answer.
-    fn check_failed(&mut self, failure: &Failure) {
+    fn record_check_failed(&mut self, failure: &Failure) {
         self.examine_replaced(failure);
         let context = &mut self.manager.context;
         let slow_check = context.slow_check();
@@ -246,13 +252,13 @@ impl Visit<'_> {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;
         }
-        if !health.not_answered(failure.is_overtaken(), context.now) {
+        if !health.record_no_answer(failure.is_overtaken(), context.now) {
             return;
         }
         self.report_down(failure);
     }
 
-    /// Counts a plugin that has announced itself as down, because its handler has given it up.
+    /// Records that an announced plugin is down, because its handler has given it up.
     pub(super) fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let now = self.manager.context.now;
         let announced = self.socket.announced();
@@ -298,7 +304,7 @@ impl Visit<'_> {
         };
         // mutation: a plugin that is down is not reported
         context.emit(PluginEvent::of_plugin(&registered.plugin, down));
-        for id in names.down(&registered.plugin, self.socket.id) {
+        for id in names.record_down(&registered.plugin, self.socket.id) {
             self.manager.sockets.retry_now(id, context);
         }
         if is_announced && grace == Some(Duration::ZERO) {

@@ -57,7 +57,7 @@ pub enum LastError<'a> {
 }
 
 impl Socket {
-    /// Returns what a change of the record can change.
+    /// Returns the part of the record whose changes are reported.
     pub(super) fn summary(&self) -> Summary {
         let state = self.state();
         let (check_at, process) = match (&self.registered, &self.active) {
@@ -181,7 +181,7 @@ impl Operation {
 }
 
 impl Socket {
-    /// Records that the socket's record has changed, if it has, or that it is removed.
+    /// Records a change of the socket's record, if there is one, or its removal.
     pub(super) fn note_changes(&mut self, context: &mut Context) {
         let changes = &mut context.changes;
         if self.is_empty() {
@@ -225,7 +225,8 @@ pub enum Change<'a> {
 pub struct ChangeCursor {
     /// The generation of the last change that the reader has seen.
     seen: Generation,
-    /// The generation at which the reader had seen everything: it knows what was added before.
+    /// The last generation at which the reader had seen everything: it knows every record that was
+    /// created up to then.
     caught_up: Generation,
 }
 
@@ -277,19 +278,19 @@ pub struct Records<'a>(pub(super) &'a Manager);
 impl<'a> Records<'a> {
     /// Returns the record of a path.
     pub fn get(self, path: &Path) -> Option<Record<'a>> {
-        self.0.socket(path).map(|socket| self.of(socket))
+        self.0.socket(path).map(|socket| self.record_of(socket))
     }
 
     /// Returns every record, in the order in which their paths became known.
     pub fn iter(self) -> impl Iterator<Item = Record<'a>> {
-        self.0.sockets().map(move |socket| self.of(socket))
+        self.0.sockets().map(move |socket| self.record_of(socket))
     }
 
     /// Returns the next record of a list, and advances the cursor; `None` at the end.
     pub fn next(self, cursor: &mut RecordCursor) -> Option<Record<'a>> {
         let socket = self.0.sockets.first_after(cursor.last)?;
         cursor.last = Some(socket.id);
-        Some(self.of(socket))
+        Some(self.record_of(socket))
     }
 
     /// Returns every path at which a socket exists or a plugin is registered, in the order of the
@@ -299,7 +300,7 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the record of a socket.
-    pub(super) fn of(self, socket: &'a Socket) -> Record<'a> {
+    pub(super) fn record_of(self, socket: &'a Socket) -> Record<'a> {
         let summary = socket.summary();
         let mut state = summary.state;
         if let (State::Registered, Some(registered)) = (state, &socket.registered) {
@@ -343,7 +344,7 @@ impl<'a> Records<'a> {
             .filter_map(|(_, id)| sockets.get(id));
         let change = match (changed.next(), removed) {
             (Some(socket), _) => Change::Set {
-                record: self.of(socket),
+                record: self.record_of(socket),
                 is_new: socket.seen.created > cursor.caught_up,
             },
             (None, Some(removed)) => Change::Removed {
@@ -359,8 +360,8 @@ impl<'a> Records<'a> {
         Ok(Some(change))
     }
 
-    /// Returns how near the manager is to its limits: sockets, connections with what counts as
-    /// such, operations that wait for their plugins, and the octets that are held of plugins.
+    /// Returns how near the manager is to its limits: sockets, connections and what counts as such,
+    /// operations that wait for their plugins, and the octets that are held for plugins.
     pub fn usage(self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
         let Manager {
@@ -385,10 +386,12 @@ impl<'a> Records<'a> {
 
     /// Returns the current counts.
     pub fn status(self) -> Status {
-        self.0.sockets().fold(Status::default(), Status::with)
+        self.0
+            .sockets()
+            .fold(Status::default(), Status::count_socket)
     }
 
-    /// Returns the number of sockets that exist and that were never dialed.
+    /// Returns the number of sockets that exist and were never dialled.
     pub fn undialed(self) -> usize {
         let desired = self.0.sockets().filter_map(Socket::desired);
         desired.filter(|desired| desired.attempts == 0).count()
@@ -422,7 +425,7 @@ pub struct Usage {
 }
 
 impl Status {
-    fn with(self, socket: &Socket) -> Self {
+    fn count_socket(self, socket: &Socket) -> Self {
         let (desired, registered) = (socket.desired(), socket.registered());
         let is_down = registered.is_some_and(|it| it.health.down_since().is_some());
         let has_failed = desired.is_some_and(|it| it.last_failure.is_some());

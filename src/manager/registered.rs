@@ -6,8 +6,8 @@
 //! A plugin that is killed leaves its socket behind, so its directory does not show that it has
 //! gone. Once the plugin is registered, the connection on which it was notified becomes its source
 //! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
-//! before Linux 6.5, holds the connection open; if descriptors run short, it asks the
-//! plugin every 30 s or more. When the source is lost, the plugin is asked for its description once
+//! before Linux 6.5, holds the connection open; if descriptors run short, it asks the plugin at
+//! intervals of 30 s or more. When the source is lost, the plugin is asked for its description once
 //! more. If it answers, only the source of liveness was lost. If it does not, the plugin is down:
 //! it is asked again with backoff until it answers or its socket is removed. It stays registered
 //! meanwhile, unless [`OnDown`](crate::config::OnDown) has it deregistered; its handler is not
@@ -15,7 +15,7 @@
 //!
 //! Most drivers are registered by a registrar, another process. The connection on which a handler
 //! has called the endpoint becomes the driver's source of liveness in the same way: once that is
-//! lost, a check goes on to the endpoint, and the plugin is down if nothing listens there.
+//! lost, each check also connects to the endpoint, and the plugin is down if nothing listens there.
 //!
 //! ```text
 //!             liveness lost          no answer
@@ -71,12 +71,12 @@ pub(super) enum By {
 /// The known state of a registered plugin.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// `None` if it is up. Boxed, because that is so for nearly every plugin.
+    /// `None` if the plugin is up. Boxed, because nearly every plugin is up.
     pub(super) down: Option<Box<Down>>,
-    /// The connection by which its end is noticed: held open, or closed because the peer process is
-    /// watched.
+    /// The connection that reveals the end of the plugin: held open, or closed because the peer
+    /// process is watched.
     pub(super) liveness: Option<Connection>,
-    /// What is known of its driver, if that is another process.
+    /// The state of the driver, if that is another process.
     pub(super) driver: Driver,
     /// The peer process, if the daemon can see it.
     pub(super) process: Option<Process>,
@@ -84,9 +84,9 @@ pub struct Health {
     checks: RetryDelay,
     /// The time of the next check.
     pub(super) check_at: Option<Time>,
-    /// The number of held connections that have ended although it was up.
+    /// The number of held connections that have ended although the plugin was up.
     idle_ends: u8,
-    /// Whether it is to be deregistered although its socket exists.
+    /// Whether the plugin must be deregistered although its socket exists.
     pub(super) must_deregister: bool,
 }
 
@@ -96,23 +96,25 @@ pub(super) struct Down {
     pub(super) since: Time,
     /// The time at which it is deregistered if it is still down; `None`: never.
     pub(super) grace_until: Option<Time>,
-    /// Whether its handler has given it up: then an answer to a check means nothing.
+    /// Whether the handler has given up the plugin: an answer to a check does not change that.
     is_given_up: bool,
 }
 
 /// The driver of a plugin, which serves its endpoint beside the registration socket.
 #[derive(Debug, Default)]
 pub(super) enum Driver {
-    /// No handler has connected to an endpoint of its own.
+    /// No connection to the endpoint has become a source of liveness or ended yet.
     #[default]
     Unknown,
-    /// Its end is noticed.
+    /// The connection is held open, or its peer process is watched.
     Watched(Connection),
-    /// The connection to it has ended: the endpoint is checked, too.
+    /// The connection to the driver has ended or was given up: the next check also connects to the
+    /// endpoint.
     Lost,
 }
 
-/// The number of ends of held connections after which a server is taken to close idle connections.
+/// The number of ends of held connections after which a server is assumed to close idle
+/// connections.
 const IDLE_ENDS: u8 = 2;
 
 impl Registered {
@@ -174,8 +176,8 @@ impl Health {
         }
     }
 
-    /// Removes and returns the source of liveness of that server. Without the source of the
-    /// endpoint, the endpoint is checked.
+    /// Removes and returns the source of liveness of that server. Without a source of the endpoint,
+    /// the next check also connects to the endpoint.
     pub(super) fn take_source(&mut self, server: Server) -> Option<Connection> {
         match server {
             Server::Registration => self.liveness.take(),
@@ -188,7 +190,7 @@ impl Health {
 
     /// Records that a source of liveness was lost. Returns whether to check the plugin at once;
     /// otherwise the time of the check is set.
-    pub(super) fn liveness_lost(&mut self, was_connection: bool, now: Time) -> bool {
+    pub(super) fn record_liveness_loss(&mut self, was_connection: bool, now: Time) -> bool {
         if was_connection {
             self.idle_ends = self.idle_ends.saturating_add(1);
         }
@@ -219,7 +221,7 @@ impl Health {
 
     /// Records that the plugin answered. If its source of liveness is lost again at once, the next
     /// check waits. Returns whether the plugin was down.
-    pub(super) fn answered(&mut self, now: Time) -> bool {
+    pub(super) fn record_answer(&mut self, now: Time) -> bool {
         self.must_deregister = false;
         let was_down = self.down.take_if(|down| !down.is_given_up).is_some();
         if was_down {
@@ -236,9 +238,9 @@ impl Health {
     }
 
     /// Records that the plugin did not answer, and sets the time of the next check. Returns whether
-    /// it is down from now on: a failure that the watch will explain in a moment counts from the
-    /// second time.
-    pub(super) fn not_answered(&mut self, is_overtaken: bool, now: Time) -> bool {
+    /// it is down from now on: a failure that the watch is about to explain (`is_overtaken`) counts
+    /// only if the next check fails, too.
+    pub(super) fn record_no_answer(&mut self, is_overtaken: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
             self.checks.succeed();
         }

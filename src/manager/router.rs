@@ -32,7 +32,7 @@ impl Manager {
             }
         }
         for _ in 0..self.context.budget.take_refused() {
-            self.context.limit_hit(Limit::Memory);
+            self.context.measure_limit_hit(Limit::Memory);
         }
         let Self {
             sockets, context, ..
@@ -53,13 +53,13 @@ impl Manager {
                 self.visit(id, |visit| {
                     let active = visit.socket.active.as_ref();
                     if active.is_some_and(|it| it.id == attempt) {
-                        visit.handle(event);
+                        visit.handle_event(event);
                     }
                 });
             }
             Work::Answer(ticket, result) => {
                 if let Some(id) = SocketId::of_owner(ticket.0.owner) {
-                    self.visit(id, |visit| visit.answered(ticket, result));
+                    self.visit(id, |visit| visit.handle_answer(ticket, result));
                 }
             }
             Work::Effect(recipient, event) => self.host.deliver(&recipient, event, context),
@@ -70,13 +70,15 @@ impl Manager {
                 }
             }
             Work::Endpoint(id, endpoint, connection) => self.visit(id, |visit| {
-                visit.endpoint_connected(&endpoint, connection);
+                visit.handle_endpoint_connected(&endpoint, connection);
             }),
             Work::CheckEndpoint(id) => self.visit(id, |visit| {
-                visit.endpoint_lost();
+                visit.handle_endpoint_lost();
             }),
             Work::GivenUp(id, conn) => self.visit(id, |visit| {
-                visit.socket.liveness_given_up(conn, &visit.manager.context);
+                visit
+                    .socket
+                    .handle_liveness_given_up(conn, &visit.manager.context);
             }),
             Work::Touch(path) => {
                 if let Some(socket) = self.sockets.at_mut(&path) {
@@ -101,10 +103,10 @@ impl Manager {
         }
         ids.extend(dirty);
         let is_any = !ids.is_empty();
-        ids.retain(|id| self.is_to_register(*id));
+        ids.retain(|id| self.examine_dirty(*id));
         for id in ids {
             self.visit(id, |visit| {
-                visit.register();
+                visit.start_registration();
             });
         }
         if is_any_ready {
@@ -117,7 +119,7 @@ impl Manager {
 
     /// Examines a dirty socket: cancels its operation or deregisters its plugin if that is needed.
     /// Returns whether its plugin may be registered.
-    fn is_to_register(&mut self, id: SocketId) -> bool {
+    fn examine_dirty(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else {
             return false;
         };
@@ -128,7 +130,7 @@ impl Manager {
         }
         self.visit(id, |visit| match action {
             Some(Action::Cancel) => visit.socket.cancel(&mut visit.manager.context),
-            Some(Action::Deregister) => visit.deregister(),
+            Some(Action::Deregister) => visit.start_deregistration(),
             Some(Action::Register) | None => {}
         });
         false
@@ -152,11 +154,11 @@ impl Manager {
         let context = &mut self.context;
         let at = socket.deadline(context);
         let (timer, deadline) = (Timer::Socket(socket.id), &mut socket.applied.deadline);
-        // A socket at rest is woken at the exact time, an active one perhaps too early, but not for
-        // what was due before.
+        // While an operation runs, an earlier deadline that has not passed is kept: it wakes the
+        // socket too early, which is harmless. At rest, the deadline is exact.
         let is_past = deadline.at().is_some_and(|it| it <= context.now);
         match socket.active {
-            Some(_) if !is_past => context.timers.set_or_earlier(timer, deadline, at),
+            Some(_) if !is_past => context.timers.set_or_keep_earlier(timer, deadline, at),
             _ => context.timers.set(timer, deadline, at),
         }
         socket.flush(&mut context.outputs);
@@ -196,7 +198,7 @@ impl Manager {
             if let Some(before) = socket.applied.name.take() {
                 // mutation: a name is not released when the operation ends
                 let next = self.names.release(&before, id);
-                self.sockets.lock_acquired(next, &mut self.context);
+                self.sockets.queue_lock_acquired(next, &mut self.context);
             }
         }
     }
@@ -213,7 +215,7 @@ impl Manager {
             ConnectionEvent::DialFailed(error) => {
                 context.connections.remove(conn);
                 if *error == DialError::NoDescriptors {
-                    context.used_up();
+                    context.handle_descriptors_exhausted();
                 }
             }
             // A connection that was closed because its process is watched may still report its end.
@@ -233,8 +235,8 @@ impl Manager {
 
     // --- The end ---
 
-    /// Starts no operation any more, and cancels those whose end neither a plugin nor a handler
-    /// would notice.
+    /// Starts no more operations, and cancels those whose end neither a plugin nor a handler would
+    /// notice.
     pub(super) fn stop(&mut self) {
         let context = &mut self.context;
         if std::mem::replace(&mut context.policy.is_stopping, true) {
@@ -247,7 +249,8 @@ impl Manager {
                 socket.cancel(context);
             }
         }
-        self.sockets.mark_all_dirty(context); // Their deadlines may depend on it.
+        // Retries, checks and grace periods have no deadlines any more.
+        self.sockets.mark_all_dirty(context);
     }
 
     /// Drops everything that still runs, because [`STOP_GRACE`] is over.

@@ -35,7 +35,7 @@ pub struct SavedState {
     format: String,
     /// The boot during which it was written, as the kernel identifies it.
     boot: String,
-    /// The plugins that had gone and were yet to be deregistered. Older versions skip this field.
+    /// The plugins that had gone and were yet to be deregistered. Older versions ignore this field.
     #[serde(default)]
     owed: Vec<SavedPlugin>,
     plugins: Vec<SavedPlugin>,
@@ -55,7 +55,7 @@ pub(super) struct SavedPlugin {
     name: String,
     endpoint: PathBuf,
     versions: Vec<String>,
-    /// Whether the plugin announced itself. Older versions skip this field.
+    /// Whether the plugin announced itself. Older versions ignore this field.
     #[serde(default, skip_serializing_if = "Not::not")]
     announced: bool,
 }
@@ -75,7 +75,7 @@ pub enum SavedStateError {
 }
 
 impl SavedState {
-    /// Decodes a file's content, in the boot of that name.
+    /// Decodes the content of a file; `boot` identifies the current boot.
     pub fn decode(content: &[u8], boot: &str) -> Result<Self, SavedStateError> {
         let state: Self = serde_json::from_slice(content)
             .map_err(|error| SavedStateError::Unreadable(error.to_string()))?;
@@ -187,7 +187,7 @@ impl Manager {
         let owed = self.host.owed.iter();
         let owed = owed.map(|debt| SavedPlugin::of(&debt.plugin, NO_SOCKET, false));
         let owed = owed.filter_map(&mut count).collect();
-        let saved = self.sockets.iter().filter_map(Socket::saved);
+        let saved = self.sockets.iter().filter_map(Socket::plugin_to_save);
         let saved = saved.map(|(plugin, identity, is_announced)| {
             SavedPlugin::of(plugin, identity, is_announced)
         });
@@ -249,7 +249,7 @@ pub(super) const NO_SOCKET: Identity = Identity {
     btime: 0,
 };
 
-/// The first word of a file, with the version of its format.
+/// The format of a file; its last word is the version.
 pub(super) const FORMAT: &str = "plugind registered plugins 2";
 
 #[cfg(test)]
@@ -295,7 +295,8 @@ mod tests {
         assert!(SavedState::decode(b"[]", BOOT).is_err());
     }
 
-    /// Returns an entry of which nearly all is this much text, which grows sixfold.
+    /// Returns an entry with that number of control characters, each of which is escaped to six
+    /// octets.
     fn saved(name: &str, text: usize) -> SavedPlugin {
         let plugin = Plugin {
             kind: "CSIPlugin".into(),

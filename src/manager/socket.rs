@@ -3,7 +3,7 @@
 //! A socket takes an event and the [`Context`], and derives its next deadline from its state. What
 //! concerns others is done in its [visit](super::visit), after which the manager compares what the
 //! socket claims (a permit of an operation, a plugin name, a handler, a deadline) with the claims
-//! that are in force, and applies the difference. So no state releases anything by hand.
+//! that are in force, and applies the difference. So no state has to release a claim explicitly.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::Seen;
-use super::connections::{Connection, Owner, SERVERS, Server, close};
+use super::connections::{Connection, Owner, SERVERS, Server, close_client};
 use super::context::Context;
 use super::desired::Desired;
 use super::ids::{AttemptId, ConnectionId, Process, SocketId};
@@ -47,16 +47,16 @@ pub struct Socket {
     pub(super) seen: Seen,
 }
 
-/// The shares of a socket in what is limited or shared.
+/// The limited or shared resources that a socket holds or waits for.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
-    /// The plugin for whose name it is retried when another plugin goes.
+    /// The plugin for whose name the socket is retried once another plugin is deregistered or down.
     pub(super) blocked: Option<Arc<Plugin>>,
     /// The handler that knows its plugin or was asked about it: the effects of the plugin are
-    /// cancelled when this ends.
+    /// cancelled when this changes.
     pub(super) handler: Option<HandlerId>,
     pub(super) deadline: Scheduled,
 }
@@ -167,7 +167,7 @@ impl Socket {
     /// Returns the plugin that a handler knows or has yet to be asked to deregister, or that was
     /// registered before a restart, with the identity of its socket, and whether the plugin
     /// announced itself.
-    pub(super) fn saved(&self) -> Option<(&Arc<Plugin>, Identity, bool)> {
+    pub(super) fn plugin_to_save(&self) -> Option<(&Arc<Plugin>, Identity, bool)> {
         if let Some(it) = &self.registered {
             return Some((&it.plugin, it.identity, it.is_announced()));
         }
@@ -255,7 +255,7 @@ impl Socket {
         active.process = process;
         let operation = active.operation.as_ref()?;
         if operation.calls_nothing() {
-            // It becomes the source of liveness.
+            // The connection becomes the source of liveness.
             return Some(Event::Connected);
         }
         let mut client = Box::new(Client::new(context.now).within(&context.budget));
@@ -270,7 +270,7 @@ impl Socket {
     }
 
     /// Processes the end of the operation's connection.
-    pub(super) fn connection_closed(&mut self, context: &mut Context) -> Option<Event> {
+    pub(super) fn handle_connection_closed(&mut self, context: &mut Context) -> Option<Event> {
         let active = self.active.as_mut()?;
         if let Some(client) = active.client() {
             client.eof(context.now);
@@ -283,7 +283,7 @@ impl Socket {
     }
 
     /// Checks the plugin slowly from now on: its source of liveness was given up.
-    pub(super) fn liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
+    pub(super) fn handle_liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
             let is_it = |it: Option<&mut Connection>| it.is_some_and(|it| it.id == conn);
             if let Some(server) = SERVERS
@@ -303,11 +303,11 @@ impl Socket {
     }
 
     /// Closes the connection of a plugin whose process is watched.
-    pub(super) fn peer_watched(&mut self, server: Server, context: &mut Context) {
+    pub(super) fn handle_peer_watched(&mut self, server: Server, context: &mut Context) {
         let registered = self.registered.as_mut();
         if let Some(liveness) = registered.and_then(|it| it.health.source_mut(server)) {
             liveness.close(context);
-            context.connections.close(liveness.id);
+            context.connections.record_closed(liveness.id);
         }
     }
 
@@ -326,7 +326,7 @@ impl Socket {
         count
     }
 
-    /// Records a plugin that a handler knows, or is about to.
+    /// Records a plugin that a handler knows or is about to register.
     pub(super) fn set_registered(&mut self, registered: Registered, context: &mut Context) {
         context.revision += 1;
         context.plugins += usize::from(self.registered.is_none());
@@ -342,8 +342,8 @@ impl Socket {
         Some(registered)
     }
 
-    /// Deregisters, when the socket is examined, a plugin that was registered before a restart and
-    /// not since: its socket was removed or replaced.
+    /// Marks for deregistration a plugin that was registered before a restart and not since,
+    /// because its socket was removed or replaced, or another plugin answers there.
     pub(super) fn deregister_restored(
         &mut self,
         restored: Arc<Plugin>,
@@ -372,7 +372,7 @@ impl Socket {
         liveness.client.as_deref_mut()
     }
 
-    /// Requests that what the clients have to write is written.
+    /// Requests the transmission of what the clients have to write.
     pub(super) fn flush(&mut self, outputs: &mut VecDeque<Output>) {
         let active = self.active.as_mut();
         if let Some(connection) = active.and_then(|it| it.connection.as_mut()) {
@@ -407,11 +407,11 @@ pub(super) struct Active {
     pub(super) connection: Option<Connection>,
     /// The peer process of the last connection, if the daemon can see the process.
     pub(super) process: Option<Process>,
-    /// What the daemon has found about the connected socket, until the plugin is judged.
+    /// The reasons not to trust the connected socket, until the plugin is validated.
     pub(super) distrust: Vec<Distrust>,
     /// The call on the connection that has not ended, and when it began.
     pub(super) call: Option<(&'static str, Time)>,
-    /// The question that a handler has not answered yet, and when its name is passed on.
+    /// The question that a handler has not answered yet.
     pub(super) question: Option<Pending>,
     /// The plugin that took over when this one left the actual state.
     pub(super) promoted: Option<Arc<Plugin>>,
@@ -422,7 +422,7 @@ pub(super) struct Active {
 pub(super) struct Pending {
     pub(super) ticket: Ticket,
     pub(super) question: Question,
-    /// The time at which others of the name are let pass; `None` once they were.
+    /// The time from which other sockets of the name may pass; `None` once they may.
     pub(super) stalls_at: Option<Time>,
 }
 
@@ -451,8 +451,8 @@ impl Active {
         self.connection.as_mut()?.client.as_deref_mut()
     }
 
-    /// Returns the reply that the connection has for the operation, after anything that may have
-    /// changed the connection.
+    /// Returns the reply for the operation if the connection has received one. Must be called after
+    /// anything that may have changed the connection.
     pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Reply> {
         let mut reply = None;
         while let Some(event) = self.client()?.poll_event(context.now) {
@@ -476,7 +476,7 @@ impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
     pub(super) fn close(&mut self, context: &mut Context) {
         if let Some(mut client) = self.client.take() {
-            let (conn, final_bytes) = (self.id, close(&mut client, context.now));
+            let (conn, final_bytes) = (self.id, close_client(&mut client, context.now));
             context
                 .outputs
                 .push_back(Output::Hangup { conn, final_bytes });

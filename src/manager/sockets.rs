@@ -132,10 +132,10 @@ impl Sockets {
         }
     }
 
-    /// Records that a plugin has become, or is not any more, the one to use for its name.
+    /// Records that a plugin has become the one to use for its name, or has ceased to be.
     pub(super) fn touch_instance(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
-            // The state is another one, unless the plugin is down.
+            // The record changes between `Registered` and `Standby`, unless the plugin is down.
             if socket.seen.summary.state == State::Registered {
                 socket.seen.since = context.now;
             }
@@ -143,8 +143,8 @@ impl Sockets {
         }
     }
 
-    /// Passes on to the operation of a socket that it has acquired its name.
-    pub(super) fn lock_acquired(&self, id: Option<SocketId>, context: &mut Context) {
+    /// Queues the event that the operation of a socket has acquired the lock of its plugin name.
+    pub(super) fn queue_lock_acquired(&self, id: Option<SocketId>, context: &mut Context) {
         let socket = id.and_then(|id| self.get(id));
         if let Some((id, active)) = socket.and_then(|it| Some((it.id, it.active.as_ref()?))) {
             let work = Work::Operation(id, active.id, Event::LockAcquired);
@@ -174,8 +174,8 @@ impl Sockets {
         }
     }
 
-    /// Deregisters every plugin that another handler than that of its type has registered. Its
-    /// socket exists, so it is registered with the handler of its type after that.
+    /// Deregisters every plugin whose type is not assigned any more to the handler that registered
+    /// it. If its socket exists, the plugin is then registered with the new handler of its type.
     pub(super) fn replace_handlers(
         &mut self,
         handlers: &HandlerTable,
@@ -220,7 +220,12 @@ impl Sockets {
     // --- Sockets that are found and lost ---
 
     /// Records that a socket exists.
-    pub(super) fn found(&mut self, path: &Arc<Path>, identity: Identity, context: &mut Context) {
+    pub(super) fn record_found(
+        &mut self,
+        path: &Arc<Path>,
+        identity: Identity,
+        context: &mut Context,
+    ) {
         if path.as_os_str().is_empty() {
             return log::debug!("a socket was reported, but its path is empty");
         }
@@ -254,7 +259,7 @@ impl Sockets {
     }
 
     /// Records that a socket does not exist any more.
-    pub(super) fn lost(&mut self, path: &Arc<Path>, context: &mut Context) {
+    pub(super) fn record_lost(&mut self, path: &Arc<Path>, context: &mut Context) {
         let Some(id) = self.by_path.get(&PathKey(path.clone())).copied() else {
             return;
         };

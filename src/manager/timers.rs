@@ -1,7 +1,8 @@
 //! The deadlines of everything in the manager, in one index.
 //!
-//! A deadline is derived from the state of its owner. The owner keeps what the index knows of
-//! it, so a change costs no search by owner, and the earliest deadline of all is known without one.
+//! A deadline is derived from the state of its owner. The owner keeps the entry under which the
+//! index has its deadline, so a change needs no search by owner. The earliest deadline is the first
+//! entry.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ impl Timers {
 
     /// Sets a deadline whose owner checks the time again when it is popped: a later `at` does not
     /// move the deadline, which is then popped early.
-    pub(super) fn set_or_earlier(
+    pub(super) fn set_or_keep_earlier(
         &mut self,
         timer: Timer,
         scheduled: &mut Scheduled,
@@ -125,13 +126,13 @@ mod tests {
     fn a_deadline_that_is_put_off_may_be_popped_early() {
         let [early, late] = [3, 7].map(Time::from_millis);
         let (mut timers, mut scheduled) = <(Timers, Scheduled)>::default();
-        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(early));
-        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(late));
+        timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(early));
+        timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(late));
         assert_eq!(scheduled.at(), Some(early));
-        timers.set_or_earlier(Timer::Stop, &mut scheduled, None);
+        timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, None);
         assert_eq!(timers.first(), None);
-        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(late));
-        timers.set_or_earlier(Timer::Stop, &mut scheduled, Some(early));
+        timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(late));
+        timers.set_or_keep_earlier(Timer::Stop, &mut scheduled, Some(early));
         assert_eq!(scheduled.at(), Some(early));
     }
 }

@@ -42,7 +42,7 @@ impl Manager {
         self.context.policy.distrusted = dirs;
     }
 
-    /// Returns the path at which an endpoint is dialed.
+    /// Returns the path at which an endpoint is dialled.
     pub(crate) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
         self.context.endpoint_path(endpoint)
     }
@@ -57,8 +57,8 @@ impl Manager {
         self.run_until_idle();
     }
 
-    /// Records what the daemon has found about the socket of a connection: that of an operation
-    /// is judged with its plugin.
+    /// Records why the socket of a connection is not trusted. If the connection is an operation's,
+    /// the reason is kept until its plugin is validated.
     pub(super) fn distrust_connection(&mut self, conn: ConnectionId, why: Distrust) {
         match self.context.connections.owner(conn) {
             Some(Owner::Operation(id)) => self.visit(id, |visit| {
@@ -118,11 +118,11 @@ impl Execution<'_> {
         let first = dir
             .map(|(_, why)| why.clone())
             .or_else(|| found.into_iter().next());
-        let why = first.or_else(|| self.name_of_another(uid?, plugin));
+        let why = first.or_else(|| self.block_on_taken_name(uid?, plugin));
         why.map_or(Ok(()), |why| Err(Refusal::Untrusted(why)))
     }
 
-    /// Returns the live plugin of another user that serves the endpoint of this one.
+    /// Returns a reason not to trust `plugin` if a live plugin of another user serves its endpoint.
     fn endpoint_of_another(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
         let mut sockets = self.manager.sockets.iter();
         sockets.find_map(|socket| {
@@ -130,25 +130,28 @@ impl Execution<'_> {
             let (it, health) = (&registered.plugin, &registered.health);
             let other = health.process.filter(|it| it.uid != uid)?.uid;
             let is_up = health.down_since().is_none() && socket.id != self.socket.id;
-            (is_up && it.endpoint == plugin.endpoint).then(|| taken("endpoint", other, it))
+            (is_up && it.endpoint == plugin.endpoint).then(|| distrust_taken("endpoint", other, it))
         })
     }
 
-    /// Returns the registered plugin of another user that has the name of this one, which is
-    /// retried once that has gone.
-    fn name_of_another(&mut self, uid: u32, plugin: &Arc<Plugin>) -> Option<Distrust> {
+    /// Returns a reason not to trust `plugin` if a registered plugin of another user has its name.
+    /// `plugin` is then retried once the other one is deregistered or down.
+    fn block_on_taken_name(&mut self, uid: u32, plugin: &Arc<Plugin>) -> Option<Distrust> {
         let names = &self.manager.names;
         let current = names.current(plugin)?;
         let other = current.uid.filter(|other| *other != uid)?;
-        let (holder, why) = (current.socket, taken("name", other, &current.plugin));
+        let (holder, why) = (
+            current.socket,
+            distrust_taken("name", other, &current.plugin),
+        );
         self.socket.block(plugin, holder, &mut self.manager.names);
         Some(why)
     }
 }
 
 impl Socket {
-    /// Records why its plugin, or a connection to that, would be refused in strict mode, and
-    /// reports it the first time.
+    /// Records a reason why the plugin would be refused in strict mode, and reports the reason the
+    /// first time.
     fn record_distrust(
         &mut self,
         why: Distrust,
@@ -173,12 +176,12 @@ impl Socket {
     }
 }
 
-/// Returns that another user's plugin has this.
-fn taken(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
+/// Returns the reason not to trust a plugin whose name or endpoint `plugin`, of another user, has.
+fn distrust_taken(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
     let socket = plugin.socket.clone();
     Distrust::Taken { what, uid, socket }
 }
 
-/// The number of reasons that are kept of a socket, the newest: its owner and user, and two of its
-/// endpoint.
+/// The number of reasons that are kept for a socket, the newest ones: enough for its owner, its
+/// user and two about its endpoint.
 const MAX_DISTRUST: usize = 4;

@@ -1,8 +1,8 @@
 //! The visit of one socket: what an event means for it, and how its operations begin.
 //!
-//! A socket is taken out of the table while it is visited. What the visit means for the operations
-//! of other sockets is queued; the sockets are only marked, to be examined after it. After the
-//! visit, the router compares what the socket claims with what was in force before.
+//! A socket is taken out of the table while it is visited. Events for the operations of other
+//! sockets are queued, and other sockets are only marked dirty, to be examined after the visit. The
+//! router then compares what the visited socket claims with the claims in force.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) struct Visit<'a> {
 
 impl Visit<'_> {
     /// Takes the step of the operation that follows `event`, if one runs.
-    pub(super) fn handle(&mut self, event: Event) {
+    pub(super) fn handle_event(&mut self, event: Event) {
         let Some(mut active) = self.socket.active.take() else {
             return;
         };
@@ -55,22 +55,22 @@ impl Visit<'_> {
                 log::debug!("{label}: {event} is not expected while {state}");
                 active.operation = Some(operation);
             }
-            Step::Ends(outcome) => return self.ended(*active, outcome),
+            Step::Ends(outcome) => return self.record_outcome(*active, outcome),
         }
         self.socket.active = Some(active);
     }
 
-    /// Accepts the answer to a pending question, or drops it if the operation does not wait any
-    /// more.
-    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<(), Reason>) {
+    /// Accepts the answer to a pending question, or drops the answer if the operation does not wait
+    /// for it any more.
+    pub(super) fn handle_answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         let active = self.socket.active.as_mut();
         let pending = active.and_then(|it| it.question.take_if(|it| it.ticket == ticket));
         let plugin = self.socket.claims_name().cloned();
         if let (Some(pending), Some(plugin)) = (pending, plugin) {
             let question = pending.question;
             let names = &mut self.manager.names;
-            let answer = self.socket.answered(question, &plugin, result, names);
-            self.handle(Event::Answered(answer));
+            let answer = self.socket.process_answer(question, &plugin, result, names);
+            self.handle_event(Event::Answered(answer));
         }
     }
 
@@ -90,11 +90,11 @@ impl Visit<'_> {
                 let reply = active.and_then(|it| it.poll_connection(context));
                 reply.map(Event::Replied)
             }
-            ConnectionEvent::Closed => socket.connection_closed(context),
+            ConnectionEvent::Closed => socket.handle_connection_closed(context),
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => None,
         };
         if let Some(event) = event {
-            self.handle(event);
+            self.handle_event(event);
         }
     }
 
@@ -102,9 +102,12 @@ impl Visit<'_> {
     pub(super) fn handle_liveness_event(&mut self, server: Server, event: &ConnectionEvent) {
         match event {
             ConnectionEvent::Exchanged => self.poll_liveness(server),
-            ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => self.liveness_lost(server),
+            ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => {
+                self.handle_liveness_loss(server)
+            }
             ConnectionEvent::Watched => {
-                self.socket.peer_watched(server, &mut self.manager.context);
+                self.socket
+                    .handle_peer_watched(server, &mut self.manager.context);
             }
             ConnectionEvent::Connected(_) | ConnectionEvent::DialFailed(_) => {}
         }
@@ -119,12 +122,12 @@ impl Visit<'_> {
             client.is_closed()
         });
         if is_closed {
-            self.liveness_lost(server);
+            self.handle_liveness_loss(server);
         }
     }
 
     /// Checks the plugin whose process or connection was watched and has ended.
-    fn liveness_lost(&mut self, server: Server) {
+    fn handle_liveness_loss(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;
@@ -135,16 +138,17 @@ impl Visit<'_> {
         let was_connection = lost.client.is_some();
         lost.close(context);
         context.connections.remove(lost.id);
-        if health.liveness_lost(was_connection, context.now) {
-            self.check();
+        if health.record_liveness_loss(was_connection, context.now) {
+            self.start_check();
         }
     }
 
     // --- The driver behind the endpoint ---
 
     /// Processes a connection to the plugin's endpoint on which a call of its handler has
-    /// succeeded: it becomes the driver's source of liveness.
-    pub(super) fn endpoint_connected(&mut self, endpoint: &Path, connection: Connection) {
+    /// succeeded: it becomes the driver's source of liveness if one is needed, and is closed
+    /// otherwise.
+    pub(super) fn handle_endpoint_connected(&mut self, endpoint: &Path, connection: Connection) {
         let has_driver = self.has_driver();
         let context = &mut self.manager.context;
         if let Some(Registered { plugin, health, .. }) = &mut self.socket.registered {
@@ -157,15 +161,15 @@ impl Visit<'_> {
         context.hang_up(connection);
     }
 
-    /// Checks the plugin with its endpoint, because a connection to that has ended.
-    pub(super) fn endpoint_lost(&mut self) {
+    /// Checks the plugin, including its endpoint, because a connection to the endpoint has ended.
+    pub(super) fn handle_endpoint_lost(&mut self) {
         let has_driver = self.has_driver();
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;
         };
         if has_driver && matches!(health.driver, Driver::Unknown) {
             health.driver = Driver::Lost;
-            self.check();
+            self.start_check();
         }
     }
 
@@ -197,7 +201,7 @@ impl Visit<'_> {
         if let Some(pending) = &mut active.question {
             if is_due(pending.stalls_at) {
                 pending.stalls_at = None;
-                self.stalled();
+                self.handle_stalled_question();
             }
         }
         let Some(active) = &mut self.socket.active else {
@@ -213,7 +217,7 @@ impl Visit<'_> {
         }
         let is_timeout = is_due(active.operation.as_ref().and_then(Operation::deadline));
         if let Some(event) = event.or_else(|| is_timeout.then_some(Event::Timeout)) {
-            self.handle(event);
+            self.handle_event(event);
         }
     }
 
@@ -238,13 +242,13 @@ impl Visit<'_> {
             self.socket.withdraw(context);
         } else if is_due(health.check_at) {
             health.check_at = None;
-            self.check();
+            self.start_check();
         }
     }
 
     /// Lets the next socket of the name pass, because the question to the handler has been open for
     /// a while.
-    fn stalled(&mut self) {
+    fn handle_stalled_question(&mut self) {
         let names = &mut self.manager.names;
         let Some(plugin) = &self.socket.applied.name else {
             return;
@@ -257,12 +261,12 @@ impl Visit<'_> {
             });
         }
         let context = &mut self.manager.context;
-        self.manager.sockets.lock_acquired(next, context);
+        self.manager.sockets.queue_lock_acquired(next, context);
     }
 
     // --- The start of operations ---
 
-    fn begin(
+    fn begin_operation(
         &mut self,
         (target, identity, number): (Target, Identity, u32),
         step: impl FnOnce(&mut Execution<'_>) -> Step,
@@ -273,9 +277,9 @@ impl Visit<'_> {
         self.execute(Box::new(active), step);
     }
 
-    /// Starts to deregister the registered plugin. When the daemon stops, that is left to the next
-    /// one, for which the plugin stays in the saved state.
-    pub(super) fn deregister(&mut self) {
+    /// Starts to deregister the registered plugin. When the daemon stops, the next daemon does
+    /// that: the plugin stays in the saved state.
+    pub(super) fn start_deregistration(&mut self) {
         let Some(registered) = &self.socket.registered else {
             return;
         };
@@ -283,7 +287,7 @@ impl Visit<'_> {
             return;
         }
         let (plugin, by) = (registered.plugin.clone(), registered.by);
-        self.begin((Target::Gone, registered.identity, 0), |execution| {
+        self.begin_operation((Target::Gone, registered.identity, 0), |execution| {
             if let By::Handler(handler) = by {
                 // mutation: deregister is asked of a handler that has not validated the plugin
                 execution.active.handler = Some(handler);
@@ -293,7 +297,7 @@ impl Visit<'_> {
     }
 
     /// Starts to check whether the registered plugin answers, unless it is being deregistered.
-    pub(super) fn check(&mut self) {
+    pub(super) fn start_check(&mut self) {
         let context = &self.manager.context;
         let Some(registered) = self.socket.registered.as_mut() else {
             return;
@@ -302,7 +306,7 @@ impl Visit<'_> {
             return;
         }
         if self.socket.active.is_some() {
-            // It follows the operation that runs.
+            // The check follows the running operation.
             registered.health.check_at = Some(context.now);
             return;
         }
@@ -312,14 +316,14 @@ impl Visit<'_> {
         } else {
             Goal::Check(plugin)
         };
-        self.begin((Target::Checked(identity), identity, 0), |execution| {
+        self.begin_operation((Target::Checked(identity), identity, 0), |execution| {
             Operation::begin(goal, execution)
         });
     }
 
     /// Starts to register the plugin behind the socket, unless it has to wait for its backoff, its
     /// redial or a permit.
-    pub(super) fn register(&mut self) {
+    pub(super) fn start_registration(&mut self) {
         let is_free = self.socket.active.is_none() && self.socket.registered.is_none();
         if !is_free || self.manager.context.policy.is_stopping || !self.reserve_start() {
             return;
@@ -339,7 +343,7 @@ impl Visit<'_> {
             (None, Mode::Observe) => Goal::Observe { is_new },
         };
         let target = Target::Registered(identity);
-        self.begin((target, identity, number), |execution| {
+        self.begin_operation((target, identity, number), |execution| {
             Operation::begin(goal, execution)
         });
     }
@@ -384,7 +388,7 @@ impl Visit<'_> {
         if !has_descriptors {
             context.warn_of_shortage(Shortage::Plugins);
         } else if !is_queued {
-            context.limit_hit(Limit::Operations);
+            context.measure_limit_hit(Limit::Operations);
         }
         false
     }

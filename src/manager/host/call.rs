@@ -154,7 +154,7 @@ impl EndpointCall {
         if !context.connections.has_room_for_stream() {
             return Some(connection);
         }
-        self.begin(client, context.now);
+        self.send_request(client, context.now);
         let owner = Owner::Stream(self.id);
         context.connections.hand_over(connection.id, owner);
         self.connection = Some(connection);
@@ -167,13 +167,13 @@ impl EndpointCall {
     }
 
     /// Makes the call on its connection, which is established.
-    pub(super) fn start(&mut self, context: &Context) {
+    pub(super) fn start_call(&mut self, context: &Context) {
         let now = context.now;
         if self.connection.is_none() {
             return;
         }
         let mut client = Box::new(Client::new(now).within(&context.budget));
-        self.begin(&mut client, now);
+        self.send_request(&mut client, now);
         client.set_handshake_deadline(self.deadline);
         if let Some(connection) = &mut self.connection {
             connection.client = Some(client);
@@ -181,7 +181,7 @@ impl EndpointCall {
     }
 
     /// Makes the call with this client.
-    fn begin(&mut self, client: &mut Client, now: Time) {
+    fn send_request(&mut self, client: &mut Client, now: Time) {
         match &mut self.request {
             EndpointRequest::Call(call) => {
                 let (method, request) = (call.method, &call.request);

@@ -58,15 +58,15 @@ impl HandlerHost {
                 self.call_endpoint(id, recipient(id), call, context);
             }
             Effect::Spawn { id, program, run } => {
-                self.open(id, recipient(id), EffectKind::Program(None, run));
+                self.add_effect(id, recipient(id), EffectKind::Program(None, run));
                 self.waiting.push_back((id, handler, program));
                 self.start_programs(context);
                 if self.waiting.iter().any(|(waiting, ..)| *waiting == id) {
-                    context.limit_hit(Limit::Programs);
+                    context.measure_limit_hit(Limit::Programs);
                 }
             }
             Effect::SetTimer { id, at } => {
-                let effect = self.open(id, recipient(id), EffectKind::Timer);
+                let effect = self.add_effect(id, recipient(id), EffectKind::Timer);
                 let timer = Timer::Effect(id);
                 context.timers.set(timer, &mut effect.deadline, Some(at));
             }
@@ -78,11 +78,16 @@ impl HandlerHost {
                 });
                 self.owed_revision += 1;
             }
-            Effect::Cancel { id } => self.cancel(id, context),
+            Effect::Cancel { id } => self.cancel_effect(id, context),
         }
     }
 
-    fn open(&mut self, id: EffectId, recipient: Recipient, kind: EffectKind) -> &mut OpenEffect {
+    fn add_effect(
+        &mut self,
+        id: EffectId,
+        recipient: Recipient,
+        kind: EffectKind,
+    ) -> &mut OpenEffect {
         self.effects.entry(id).or_insert(OpenEffect {
             recipient,
             deadline: Scheduled::default(),
@@ -91,7 +96,7 @@ impl HandlerHost {
     }
 
     /// Removes an effect and what it holds, if it is open. Returns the recipient of its last event.
-    fn close(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
+    fn close_effect(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
         context.timers.set(timer, &mut effect.deadline, None);
@@ -102,7 +107,7 @@ impl HandlerHost {
             EffectKind::Program(Some(started), run) => {
                 measure_run(started, run, CANCELLED, context);
                 context.outputs.push_back(Output::Kill { id });
-                self.place_freed(effect.recipient.handler);
+                self.remove_running(effect.recipient.handler);
                 self.start_programs(context);
             }
         }
@@ -110,13 +115,13 @@ impl HandlerHost {
     }
 
     /// Cancels an effect: drops its events that were not delivered yet, too.
-    fn cancel(&mut self, id: EffectId, context: &mut Context) {
+    fn cancel_effect(&mut self, id: EffectId, context: &mut Context) {
         drop_events_of(context, &|effect| effect == id);
         if let Some(at) = self.owed.iter().position(|debt| debt.id == id) {
             self.owed.remove(at);
             self.owed_revision += 1;
         }
-        self.close(id, context);
+        self.close_effect(id, context);
     }
 
     /// Cancels the open effects of an owner.
@@ -125,13 +130,13 @@ impl HandlerHost {
         let first = owner.first_effect();
         let next = |host: &Self| host.effects.range(first..).map(|(id, _)| *id).next();
         while let Some(id) = next(self).filter(|id| id.owner == owner) {
-            self.close(id, context);
+            self.close_effect(id, context);
         }
     }
 
     /// Ends an effect with its last event.
-    fn ended(&mut self, event: HandlerEvent, context: &mut Context) {
-        if let Some(recipient) = self.close(event.effect(), context) {
+    fn end_effect(&mut self, event: HandlerEvent, context: &mut Context) {
+        if let Some(recipient) = self.close_effect(event.effect(), context) {
             context.work.push_back(Work::Effect(recipient, event));
         }
     }
@@ -143,10 +148,10 @@ impl HandlerHost {
         };
         effect.deadline = Scheduled::default();
         match &mut effect.kind {
-            EffectKind::Timer => self.ended(HandlerEvent::TimerFired { id }, context),
+            EffectKind::Timer => self.end_effect(HandlerEvent::TimerFired { id }, context),
             EffectKind::Call(call) => {
                 let progress = call.handle_timeout(context);
-                self.progress(id, progress, context);
+                self.apply_progress(id, progress, context);
             }
             // Only the daemon knows whether it was started.
             EffectKind::Program(..) => context.outputs.push_back(Output::Kill { id }),
@@ -162,18 +167,18 @@ impl HandlerHost {
         mut call: EndpointCall,
         context: &mut Context,
     ) {
-        let progress = if self.reuse(id, &mut call, context) {
+        let progress = if self.reuse_idle(id, &mut call, context) {
             None
         } else {
             call.dial(context)
         };
-        self.open(id, recipient, EffectKind::Call(Box::new(call)));
-        self.progress(id, progress, context);
+        self.add_effect(id, recipient, EffectKind::Call(Box::new(call)));
+        self.apply_progress(id, progress, context);
     }
 
     /// Opens a stream on the connection of the call that was just answered, if it is the same
     /// plugin's. Returns false if the endpoint has to be dialled.
-    fn reuse(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
+    fn reuse_idle(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
         let Some(mut idle) = self.idle.take() else {
             return false;
         };
@@ -187,14 +192,15 @@ impl HandlerHost {
         false
     }
 
-    /// Closes the connection of the call that was just answered, unless it is used again.
-    pub(super) fn hang_up_idle(&mut self, context: &mut Context) {
+    /// Hands the idle connection over to its plugin, as its driver's source of liveness if one is
+    /// needed; otherwise the connection is closed.
+    pub(super) fn hand_over_idle(&mut self, context: &mut Context) {
         if let Some(idle) = self.idle.take() {
             idle.hand_over(context);
         }
     }
 
-    fn call(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
+    fn call_mut(&mut self, id: EffectId) -> Option<&mut EndpointCall> {
         match &mut self.effects.get_mut(&id)?.kind {
             EffectKind::Call(call) => Some(call),
             _ => None,
@@ -203,7 +209,7 @@ impl HandlerHost {
 
     /// Returns the client of an effect's connection.
     pub(in crate::manager) fn client(&mut self, id: EffectId) -> Option<&mut Client> {
-        self.call(id)?.client()
+        self.call_mut(id)?.client()
     }
 
     /// Processes an event of a connection.
@@ -213,12 +219,12 @@ impl HandlerHost {
         event: ConnectionEvent,
         context: &mut Context,
     ) {
-        let Some(call) = self.call(id) else {
+        let Some(call) = self.call_mut(id) else {
             return;
         };
         let mut progress = None;
         match event {
-            ConnectionEvent::Connected(_) => call.start(context),
+            ConnectionEvent::Connected(_) => call.start_call(context),
             ConnectionEvent::DialFailed(error) => progress = call.dial_failed(error, context.now),
             ConnectionEvent::Closed => match call.client() {
                 Some(client) => client.eof(context.now),
@@ -227,12 +233,12 @@ impl HandlerHost {
             ConnectionEvent::Exchanged => {}
             ConnectionEvent::Watched | ConnectionEvent::ProcessEnded => return,
         }
-        self.progress(id, progress, context);
+        self.apply_progress(id, progress, context);
     }
 
     /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]
     /// events, asks to be polled again.
-    pub(super) fn progress(
+    pub(super) fn apply_progress(
         &mut self,
         id: EffectId,
         mut progress: Option<Progress>,
@@ -252,7 +258,7 @@ impl HandlerHost {
                     return context.timers.set(timer, deadline, at);
                 };
                 connection.flush(&mut context.outputs);
-                return context.timers.set_or_earlier(timer, deadline, at);
+                return context.timers.set_or_keep_earlier(timer, deadline, at);
             };
             match next {
                 Progress::Event(event) => {
@@ -273,17 +279,17 @@ impl HandlerHost {
                     }
                     let idle = call.connection.take();
                     let endpoint = call.endpoint.clone();
-                    self.hang_up_idle(context);
+                    self.hand_over_idle(context);
                     self.idle = idle.map(|connection| Idle {
                         owner: id.owner,
                         endpoint,
                         connection,
                     });
-                    self.ended(event, context);
+                    self.end_effect(event, context);
                 }
             }
         }
-        let call = self.call(id);
+        let call = self.call_mut(id);
         if let Some(connection) = call.and_then(|it| it.connection.as_mut()) {
             connection.flush(&mut context.outputs);
             let conn = connection.id;
@@ -294,7 +300,7 @@ impl HandlerHost {
     // --- Programs ---
 
     /// Records that a program of that handler does not run any more.
-    fn place_freed(&mut self, handler: HandlerId) {
+    fn remove_running(&mut self, handler: HandlerId) {
         if let Some(place) = self.running.iter().position(|it| *it == handler) {
             self.running.swap_remove(place);
         }
@@ -328,7 +334,7 @@ impl HandlerHost {
     }
 
     /// Processes the end of a program.
-    pub(in crate::manager) fn program_ended(
+    pub(in crate::manager) fn handle_program_ended(
         &mut self,
         id: EffectId,
         outcome: ProgramOutcome,
@@ -343,9 +349,9 @@ impl HandlerHost {
         };
         measure_run(since, run.take(), result_of(&outcome.end), context);
         if let Some(effect) = self.effects.get(&id) {
-            self.place_freed(effect.recipient.handler);
+            self.remove_running(effect.recipient.handler);
         }
-        self.ended(HandlerEvent::ProgramEnded { id, outcome }, context);
+        self.end_effect(HandlerEvent::ProgramEnded { id, outcome }, context);
         self.start_programs(context);
     }
 
@@ -353,8 +359,8 @@ impl HandlerHost {
     pub(in crate::manager) fn hang_up_all(&mut self, context: &mut Context) {
         let ids: Vec<_> = self.effects.keys().copied().collect();
         for id in ids {
-            if self.call(id).is_some() {
-                self.close(id, context);
+            if self.call_mut(id).is_some() {
+                self.close_effect(id, context);
             }
         }
     }

@@ -78,7 +78,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// Hands the connection over to the plugin, which may be watched by it.
+    /// Hands the connection over to the plugin, as its driver's source of liveness if one is
+    /// needed; otherwise the connection is closed.
     fn hand_over(self, context: &mut Context) {
         let Self {
             owner,
@@ -118,8 +119,8 @@ impl HandlerHost {
         }
     }
 
-    /// Records which handler knows the plugin of a socket or was asked about it, and ends what the
-    /// one before does for the plugin.
+    /// Records which handler knows the plugin of a socket or was asked about it, and cancels the
+    /// effects of the previous handler for the plugin.
     pub(super) fn set_handler(
         &mut self,
         socket: &mut Socket,
@@ -217,7 +218,7 @@ impl HandlerHost {
         }
     }
 
-    /// Reports something about the plugin behind a socket to its handler that is not a question.
+    /// Calls a method of a handler that is about the plugin of a socket, but not a question.
     pub(super) fn notify(
         &mut self,
         handler: HandlerId,
@@ -229,8 +230,8 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
-    /// Wakes a handler: something that it shows outside was changed. Returns `false` if that is
-    /// nothing to it.
+    /// Wakes a handler after data that it shares were changed from outside. Returns `false` if the
+    /// handler shares no such data.
     pub(super) fn wake(&mut self, handler: HandlerId, context: &mut Context) -> bool {
         let woken = self.with_handler(handler, None, None, context, |handler, context| {
             handler.wake(context)
@@ -250,7 +251,7 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, |handler, context| {
             handler.handle_event(event, context);
         });
-        self.hang_up_idle(context);
+        self.hand_over_idle(context);
     }
 
     /// Asks a handler to resume a deregistration that the previous process owed.
@@ -299,7 +300,8 @@ impl HandlerHost {
         Some(result)
     }
 
-    /// Returns what a running program does for which plugin, if its handler has named that.
+    /// Returns the action of a running program and the plugin it is for, if its handler has named
+    /// them.
     pub(super) fn run(&self, id: EffectId) -> Option<&Run> {
         match &self.effects.get(&id)?.kind {
             EffectKind::Program(Some(_), run) => run.as_deref(),
