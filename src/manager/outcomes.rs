@@ -41,7 +41,7 @@ impl Visit<'_> {
             ),
             Outcome::Failed(failure) => self.record_failed(&active, &failure, false),
             Outcome::Refused(refusal) => {
-                self.record_failed(&active, &Failure::Refused(refusal), true)
+                self.record_failed(&active, &Failure::Refused(refusal), true);
             }
         }
         if let Some(promoted) = promoted {

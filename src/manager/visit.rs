@@ -103,7 +103,7 @@ impl Visit<'_> {
         match event {
             ConnectionEvent::Exchanged => self.poll_liveness(server),
             ConnectionEvent::Closed | ConnectionEvent::ProcessEnded => {
-                self.handle_liveness_loss(server)
+                self.handle_liveness_loss(server);
             }
             ConnectionEvent::Watched => {
                 self.socket

@@ -90,7 +90,7 @@ impl DevicePlugins {
         match (Source::of(token), &mut self.directory) {
             (Source::DevicePluginsDir, _) => self.schedule_check(),
             (Source::RegistrationListener, Some(directory)) => {
-                directory.acceptor.record_readiness()
+                directory.acceptor.record_readiness();
             }
             _ => {}
         }
