@@ -63,7 +63,7 @@
 //!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - [`config::Config::run_dir`] names a directory for locks, which keep two plugin managers from
-//!   using one plugins directory. Without it, there are no locks, and nothing is created in `/run`.
+//!   using one plugins directory. Without it, nothing is locked, and nothing is created in `/run`.
 //! - With [`config::Config::api_socket`], the API ([`guide::api`]) is served in the same turns.
 //!   Without it, the plugin manager has no socket of its own.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until

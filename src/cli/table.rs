@@ -146,8 +146,8 @@ impl Rows {
     }
 }
 
-/// Prints the daemon's list: as it is if the format is JSON, else with a row for each item. If
-/// there are no items, `absent` is the remark about that.
+/// Prints the daemon's list: as it is if the format is JSON, else with a row for each item.
+/// `absent` is printed in place of an empty list.
 pub(super) fn print_list(
     context: &Context<'_>,
     mut list: Value,

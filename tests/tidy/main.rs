@@ -26,14 +26,14 @@ use source::Source;
 fn what_has_its_place_is_named_only_there() {
     let shipped = Source::all_shipped();
     let all = all();
-    let is_sleeping = ["thread::sleep", "time::sleep", "sleep_until", "sleep("];
-    let is_unfinished = ["todo!(", "unimplemented!(", "dbg!(", "#[ignore]"];
-    let is_time_of_day = ["SystemTime", "UNIX_EPOCH", "REALTIME"];
+    let sleeps = ["thread::sleep", "time::sleep", "sleep_until", "sleep("];
+    let unfinished = ["todo!(", "unimplemented!(", "dbg!(", "#[ignore]"];
+    let time_of_day = ["SystemTime", "UNIX_EPOCH", "REALTIME"];
     for (what, texts, files, place) in [
         ("the system", &SYSTEM[..], &shipped, "src/daemon/"),
-        ("the time of day", &is_time_of_day, &shipped, TIME_OF_DAY),
-        ("what is unfinished", &is_unfinished, &all, "nowhere"),
-        ("a sleep", &is_sleeping, &all, "nowhere"),
+        ("the time of day", &time_of_day, &shipped, TIME_OF_DAY),
+        ("what is unfinished", &unfinished, &all, "nowhere"),
+        ("a sleep", &sleeps, &all, "nowhere"),
     ] {
         let elsewhere = files.iter().filter(|it| !it.path.starts_with(place));
         let found: Vec<String> = elsewhere.flat_map(|it| mentions(it, texts)).collect();

@@ -447,7 +447,7 @@ impl PluginManager {
         let longest = self.poll_timeout().into_iter().chain(timeout).min();
         let longest = self.wait_briefly(longest)?;
         match self.poll.poll(&mut self.events, longest) {
-            // A signal has interrupted the wait: there are no events.
+            // A signal has interrupted the wait: no events were received.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             polled => polled?,
         }

@@ -43,7 +43,7 @@ impl PluginManager {
     }
 
     /// Makes the handler of device plugins grant the devices that are requested and free. Returns
-    /// `false` if there is no such handler.
+    /// `false` if that handler does not exist.
     pub(super) fn wake_device_handler(&mut self, now: Time) -> bool {
         let is_awake = self.manager.wake_handler(device::TYPE, now);
         self.handle_changes(now);
