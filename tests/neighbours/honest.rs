@@ -32,11 +32,16 @@ impl Times {
     }
 }
 
-/// Registers a plugin and stops it. Returns how long it took until the plugin was notified.
+/// Registers a CSI plugin and stops it. Returns how long it took until the plugin was notified.
 pub(crate) fn register(dir: &Path, name: &str) -> Duration {
+    register_type(dir, "CSIPlugin", name)
+}
+
+/// Does the same with a plugin of this type.
+pub(crate) fn register_type(dir: &Path, kind: &str, name: &str) -> Duration {
     let socket = dir.join(format!("{name}.sock"));
     let start = Instant::now();
-    let plugin = Plugin::serve(&socket, name);
+    let plugin = Plugin::serve_type(&socket, kind, name);
     let notified = plugin.until_notified();
     let time = start.elapsed();
     assert!(notified.plugin_registered, "{notified:?}");

@@ -45,9 +45,11 @@ pub(crate) fn api_at(socket: &Path) -> [OsString; 2] {
 fn read_again_and_again(socket: &Path, target: &str, over: &AtomicBool) -> u64 {
     let mut octets = 0;
     while !over.load(Ordering::Relaxed) {
-        let Some(stream) = connect(socket) else {
-            break;
+        let Ok(stream) = UnixStream::connect(socket) else {
+            break; // The daemon has ended.
         };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
         let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         // A client that is refused may not be able to write, but it can read the reason.
         let _ = (&stream).write_all(request.as_bytes());
@@ -55,14 +57,6 @@ fn read_again_and_again(socket: &Path, target: &str, over: &AtomicBool) -> u64 {
         octets += io::copy(&mut &stream, &mut io::sink()).unwrap_or(0);
     }
     octets
-}
-
-/// Connects, unless the daemon has ended.
-fn connect(socket: &Path) -> Option<UnixStream> {
-    let stream = UnixStream::connect(socket).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    Some(stream)
 }
 
 /// The least number of octets that are read, several times what the daemon renders for a client at

@@ -23,7 +23,7 @@ use plugind::proto::v1beta1::registration;
 use tempfile::TempDir;
 
 use crate::churn::until as until_over;
-use crate::honest::register;
+use crate::honest::{register, register_type};
 use crate::memory::list;
 use crate::programs::Hook;
 use crate::readers::api_at;
@@ -169,18 +169,15 @@ fn may_become_another_or_skip() -> bool {
     may
 }
 
-/// Returns a directory for device plugins, and the path of `kubelet.sock` in it.
-fn kubelet_dir() -> (TempDir, PathBuf) {
+/// Has honest device plugins announce themselves while this many processes attack `kubelet.sock`.
+fn withstand_callers(row: Row, attackers: usize, what: &str) {
     let dir = tempfile::tempdir().unwrap();
     let kubelet = dir.path().join("kubelet.sock");
-    (dir, kubelet)
-}
-
-/// Has honest device plugins announce themselves.
-fn announcing(kubelet: &Path, row: Row) -> Row {
-    let socket = kubelet.to_owned();
-    row.options(["--device-plugins-dir".as_ref(), kubelet.parent().unwrap()])
+    let socket = kubelet.clone();
+    row.options(["--device-plugins-dir".as_ref(), dir.path()])
         .honest(move |_, name| announce(&socket, name))
+        .ends_early()
+        .withstand(|_, over| Attackers::run(attackers, what, &kubelet, over));
 }
 
 /// Starts a device plugin, registers it by a call, and stops it. Each five times it is one for a
@@ -200,36 +197,20 @@ fn announce(kubelet: &Path, name: &str) -> Duration {
 
 #[test]
 fn calls_that_wait_for_plugins() {
-    let (_dir, kubelet) = kubelet_dir();
-    announcing(
-        &kubelet,
-        Row::new("208 calls that wait for plugins", "30 s without an answer"),
-    )
-    .ends_early()
-    .withstand(|_, over| Attackers::run(13, "wait", &kubelet, over));
+    let row = Row::new("208 calls that wait for plugins", "30 s without an answer");
+    withstand_callers(row, 13, "wait");
 }
 
 #[test]
 fn a_process_with_a_thousand_names() {
-    let (_dir, kubelet) = kubelet_dir();
-    announcing(
-        &kubelet,
-        Row::new("a process with 1,023 names", "new names are refused"),
-    )
-    .ends_early()
-    .withstand(|_, over| Attackers::run(1, "announce", &kubelet, over));
+    let row = Row::new("a process with 1,023 names", "new names are refused");
+    withstand_callers(row, 1, "announce");
 }
 
 #[test]
 fn connections_that_are_opened_and_closed() {
-    let (_dir, kubelet) = kubelet_dir();
-    announcing(
-        &kubelet,
-        Row::new("connections without end", "p50 183 to 392 ms"),
-    )
-    .restless()
-    .ends_early()
-    .withstand(|_, over| Attackers::run(4, "connect", &kubelet, over));
+    let row = Row::new("connections without end", "p50 183 to 392 ms");
+    withstand_callers(row.restless(), 4, "connect");
 }
 
 #[test]
@@ -286,9 +267,8 @@ fn watches_of_another_user() {
     if !may_become_another_or_skip() {
         return;
     }
-    let run = tempfile::tempdir().unwrap();
+    let (run, socket) = api_dir();
     fs::set_permissions(run.path(), Permissions::from_mode(0o755)).unwrap();
-    let socket = run.path().join("plugind.sock");
     let api = socket.clone();
     Row::new("32 watches, and reloads of root", "503 for 38 s")
         .options(api_at(&socket))
@@ -375,14 +355,7 @@ fn programs_of_one_type_that_hang() {
     )
     .options(hangs.options())
     .options(ends.options_for("Quick"))
-    .honest(|dir, name| {
-        let start = Instant::now();
-        let plugin = Plugin::serve_type(&dir.join(format!("{name}.sock")), "Quick", name);
-        assert!(plugin.until_notified().plugin_registered);
-        let time = start.elapsed();
-        plugin.stop();
-        time
-    })
+    .honest(|dir, name| register_type(dir, "Quick", name))
     .ends_early()
     .withstand(|dir, over| {
         let serve = |n| {
@@ -420,10 +393,8 @@ fn a_response_without_end_is_given_up() {
         let start = Instant::now();
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            said.contains(words) && output.status.code() == Some(1),
-            "{said}"
-        );
+        assert!(said.contains(words), "{said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
         let took = start.elapsed();
         assert!(took < Duration::from_secs(limit), "{said}: {took:?}");
         println!("| a response without end | 10 s or no end | given up after {took:?}: {said} |");
