@@ -36,41 +36,26 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     let files: BTreeSet<_> = functions.iter().map(|(file, _)| file).collect();
     let in_manager = |(file, _): &&(String, String)| file.starts_with("manager/");
     let in_manager = functions.iter().filter(in_manager).count();
-    let instructions = difference(|plugins| registering(Subject::Plugind, plugins))?;
-    let calls = difference(|plugins| lowest(|| system_calls(plugins)))?;
+    let instructions = difference(|plugins| registering(Subject::Plugind, plugins))? / MORE;
+    let calls = difference(|plugins| lowest(|| system_calls(plugins)))? * 100 / MORE;
     let alone = coming_and_going(0)?;
-    let beside = coming_and_going(MANY)?;
+    let beside = coming_and_going(MANY)? * 100 / alone;
+    let alone = alone / MORE;
     let figures = [
         ("functions of a registration", 826, functions.len()),
         ("files with one of them", 123, files.len()),
         ("functions of them in manager/", 265, in_manager),
-        (
-            "instructions of a registration",
-            102_900,
-            instructions / MORE,
-        ),
-        (
-            "system calls of 100 registrations",
-            2_340,
-            calls * 100 / MORE,
-        ),
-        (
-            "instructions of a plugin that comes and goes",
-            118_200,
-            alone / MORE,
-        ),
-        (
-            "the same beside 2,000, in % of that",
-            131,
-            beside * 100 / alone,
-        ),
+        ("instructions of a registration", 102_900, instructions),
+        ("system calls of 100 registrations", 2_340, calls),
+        ("instructions of one that comes and goes", 118_200, alone),
+        ("the same beside 2,000, in % of that", 131, beside),
     ];
     let row = |&(what, limit, counted): &(&str, usize, usize)| {
         vec![json!(what), json!(limit), json!(counted)]
     };
     let table = Table {
         title: "Counted in the daemon".to_owned(),
-        columns: vec!["what", "at most", "counted"],
+        columns: "what, at most, counted",
         rows: figures.iter().map(row).collect(),
     };
     table.print();

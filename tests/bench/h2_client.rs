@@ -29,18 +29,14 @@ where
 {
     let news = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     news.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
+    grpc::block_on(tokio::task::LocalSet::new().run_until(async {
         let mut paths = BufReader::new(UnixStream::from_std(news)?).lines();
         while let Some(path) = paths.next_line().await? {
             let registered = register(path.into());
             tokio::task::spawn_local(async { registered.await.expect("the plugin answers") });
         }
         Ok(())
-    })
+    }))
 }
 
 /// Calls `GetInfo`, and notifies the plugin that it is registered.

@@ -30,13 +30,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     }
     Ok(Table {
         title: "Registered and at rest".to_owned(),
-        columns: vec![
-            "subject",
-            "plugins",
-            "resident KiB",
-            "private dirty KiB",
-            "descriptors",
-        ],
+        columns: "subject, plugins, resident KiB, private dirty KiB, descriptors",
         rows,
     })
 }

@@ -13,26 +13,20 @@ use super::subject::plugind;
 /// Returns the facts without which figures mean nothing.
 pub(crate) fn table() -> Table {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = format!("Linux {} {}", kernel.trim(), std::env::consts::ARCH);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
     let rows = [
-        (
-            "kernel",
-            format!("Linux {} {}", kernel.trim(), std::env::consts::ARCH),
-        ),
+        ("kernel", kernel),
         ("processors", processors()),
-        (
-            "load at the start",
-            load.split(' ').next().unwrap_or_default().to_owned(),
-        ),
+        ("load at the start", load.to_owned()),
         ("sockets in", sockets()),
         ("plugind", binary()),
     ];
     Table {
         title: "Measured on".to_owned(),
-        columns: vec!["what", "which"],
-        rows: rows
-            .map(|(what, which)| vec![json!(what), json!(which)])
-            .to_vec(),
+        columns: "what, which",
+        rows: rows.map(|it| vec![json!(it.0), json!(it.1)]).to_vec(),
     }
 }
 

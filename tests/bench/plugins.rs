@@ -33,10 +33,7 @@ use super::subject::TYPE;
 pub(crate) fn run(dir: PathBuf) -> Result<(), Box<dyn Error>> {
     let orders = std::os::unix::net::UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     orders.set_nonblocking(true)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    grpc::block_on(async {
         let orders = UnixStream::from_std(orders)?;
         Plugins::new(dir).obey(orders).await
     })

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 /// One table.
 pub(crate) struct Table {
     pub(crate) title: String,
-    /// The heads of the columns, each with its unit last.
-    pub(crate) columns: Vec<&'static str>,
+    /// The heads of the columns, each with its unit last, separated by commas.
+    pub(crate) columns: &'static str,
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
@@ -14,9 +14,8 @@ impl Table {
     /// Prints the table, every column as wide as its widest cell.
     pub(crate) fn print(&self) {
         println!("\n{}", self.title);
-        let columns: Vec<Vec<String>> = (0..self.columns.len())
-            .map(|column| self.column(column))
-            .collect();
+        let heads = self.columns.split(", ").enumerate();
+        let columns: Vec<_> = heads.map(|(at, head)| self.column(at, head)).collect();
         for line in 0..=self.rows.len() {
             let cells = columns.iter().map(|column| format!("  {}", column[line]));
             println!("{}", cells.collect::<String>().trim_end());
@@ -24,11 +23,11 @@ impl Table {
     }
 
     /// Returns a column with its head: words are aligned to the left, figures to the right.
-    fn column(&self, column: usize) -> Vec<String> {
-        let cells = self.rows.iter().map(|row| &row[column]);
+    fn column(&self, at: usize, head: &str) -> Vec<String> {
+        let cells = self.rows.iter().map(|row| &row[at]);
         let are_words = cells.clone().all(Value::is_string);
         let mut cells: Vec<String> = cells.map(text).collect();
-        cells.insert(0, self.columns[column].to_owned());
+        cells.insert(0, head.to_owned());
         let width = cells.iter().map(String::len).max().unwrap_or(0);
         let wide = |cell: &String| {
             if are_words {

@@ -39,7 +39,7 @@ pub(crate) fn measure(subjects: &[Subject]) -> Result<Table, Box<dyn Error>> {
     }
     Ok(Table {
         title: format!("{PLUGINS} registered, {} s at rest", time.as_secs()),
-        columns: vec!["subject", "wakeups", "CPU ms"],
+        columns: "subject, wakeups, CPU ms",
         rows,
     })
 }
