@@ -180,13 +180,9 @@ impl Service for Answers {
 }
 
 fn serve(listener: UnixListener, answers: Answers, mut stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let raw = answers.script.lock().unwrap().raw;
     let answers = Arc::new(answers);
-    runtime.block_on(async {
+    grpc::block_on(async {
         let listener = tokio::net::UnixListener::from_std(listener).unwrap();
         let mut open = Vec::new();
         loop {

@@ -25,6 +25,8 @@ pub(crate) struct Scenario {
 pub(crate) enum Play {
     /// What the function does.
     Steps(fn(&mut Stage<'_>)),
+    /// What the function does once the watch has begun.
+    Watched(fn(&mut Stage<'_>)),
     /// A plugin is registered, and then what the function does.
     Registered(fn(&mut Stage<'_>)),
     /// A plugin is in this directory before the watch begins.
@@ -37,6 +39,10 @@ impl Play {
     pub(crate) fn on(&self, stage: &mut Stage<'_>) {
         match self {
             Self::Steps(play) => play(stage),
+            Self::Watched(play) => {
+                stage.watch();
+                play(stage);
+            }
             Self::Registered(play) => {
                 one(stage, SOCKET, Script::named("a"));
                 play(stage);
@@ -62,6 +68,11 @@ const fn same(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     scenario(name, Play::Steps(play))
 }
 
+/// Returns a scenario that begins with a watch, and is the same with both.
+const fn watched(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
+    scenario(name, Play::Watched(play))
+}
+
 /// Returns a scenario that begins with a registered plugin, and is the same with both.
 const fn registered(name: &'static str, play: fn(&mut Stage<'_>)) -> Scenario {
     scenario(name, Play::Registered(play))
@@ -83,22 +94,18 @@ const fn notified(name: &'static str, count: usize, script: fn() -> Script) -> S
 }
 
 const fn scenario(name: &'static str, play: Play) -> Scenario {
-    let differs = None;
     Scenario {
         name,
-        differs,
+        differs: None,
         play,
     }
 }
 
 /// Returns a scenario that differs as a row of the guide's page describes.
 const fn differs(row: &'static str, scenario: Scenario) -> Scenario {
-    let Scenario { name, play, .. } = scenario;
-    let differs = Some(row);
     Scenario {
-        name,
-        differs,
-        play,
+        differs: Some(row),
+        ..scenario
     }
 }
 
@@ -120,19 +127,16 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.watch();
         stage.plugin("one/a.sock", Script::named("a"));
     }),
-    same("a plugin appears in a new directory", |stage| {
-        stage.watch();
+    watched("a plugin appears in a new directory", |stage| {
         stage.mkdir("one");
         stage.settle();
         stage.plugin("one/a.sock", Script::named("a"));
     }),
-    same("a plugin appears with its directory", |stage| {
-        stage.watch();
+    watched("a plugin appears with its directory", |stage| {
         stage.mkdir("one");
         stage.plugin("one/a.sock", Script::named("a"));
     }),
-    same("a plugin appears two new directories down", |stage| {
-        stage.watch();
+    watched("a plugin appears two new directories down", |stage| {
         stage.mkdir("one/two");
         stage.settle();
         stage.plugin("one/two/a.sock", Script::named("a"));
@@ -151,10 +155,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.plugin(".a.sock", Script::named("a"));
         stage.watch();
     }),
-    same(
+    watched(
         "a socket is in a new directory that begins with a dot",
         |stage| {
-            stage.watch();
             stage.mkdir(".one");
             stage.settle();
             stage.plugin(".one/a.sock", Script::named("a"));
@@ -167,26 +170,21 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             ".one",
         ),
     ),
-    same("a file is not a plugin", |stage| {
-        stage.watch();
+    watched("a file is not a plugin", |stage| {
         fs::write(stage.path("a.sock"), "").unwrap();
     }),
-    same("a FIFO is not a plugin", |stage| {
-        stage.watch();
+    watched("a FIFO is not a plugin", |stage| {
         mkfifo(&stage.path("a.sock"), Mode::S_IRWXU).unwrap();
     }),
-    same("a link leads to a plugin elsewhere", |stage| {
-        stage.watch();
+    watched("a link leads to a plugin elsewhere", |stage| {
         let elsewhere = stage.beside("a.sock");
         stage.plugin("../a.sock", Script::named("a"));
         stage.link(elsewhere.to_str().unwrap(), "a.sock");
     }),
-    same("a link leads nowhere", |stage| {
-        stage.watch();
+    watched("a link leads nowhere", |stage| {
         stage.link("nowhere", "a.sock");
     }),
-    same("a link leads to a directory with a plugin", |stage| {
-        stage.watch();
+    watched("a link leads to a directory with a plugin", |stage| {
         fs::create_dir(stage.beside("one")).unwrap();
         stage.plugin("../one/a.sock", Script::named("a"));
         stage.link("../one", "one");
@@ -237,16 +235,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
             stage.plugin("a.sock", Script::named("a"));
         },
     ),
-    same("a directory is removed with its plugin", |stage| {
-        stage.watch();
+    watched("a directory is removed with its plugin", |stage| {
         stage.mkdir("one");
         stage.settle();
         stage.plugin("one/a.sock", Script::named("a"));
         stage.settle();
         fs::remove_dir_all(stage.path("one")).unwrap();
     }),
-    same("a plugin is moved in", |stage| {
-        stage.watch();
+    watched("a plugin is moved in", |stage| {
         stage.plugin("../a.sock", Script::named("a"));
         stage.rename("../a.sock", "a.sock");
     }),
@@ -267,8 +263,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         stage.settle();
         stage.stop("a.sock");
     }),
-    same("two plugins at once", |stage| {
-        stage.watch();
+    watched("two plugins at once", |stage| {
         stage.plugin("a.sock", Script::named("a"));
         stage.plugin("b.sock", Script::named("b"));
     }),
@@ -382,12 +377,10 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         Script::named("invalid").refusing_notify(UNIMPLEMENTED)
     }),
     // Sockets without a gRPC server.
-    same("nothing listens", |stage| {
-        stage.watch();
+    watched("nothing listens", |stage| {
         drop(UnixListener::bind(stage.path("a.sock")).unwrap());
     }),
-    same("a plugin listens late", |stage| {
-        stage.watch();
+    watched("a plugin listens late", |stage| {
         stage.bind("a.sock");
         stage.settle();
         stage.listen("a.sock", Script::named("a"));
