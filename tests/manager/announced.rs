@@ -17,7 +17,8 @@ const B: &str = "/d/b.sock";
 const GPU: &str = "example.com/gpu";
 const NIC: &str = "example.com/nic";
 
-fn plugin(endpoint: &str, name: &str) -> Plugin {
+/// Returns a device plugin that announces itself.
+pub(crate) fn plugin(endpoint: &str, name: &str) -> Plugin {
     let endpoint = Path::new(endpoint);
     Plugin {
         kind: device::TYPE.to_owned(),
@@ -30,19 +31,16 @@ fn plugin(endpoint: &str, name: &str) -> Plugin {
 
 /// Has the plugin with this endpoint and name announce itself. A process makes few of these calls.
 fn announce(world: &mut World, id: u64, endpoint: &str, name: &str) {
-    announce_as(world, id, plugin(endpoint, name), 0);
+    let pid = u32::try_from(id / 50).unwrap();
+    announce_by(world, id, plugin(endpoint, name), Some(pid));
 }
 
-fn announce_as(world: &mut World, id: u64, plugin: Plugin, uid: u32) {
-    let pid = Some(u32::try_from(id / 50).unwrap());
-    announce_by(world, id, plugin, Process { pid, uid });
-}
-
-fn announce_by(world: &mut World, id: u64, plugin: Plugin, caller: Process) {
+/// Has the process with this ID announce a plugin.
+fn announce_by(world: &mut World, id: u64, plugin: Plugin, pid: Option<u32>) {
     let announced = Input::Announced {
         id: AnnouncementId(id),
         plugin: Box::new(plugin),
-        caller: Some(caller),
+        caller: Some(Process { pid, uid: 0 }),
     };
     world.input(announced);
 }
@@ -120,11 +118,8 @@ fn rs15_three_calls_of_one_name_and_socket_leave_one_client() {
     announce(&mut world, 2, A, GPU);
     announce(&mut world, 3, A, GPU);
     assert_eq!(answers(&mut world), [(2, Ok(())), (3, Ok(()))]);
-    let watched = world.watched_processes();
-    assert_eq!(
-        (world.counts(), watched, world.open_connections().len()),
-        ((1, 1), 1, 0)
-    );
+    assert_eq!((world.counts(), world.watched_processes()), ((1, 1), 1));
+    assert_eq!(world.open_connections().len(), 0);
 }
 
 #[test]
@@ -251,17 +246,10 @@ fn nothing_is_announced_to_a_daemon_that_stops() {
     let mut world = registered();
     world.input(Input::Stop);
     announce(&mut world, 2, B, NIC);
-    let answered = std::mem::take(&mut world.answered);
-    assert_eq!(
-        answered,
-        [(AnnouncementId(2), Err(AnnouncementError::Stopping))]
-    );
+    let refused = Err(AnnouncementError::Stopping);
+    assert_eq!(world.answered, [(AnnouncementId(2), refused)]);
     assert!(world.manager.is_stopped());
-    assert_eq!(
-        world.manager.registered().count(),
-        1,
-        "it is saved for the next start"
-    );
+    assert_eq!(world.counts().1, 1, "saved for the next start");
 }
 
 /// Returns a world with the built-in handler, in which the plugin lists one device.
@@ -283,10 +271,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     let (mut world, store) = listing();
     let healthy = || {
         let plugin = store.get(GPU)?;
-        Some((
-            plugin.devices.len(),
-            plugin.devices.iter().filter(|it| it.is_healthy).count(),
-        ))
+        Some((plugin.devices.len(), plugin.healthy()))
     };
     assert_eq!(healthy(), Some((1, 1)));
     let calls = world.plugin(A).called.len();
@@ -298,11 +283,7 @@ fn the_end_of_its_stream_makes_devices_unhealthy() {
     world.advance(seconds(299));
     assert_eq!(healthy(), Some((1, 0)));
     assert_eq!(world.state(A), Some(State::Down), "it only answers");
-    assert_eq!(
-        world.plugin(A).called.len(),
-        calls,
-        "the stream is not opened again"
-    );
+    assert_eq!(world.plugin(A).called.len(), calls, "not opened again");
     world.advance(seconds(1));
     assert_eq!((healthy(), world.counts()), (None, (0, 0)));
 }
@@ -316,14 +297,7 @@ fn a_plugin_whose_stream_has_ended_is_up_when_announced_again() {
     assert_eq!(world.state(A), Some(State::Registered));
     world.advance(DEVICE_GRACE * 2);
     assert_eq!(world.state(A), Some(State::Registered));
-    assert!(
-        store
-            .get(GPU)
-            .unwrap()
-            .devices
-            .iter()
-            .all(|it| it.is_healthy)
-    );
+    assert_eq!(store.get(GPU).unwrap().healthy(), 1);
 }
 
 #[test]

@@ -24,10 +24,7 @@ fn a_plugin_too_many_is_refused_and_one_that_is_known_is_not() {
 #[test]
 fn one_process_announces_64_plugins() {
     let mut world = world_with(&[A]);
-    let caller = Process {
-        pid: Some(7),
-        uid: 0,
-    };
+    let caller = Some(7);
     let mut announce = |id: u64, name: &str, caller| {
         announce_by(&mut world, id, plugin(A, name), caller);
         answers(&mut world).pop().unwrap().1
@@ -39,18 +36,10 @@ fn one_process_announces_64_plugins() {
     let reason = "this process has registered 64 device plugins already";
     assert!(refused.contains(reason), "{refused}");
     assert_eq!(announce(65, "example.com/0", caller), Ok(()), "again");
-    let other = Process {
-        pid: Some(8),
-        ..caller
-    };
-    assert_eq!(announce(66, "example.com/64", other), Ok(()));
+    assert_eq!(announce(66, "example.com/64", Some(8)), Ok(()));
     // Processes in another PID namespace cannot be told apart.
-    let unseen = Process {
-        pid: None,
-        ..caller
-    };
     for id in 67..140 {
-        assert_eq!(announce(id, &format!("example.com/{id}"), unseen), Ok(()));
+        assert_eq!(announce(id, &format!("example.com/{id}"), None), Ok(()));
     }
 }
 
@@ -71,10 +60,7 @@ fn plugins_that_are_down_give_way_to_others() {
 #[test]
 fn plugins_that_are_down_do_not_give_way_to_a_process_with_64() {
     let mut world = world_with(&[A, B]);
-    let greedy = Process {
-        pid: Some(7_000),
-        uid: 0,
-    };
+    let greedy = Some(7_000);
     for id in 1..=64 {
         let name = format!("example.com/{id}");
         announce_by(&mut world, id, plugin(B, &name), greedy);

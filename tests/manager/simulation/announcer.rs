@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use plugind::config::DEVICE_GRACE;
-use plugind::handler::Plugin;
 use plugind::manager::{AnnouncementId, Input};
 
 use super::Simulation;
+use crate::announced::plugin;
 use crate::rng::Rng;
 use crate::script::Script;
 
@@ -67,11 +67,17 @@ impl Simulation {
             _ => self.call(&mut announcer, socket),
         }
         self.node.world.run();
+        self.announcer = Some(announcer);
+        self.accept_answers();
+    }
+
+    /// Accepts the answers to calls: each is answered once.
+    fn accept_answers(&mut self) {
         for (id, result) in std::mem::take(&mut self.node.world.answered) {
             self.say(format_args!("  {id:?} is answered: {result:?}"));
-            assert!(announcer.open.remove(&id), "{id:?} is answered again");
+            let was_open = self.announcer.as_mut().map(|it| it.open.remove(&id));
+            assert_eq!(was_open, Some(true), "{id:?} is answered again");
         }
-        self.announcer = Some(announcer);
     }
 
     fn call(&mut self, announcer: &mut Announcer, socket: &str) {
@@ -82,13 +88,7 @@ impl Simulation {
         self.say(format_args!(
             "  {name} announces itself at {socket}: {id:?}"
         ));
-        let plugin = Box::new(Plugin {
-            kind: "DevicePlugin".to_owned(),
-            name: (*name).to_owned(),
-            endpoint: Path::new(socket).into(),
-            versions: vec!["v1beta1".to_owned()],
-            socket: Path::new(socket).into(),
-        });
+        let plugin = Box::new(plugin(socket, name));
         announcer.open.insert(id);
         let caller = None;
         let announced = Input::Announced { id, plugin, caller };
@@ -118,11 +118,8 @@ impl Simulation {
 
     /// Checks that no call is open.
     fn announce_nothing(&mut self) {
-        let answered = std::mem::take(&mut self.node.world.answered);
-        let announcer = self.announcer.as_mut().expect("the caller has looked");
-        for (id, _) in answered {
-            assert!(announcer.open.remove(&id), "{id:?} is answered again");
-        }
+        self.accept_answers();
+        let announcer = self.announcer.as_ref().expect("the caller has looked");
         assert!(announcer.open.is_empty(), "{:?} are open", announcer.open);
         let mut plugins = BTreeSet::new();
         for registered in self.node.world.manager.registered() {
