@@ -11,6 +11,7 @@ use std::time::Duration;
 use plugind::config::{BACKOFF, DIAL_TIMEOUT, HANDLER_TIMEOUT, STALLED_AFTER};
 use plugind::handler::Reason;
 use plugind::manager::Input;
+use plugind::time::Time;
 
 use crate::node::Node;
 use crate::script::{Answer, Script};
@@ -44,7 +45,7 @@ fn a_plugin_is_registered_at_the_moment_it_is_found() {
     let mut world = World::new();
     world.appear(A, Script::csi("a"));
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
-    assert_eq!(world.now, plugind::time::Time::ZERO);
+    assert_eq!(world.now, Time::ZERO);
 }
 
 #[test]
@@ -98,8 +99,7 @@ fn a_plugin_that_is_refused_is_told_once() {
         (Script::csi(""), 0, 1),
         (Script::csi("a").with_get_info(unimplemented), 0, 0),
     ] {
-        let mut world = World::new();
-        world.handler.will_answer(vec![no("not yet"); refusals]);
+        let mut world = World::answering(vec![no("not yet"); refusals]);
         world.appear(A, script.clone());
         for (time, asks) in [(minutes(2), 8), (10 * BACKOFF.cap, 18)] {
             world.advance(time);
@@ -130,17 +130,12 @@ fn a_plugin_is_told_again_when_its_answer_is_another_one() {
     world.advance(Duration::from_secs(4));
     world.plugin(A).get_info = Answer::Good;
     world.advance(Duration::from_secs(8));
-    assert_eq!(
-        world.plugin(A).notified.len(),
-        3,
-        "the same answer as before"
-    );
+    assert_eq!(world.plugin(A).notified.len(), 3, "as before");
 }
 
 #[test]
 fn a_refusal_that_has_not_reached_its_plugin_is_sent_again() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT, no("bad version")]);
+    let mut world = World::answering([WAIT, no("bad version")]);
     world.appear(A, Script::csi("a"));
     world.kill(A);
     world.answer_open(Err(Reason::new("bad version")));
@@ -152,29 +147,18 @@ fn a_refusal_that_has_not_reached_its_plugin_is_sent_again() {
 
 #[test]
 fn what_could_not_be_registered_is_tried_with_backoff() {
-    let mut world = World::new();
-    world
-        .handler
-        .will_answer([YES, no("not yet"), YES, no("not yet")]);
+    let mut world = World::answering([YES, no("not yet"), YES, no("not yet")]);
     world.appear(A, Script::csi("a"));
     world.advance(Duration::from_millis(1500));
     assert_eq!(world.counts(), (1, 1));
-    let notified = &world.plugin(A).notified;
-    assert_eq!(
-        notified
-            .iter()
-            .map(|it| it.plugin_registered)
-            .collect::<Vec<_>>(),
-        [false, false, true]
-    );
+    let notified = world.plugin(A).notified.iter();
+    let told: Vec<_> = notified.map(|it| it.plugin_registered).collect();
+    assert_eq!(told, [false, false, true]);
 }
 
 #[test]
 fn what_was_refused_is_tried_at_once_when_it_changes() {
-    let mut world = World::new();
-    world
-        .handler
-        .will_answer([no("bad version"), no("bad version")]);
+    let mut world = World::answering([no("bad version"), no("bad version")]);
     world.appear(A, Script::csi("a"));
     world.assert_calls("validate a");
     world.input(Input::Reconsider);
@@ -191,12 +175,9 @@ fn the_older_sockets_removal_leaves_the_newer_registration() {
     world.handler_calls();
     world.vanish(A);
     world.assert_calls("deregister a@/p/old.sock");
-    let current = world
-        .manager
-        .instances("CSIPlugin", "a")
-        .last()
-        .map(|it| it.endpoint.clone());
-    assert_eq!(current.as_deref(), Some(Path::new("/p/new.sock")));
+    let current = world.manager.instances("CSIPlugin", "a").last();
+    let endpoint = current.map(|it| it.endpoint.clone());
+    assert_eq!(endpoint.as_deref(), Some(Path::new("/p/new.sock")));
 }
 
 #[test]
@@ -227,8 +208,7 @@ fn a_plugin_whose_rival_goes_meanwhile_is_registered_at_once() {
 
 #[test]
 fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a").at("/p/old.sock"));
     world.appear(B, Script::csi("a").at("/p/new.sock"));
     world.appear(C, Script::csi("other"));
@@ -241,8 +221,7 @@ fn the_contract_is_kept_per_plugin_name_and_not_only_per_socket() {
 
 #[test]
 fn an_open_question_holds_up_its_name_for_five_seconds() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT, YES, WAIT]);
+    let mut world = World::answering([YES, WAIT, YES, WAIT]);
     for path in [A, B, C] {
         world.appear(path, Script::csi("a").at(path.replace("/r", "/p").as_str()));
     }
@@ -259,23 +238,16 @@ fn an_open_question_holds_up_its_name_for_five_seconds() {
     };
     world.answer(b, Err(Reason::new("no")));
     world.answer(a, Ok(()));
-    assert_eq!(
-        world.plugin(A).last_notified(),
-        Some((true, "")),
-        "its question was not abandoned"
-    );
+    let told = world.plugin(A).last_notified();
+    assert_eq!(told, Some((true, "")), "its question was not abandoned");
     world.assert_calls("");
 }
 
 #[test]
 fn a_plugin_is_told_by_a_second_connection_if_one_dies() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a"));
-    for conn in world.open_connections() {
-        world.break_connection(conn);
-    }
-    world.run();
+    world.cut(A);
     world.answer_open(Ok(()));
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));
     world.assert_calls("validate a, register a");
@@ -284,21 +256,15 @@ fn a_plugin_is_told_by_a_second_connection_if_one_dies() {
 
 #[test]
 fn a_handler_that_never_answers_costs_only_its_plugin() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a"));
     world.appear(B, Script::csi("b"));
     world.assert_calls("validate a, register a, validate b, register b");
     world.advance(HANDLER_TIMEOUT);
     world.assert_calls("abandon, deregister a");
-    assert_eq!(
-        world.plugin(A).last_notified(),
-        Some((
-            false,
-            "RegisterPlugin error -- plugin registration failed with err: \
-             no answer from the handler within 150 s"
-        ))
-    );
+    let told = "RegisterPlugin error -- plugin registration failed with err: \
+                no answer from the handler within 150 s";
+    assert_eq!(world.plugin(A).last_notified(), Some((false, told)));
 }
 
 #[test]
@@ -323,8 +289,7 @@ fn a_manager_that_is_to_end_begins_nothing() {
 
 #[test]
 fn a_manager_that_is_to_end_lets_what_runs_end_well() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a"));
     world.manager.handle_input(Input::Stop, world.now);
     world.answer_open(Ok(()));
@@ -336,8 +301,7 @@ fn a_manager_that_is_to_end_lets_what_runs_end_well() {
 #[test]
 fn a_failure_says_what_happened() {
     for notify in [Answer::Good, Answer::Status(13, "?"), Answer::Close] {
-        let mut world = World::new();
-        world.handler.will_answer([no("bad version")]);
+        let mut world = World::answering([no("bad version")]);
         world.appear(A, Script::csi("a").with_notify(notify));
         let words = world.failure(A);
         assert_eq!(words, "plugin refused: validation failed: bad version");
@@ -372,11 +336,6 @@ fn connected_after(time: Duration) -> World {
     world
 }
 
-/// Returns what is left of the dial budget.
-fn left_to_dial(world: &World) -> Duration {
-    (plugind::time::Time::ZERO + DIAL_TIMEOUT).saturating_since(world.now)
-}
-
 #[test]
 fn a_plugin_whose_settings_come_in_time_is_registered() {
     for (connected, settings) in [(0, 8_000), (0, 9_900), (6, 2_900)] {
@@ -386,11 +345,8 @@ fn a_plugin_whose_settings_come_in_time_is_registered() {
         assert_eq!(operation, Some("AskingInfo"), "{settings} ms");
         world.is_slow = false;
         world.run();
-        assert_eq!(
-            world.handler_calls(),
-            "validate a, register a",
-            "{settings} ms"
-        );
+        let calls = world.handler_calls();
+        assert_eq!(calls, "validate a, register a", "{settings} ms");
     }
 }
 
@@ -398,7 +354,7 @@ fn a_plugin_whose_settings_come_in_time_is_registered() {
 fn a_plugin_that_never_sends_settings_fails_in_time() {
     for connected in [0, 6] {
         let mut world = connected_after(Duration::from_secs(connected));
-        let left = left_to_dial(&world);
+        let left = (Time::ZERO + DIAL_TIMEOUT).saturating_since(world.now);
         assert!(left <= DIAL_TIMEOUT.saturating_sub(Duration::from_secs(connected)));
         world.advance(left.saturating_sub(Duration::from_millis(1)));
         assert_eq!(world.operation(Path::new(A)), Some("AskingInfo"));

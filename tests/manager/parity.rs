@@ -17,21 +17,13 @@ use plugind::watch::Identity;
 
 use crate::handlers::node::seconds;
 use crate::script::{Answer, Script};
-use crate::world::{WAIT, World, YES, no, plan, world_plan};
+use crate::world::{WAIT, World, YES, identity, no, plan, world_plan};
 
 const A: &str = "/r/a-reg.sock";
 const B: &str = "/r/b-reg.sock";
 
 fn path(path: &str) -> Arc<Path> {
     Path::new(path).into()
-}
-
-fn identity(inode: u64) -> Identity {
-    Identity {
-        device: 1,
-        inode,
-        btime: 0,
-    }
 }
 
 /// Returns the identities of the desired socket and of the registered plugin at [`A`].
@@ -118,8 +110,7 @@ fn pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity() {
 
 #[test]
 fn pm11_gm1_gm2_two_sockets_register_concurrently() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT, WAIT]);
+    let mut world = World::answering([WAIT, WAIT]);
     world.appear(A, Script::csi("a"));
     world.appear(B, Script::csi("b"));
     world.assert_calls("validate a, validate b");
@@ -131,8 +122,7 @@ fn pm11_gm1_gm2_two_sockets_register_concurrently() {
 
 #[test]
 fn pm12_gm8_a_second_register_on_the_same_socket_is_refused() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT]);
+    let mut world = World::answering([WAIT]);
     world.appear(A, Script::csi("a"));
     for _ in 0..3 {
         world.notice(A);
@@ -203,10 +193,8 @@ fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
         world.advance(Duration::from_millis(5400));
         assert_eq!(world.counts(), (1, 0), "{answer:?}");
         let calls = world.handler_calls();
-        assert!(
-            calls.starts_with("validate a, register a, deregister a"),
-            "{answer:?}"
-        );
+        let undone = "validate a, register a, deregister a";
+        assert!(calls.starts_with(undone), "{answer:?}");
         let failure = world.failure(A);
         let words = "NotifyRegistrationStatus failed: ";
         assert!(failure.starts_with(words), "{failure}");
@@ -218,8 +206,7 @@ fn pm23_a_plugin_that_cannot_be_told_is_deregistered() {
 
 #[test]
 fn a_plugin_is_in_the_actual_world() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a"));
     assert_eq!(world.counts(), (1, 1));
     world.vanish(A);
@@ -233,10 +220,8 @@ fn unregistrations_come_before_registrations() {
         (path(A), Some(identity(1)), None),
         (path(B), None, Some(identity(2))),
     ];
-    assert_eq!(
-        plan(entries),
-        [(Action::Deregister, path(B)), (Action::Register, path(A))]
-    );
+    let steps = [(Action::Deregister, path(B)), (Action::Register, path(A))];
+    assert_eq!(plan(entries), steps);
 }
 
 #[test]
@@ -264,8 +249,7 @@ fn a_plugin_that_is_refused_is_told_so_in_kubelet_s_words() {
             "plugin registration failed with err: no node id",
         ),
     ] {
-        let mut world = World::new();
-        world.handler.will_answer(answers);
+        let mut world = World::answering(answers);
         world.appear(A, Script::good(kind, "a"));
         let notified = format!("RegisterPlugin error -- {why}");
         let told = world.plugin(A).last_notified();
@@ -287,9 +271,7 @@ fn a_plugin_that_does_not_say_who_it_is_is_not_told_anything() {
         world.appear(A, Script::csi("a").with_get_info(answer));
         world.advance(Duration::from_millis(1400));
         assert!(world.plugin(A).asked > 0);
-        assert_eq!(
-            (world.plugin(A).notified.len(), world.handler_calls()),
-            (0, String::new())
-        );
+        assert_eq!(world.plugin(A).notified.len(), 0);
+        world.assert_calls("");
     }
 }

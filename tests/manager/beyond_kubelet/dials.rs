@@ -16,11 +16,8 @@ fn a_plugin_that_listens_late_is_met_within_three_seconds() {
         world.advance(Duration::from_secs(after));
         world.listen(A, Script::csi("a"));
         world.advance(REDIAL.cap);
-        assert_eq!(
-            world.handler_calls(),
-            "validate a, register a",
-            "after {after} s"
-        );
+        let calls = world.handler_calls();
+        assert_eq!(calls, "validate a, register a", "after {after} s");
     }
 }
 
@@ -51,11 +48,7 @@ fn many_dead_sockets_are_dialled_20_times_a_second_together() {
     }
     assert_eq!(world.dials.len(), count, "each socket is dialled");
     world.appear(A, Script::csi("a"));
-    assert_eq!(
-        world.handler_calls(),
-        "validate a, register a",
-        "without a delay"
-    );
+    world.assert_calls("validate a, register a"); // Without a delay.
 }
 
 /// Returns a world with this many plugins that do not answer.

@@ -25,9 +25,8 @@ fn a_plugin_whose_process_dies_is_down_at_once() {
 #[test]
 fn a_plugin_that_is_down_for_long_is_deregistered_if_wanted() {
     let mut world = World::new();
-    world
-        .manager
-        .set_on_down(OnDown::Deregister(Duration::from_secs(30)));
+    let grace = Duration::from_secs(30);
+    world.manager.set_on_down(OnDown::Deregister(grace));
     world.appear(A, Script::csi("a"));
     world.kill(A);
     world.advance(Duration::from_secs(29));
@@ -47,10 +46,7 @@ fn close_idle_connections(world: &mut World, idle: Duration, lasting: Duration) 
     let end = world.now + lasting;
     while world.now < end {
         world.advance(idle);
-        for conn in world.open_connections() {
-            world.break_connection(conn);
-        }
-        world.run();
+        world.cut(A);
     }
 }
 

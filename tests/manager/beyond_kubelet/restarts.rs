@@ -20,11 +20,7 @@ fn a_plugin_that_went_while_the_daemon_was_down_is_deregistered() {
     before.appear(A, Script::csi("a"));
     let mut world = restarted(&before);
     world.advance(minutes(60));
-    assert_eq!(
-        world.handler_calls(),
-        "",
-        "not before its directory has been listed"
-    );
+    world.assert_calls(""); // Its directory has not been listed.
     let [path] = &world.manager.restored()[..] else {
         panic!("{:?}", world.manager.restored());
     };

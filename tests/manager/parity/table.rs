@@ -52,8 +52,7 @@ fn gm6_gm7_gm13_gm16_a_failed_operation_frees_its_socket() {
 
 #[test]
 fn gm9_an_operation_is_refused_while_another_runs() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, no("not yet"), WAIT]);
+    let mut world = World::answering([YES, no("not yet"), WAIT]);
     world.appear(A, Script::csi("a"));
     world.assert_calls("validate a, register a");
     world.advance(seconds(1));
@@ -65,8 +64,7 @@ fn gm9_an_operation_is_refused_while_another_runs() {
 
 #[test]
 fn gm4_gm10_gm14_the_next_is_accepted_once_the_first_has_ended() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT]);
+    let mut world = World::answering([WAIT]);
     world.appear(A, Script::csi("a"));
     world.notice(A);
     world.assert_calls("validate a");
@@ -82,8 +80,7 @@ fn gm4_gm10_gm14_the_next_is_accepted_once_the_first_has_ended() {
 
 #[test]
 fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
-    let mut world = World::new();
-    world.handler.will_answer([YES, WAIT]);
+    let mut world = World::answering([YES, WAIT]);
     world.appear(A, Script::csi("a"));
     world.answer_open(Err(Reason::new("no")));
     world.notice(A);
@@ -93,8 +90,7 @@ fn gm11_the_same_with_a_failure_the_third_has_to_wait() {
 
 #[test]
 fn gm15_a_table_is_idle_once_its_operations_are_timed_out() {
-    let mut world = World::new();
-    world.handler.will_answer([WAIT]);
+    let mut world = World::answering([WAIT]);
     world.appear(A, Script::csi("a").with_notify(Answer::Silence));
     world.advance(HANDLER_TIMEOUT);
     assert!(!world.manager.is_idle());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::config::DESCRIPTOR_RESERVE;
-use plugind::handler::{EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
+use plugind::handler::{Answer, EffectId, HandlerTable, Program, ProgramEnd, Reason, Ticket};
 use plugind::manager::reconcile::{Action, action};
 use plugind::manager::{
     AnnouncementError, AnnouncementId, ConnectionId, Desired, Input, Manager, Measurement, Output,
@@ -23,6 +23,7 @@ use plugind::time::Time;
 use plugind::watch::Identity;
 
 pub(crate) use self::recorder::{Log, Recorder, WAIT, YES, no};
+pub(crate) use self::sockets::identity;
 use crate::script::{Script, Serving};
 
 /// The manager and its surroundings.
@@ -109,6 +110,13 @@ impl World {
             handler,
             ..Self::with(Manager::new(table))
         }
+    }
+
+    /// Creates the same world with a handler that gives these answers first.
+    pub(crate) fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let world = Self::new();
+        world.handler.will_answer(answers);
+        world
     }
 
     /// Creates a world without sockets around this manager.
@@ -340,6 +348,14 @@ impl World {
         let events = std::mem::take(&mut self.events);
         let reasons: Vec<_> = events.iter().map(PluginEvent::reason).collect();
         reasons.join(" ")
+    }
+
+    /// Removes the events, and asserts their reasons and their lines in the log.
+    #[track_caller]
+    pub(crate) fn assert_events(&mut self, expected: &[&str]) {
+        let events = std::mem::take(&mut self.events);
+        let shown = events.iter().map(|it| format!("{} {it}", it.reason()));
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     /// Removes the events, and returns the lines of the log that are warnings.

@@ -10,6 +10,15 @@ use plugind::watch::Identity;
 use super::World;
 use crate::script::{Answer, Script};
 
+/// Returns the identity of the socket with this inode number.
+pub(crate) fn identity(inode: u64) -> Identity {
+    Identity {
+        device: 1,
+        inode,
+        btime: 0,
+    }
+}
+
 impl World {
     /// Creates a socket, with or without a plugin behind it, and reports it.
     pub(crate) fn appear(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
@@ -22,11 +31,7 @@ impl World {
     /// Creates a socket, which is not reported yet.
     pub(crate) fn create(&mut self, path: &str, plugin: impl Into<Option<Script>>) -> Identity {
         self.last_inode += 1;
-        let identity = Identity {
-            device: 1,
-            inode: self.last_inode,
-            btime: 0,
-        };
+        let identity = identity(self.last_inode);
         self.plugins.insert(identity, plugin.into());
         self.sockets.insert(Path::new(path).into(), identity);
         identity
