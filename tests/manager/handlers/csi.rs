@@ -1,21 +1,24 @@
 //! CSI drivers.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plugind::config::{BACKOFF, MAX_CSI_REPLY, READY_GRACE, SLOW_CHECK, STALLED_AFTER};
 use plugind::handler::HandlerTable;
-use plugind::handler::csi::CsiHandler;
+use plugind::handler::csi::{CsiHandler, Driver};
 use plugind::manager::{Manager, OnDown, State};
 use plugind::proto::csi_v1::{NodeGetInfoResponse, Segment, Topology, node};
 use prost::Message as _;
 
-use crate::handlers::node::{Node, seconds};
+use crate::handlers::node::{EOF, LATE, Node, UNREADABLE, seconds};
 use crate::script::{Answer, Script};
 use crate::world::World;
 
 pub(crate) const REG: &str = "/r/disk-reg.sock";
 pub(crate) const CSI: &str = "/p/disk.sock";
+/// The registration socket of a second driver.
+const NEW_REG: &str = "/r/new-reg.sock";
 const FAILED: &str = "plugin registration failed with err: ";
 
 /// Returns a description of the node with this ID and volume limit.
@@ -46,6 +49,11 @@ fn with_driver(driver: Script) -> Node {
     node
 }
 
+/// Returns what is known of the driver.
+fn known(node: &Node) -> Option<Arc<Driver>> {
+    node.knows.csi_drivers.get("disk.example")
+}
+
 /// Returns a driver that answers NodeGetInfo so.
 fn answering(answer: Answer) -> Script {
     Script::serving([(node::NODE_GET_INFO, answer)])
@@ -67,11 +75,7 @@ fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
     let info = Answer::Octets(info.encode_to_vec());
     let mut node = with_driver(answering(info));
     assert_eq!(node.notified(REG), Ok(()));
-    let driver = node
-        .knows
-        .csi_drivers
-        .get("disk.example")
-        .expect("a driver");
+    let driver = known(&node).expect("a driver");
     assert_eq!(*driver.plugin.endpoint, *Path::new(CSI));
     assert_eq!(driver.version.to_string(), "1.0.0");
     assert_eq!(driver.node_id, "node-1");
@@ -81,60 +85,38 @@ fn a_driver_is_registered_with_all_that_it_says_of_the_node() {
     let called = &node.world.plugin(CSI).called;
     assert_eq!(*called, [node::NODE_GET_INFO], "kubelet calls nothing else");
     node.world.vanish(REG);
-    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    assert_eq!(known(&node), None);
     assert_eq!(node.world.open_to(CSI), 0);
 }
 
 #[test]
 fn a_driver_that_does_not_know_the_node_is_refused_and_told_why() {
+    let refuses_after = |answer, time, why: &str| {
+        let mut node = with_driver(answering(answer));
+        node.refuses_after(REG, time, &format!("{FAILED}{why}"));
+        assert_eq!(known(&node), None);
+    };
     let at_once = Duration::ZERO;
+    let nothing = "error adding CSI driver node info: driverNodeID must not be empty";
+    refuses_after(Answer::Octets(Vec::new()), at_once, nothing);
+    let larger = "ResourceExhausted desc = grpc: received message larger than max";
+    let long = format!("{larger} (16385 vs. 16384)");
+    let huge = format!("{larger} (4294967295 vs. 4194304)");
+    let early = Answer::Status(14, "not yet");
     for (answer, time, why) in [
-        (
-            Answer::Octets(Vec::new()),
-            at_once,
-            "error adding CSI driver node info: driverNodeID must not be empty",
-        ),
         (
             Answer::Status(9, "no cloud here"),
             at_once,
-            "rpc error: code = FailedPrecondition desc = no cloud here",
+            "FailedPrecondition desc = no cloud here",
         ),
-        (
-            Answer::Octets(vec![0xff]),
-            at_once,
-            "rpc error: code = Internal desc = grpc: failed to unmarshal the received message: ",
-        ),
-        (
-            Answer::Octets(vec![0; MAX_CSI_REPLY + 1]),
-            at_once,
-            "rpc error: code = ResourceExhausted desc = \
-             grpc: received message larger than max (16385 vs. 16384)",
-        ),
-        (
-            Answer::Announce(u32::MAX),
-            at_once,
-            "rpc error: code = ResourceExhausted desc = \
-             grpc: received message larger than max (4294967295 vs. 4194304)",
-        ),
-        (
-            Answer::Status(14, "not yet"),
-            READY_GRACE,
-            "rpc error: code = Unavailable desc = not yet",
-        ),
-        (
-            Answer::Close,
-            READY_GRACE,
-            "rpc error: code = Unavailable desc = error reading from server: EOF",
-        ),
-        (
-            Answer::Silence,
-            seconds(120),
-            "rpc error: code = DeadlineExceeded desc = context deadline exceeded",
-        ),
+        (Answer::Octets(vec![0xff]), at_once, UNREADABLE),
+        (Answer::Octets(vec![0; MAX_CSI_REPLY + 1]), at_once, &long),
+        (Answer::Announce(u32::MAX), at_once, &huge),
+        (early, READY_GRACE, "Unavailable desc = not yet"),
+        (Answer::Close, READY_GRACE, EOF),
+        (Answer::Silence, seconds(120), LATE),
     ] {
-        let mut node = with_driver(answering(answer));
-        node.refuses_after(REG, time, &format!("{FAILED}{why}"));
-        assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+        refuses_after(answer, time, &format!("rpc error: code = {why}"));
     }
 }
 
@@ -219,12 +201,10 @@ fn sockets_that_never_answer_hold_up_their_driver_for_5_s() {
     node.world.push("/p/stalled-0", &info("node-2", 0));
     node.world.end_streams("/p/stalled-0", 0);
     let notified = node.notified(STALLED[0]).expect_err("the name is taken");
-    assert!(
-        notified.starts_with(FAILED) && notified.contains("nother driver with the same name"),
-        "{notified}"
-    );
-    let driver = node.knows.csi_drivers.get("disk.example");
-    assert_eq!(driver.expect("it is there").node_id, "node-1");
+    let taken = "nother driver with the same name";
+    assert!(notified.starts_with(FAILED), "{notified}");
+    assert!(notified.contains(taken), "{notified}");
+    assert_eq!(known(&node).expect("a driver").node_id, "node-1");
 }
 
 #[test]
@@ -252,13 +232,9 @@ fn csi4_a_driver_whose_name_is_taken_needs_a_higher_version() {
         node.world.appear(REG, registrar(first));
         let mut late = registrar(&[second]).at("/p/new.sock");
         late.info.name = name.into();
-        node.world.appear("/r/new-reg.sock", late);
+        node.world.appear(NEW_REG, late);
         assert_eq!(node.notified(REG), Ok(()));
-        assert_eq!(
-            node.notified("/r/new-reg.sock"),
-            notified,
-            "{name} {second}"
-        );
+        assert_eq!(node.notified(NEW_REG), notified, "{name} {second}");
     }
 }
 
@@ -267,12 +243,11 @@ fn a_driver_whose_name_was_taken_is_registered() {
     let mut node = with_driver(driver("old"));
     let late = registrar(&["1.0.0"]).at("/p/new.sock");
     node.world.create("/p/new.sock", driver("new"));
-    node.world.appear("/r/new-reg.sock", late);
-    assert!(node.notified("/r/new-reg.sock").is_err());
+    node.world.appear(NEW_REG, late);
+    assert!(node.notified(NEW_REG).is_err());
     node.world.vanish(REG);
-    assert_eq!(node.notified("/r/new-reg.sock"), Ok(()));
-    let driver = node.knows.csi_drivers.get("disk.example");
-    assert_eq!(driver.expect("a driver").node_id, "new");
+    assert_eq!(node.notified(NEW_REG), Ok(()));
+    assert_eq!(known(&node).expect("a driver").node_id, "new");
 }
 
 /// Returns a driver that replies with this volume limit.
@@ -302,10 +277,8 @@ fn a_registered_driver_is_asked_for_its_limit_in_the_period() {
     world.advance(seconds(60));
     let events: Vec<_> = world.events.iter().map(ToString::to_string).collect();
     let changed = "node information has changed node_id=\"node-1\" max_volumes=8";
-    assert!(
-        events.len() == 1 && events[0].ends_with(changed),
-        "{events:?}"
-    );
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(events[0].ends_with(changed), "{events:?}");
     // A failure changes nothing, and is followed by the next call.
     for (driver, expected) in [
         (answering(Answer::Status(14, "no")), Some(8)),
@@ -329,13 +302,9 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
     node.world.kill(CSI);
     assert_eq!(node.world.state(REG), Some(State::Down));
     let down = node.world.events.iter().find(|it| it.reason() == "Down");
-    assert_eq!(
-        down.map(|it| it.message().to_string()).as_deref(),
-        Some(
-            "CSIPlugin disk.example is down: the driver's process at /p/disk.sock has ended; it \
-             stays registered"
-        )
-    );
+    let message = "CSIPlugin disk.example is down: the driver's process at /p/disk.sock has \
+                   ended; it stays registered";
+    assert_eq!(down.expect("it is down").message().to_string(), message);
     node.world.advance(seconds(600));
     assert_eq!(node.world.state(REG), Some(State::Down));
     node.world.listen(CSI, driver("node-1"));
@@ -344,15 +313,11 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
     assert_eq!(node.world.watched_processes(), 2);
     node.world.kill(CSI);
     node.world.advance(seconds(1));
-    assert_eq!(
-        node.world.state(REG),
-        Some(State::Down),
-        "it is watched again"
-    );
+    assert_eq!(node.world.state(REG), Some(State::Down), "watched again");
     let grace = seconds(30);
     node.world.manager.set_on_down(OnDown::Deregister(grace));
     node.world.advance(grace);
-    assert_eq!(node.knows.csi_drivers.get("disk.example"), None);
+    assert_eq!(known(&node), None);
 }
 
 #[test]

@@ -148,11 +148,7 @@ fn a_driver_is_registered_before_it_is_connected_to() {
 fn the_newest_that_is_connected_is_used() {
     let mut node = with_driver(PLAIN, Script::serving([]));
     node.world.appear(NEW_REG, registrar(NEW, PLAIN));
-    assert_eq!(
-        current(&node).as_deref(),
-        Some(NIC),
-        "the new one is not up yet"
-    );
+    assert_eq!(current(&node).as_deref(), Some(NIC), "until NEW is up");
     node.world.create(NEW, Script::serving([]));
     node.world.advance(seconds(2));
     assert_eq!(current(&node).as_deref(), Some(NEW));

@@ -96,10 +96,8 @@ fn a_list_beyond_the_budget_is_refused_and_tried_more_rarely() {
     assert_eq!(refusals(&node), 1);
     let event = node.world.events.iter().find(|it| it.is_warning());
     let message = event.expect("a warning").to_string();
-    assert!(
-        message.contains("allow more with --memory-budget"),
-        "{message}"
-    );
+    let advice = "allow more with --memory-budget";
+    assert!(message.contains(advice), "{message}");
     assert!(usage(&node).used <= used);
     node.world.advance(seconds(3600));
     let often = refusals(&node);

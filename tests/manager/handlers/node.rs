@@ -64,15 +64,22 @@ impl Node {
             ..Script::csi("other")
         };
         self.world.appear(OTHER, other);
-        assert_eq!(
-            self.notified(OTHER),
-            Ok(()),
-            "another plugin registers meanwhile"
-        );
+        assert_eq!(self.notified(OTHER), Ok(()), "another plugin registers");
         assert_eq!(self.world.now, now);
         self.world.vanish(OTHER);
     }
 }
+
+/// What the plugin is notified of, after `rpc error: code = `, if a call of its service fails: the
+/// service closes the connection.
+pub(crate) const EOF: &str = "Unavailable desc = error reading from server: EOF";
+
+/// The same of a service that never answers.
+pub(crate) const LATE: &str = "DeadlineExceeded desc = context deadline exceeded";
+
+/// The same of a service whose reply cannot be decoded.
+pub(crate) const UNREADABLE: &str =
+    "Internal desc = grpc: failed to unmarshal the received message: ";
 
 /// Returns a duration of that many seconds.
 pub(crate) fn seconds(seconds: u64) -> Duration {

@@ -41,12 +41,8 @@ fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
                  uid=1000 previous-uid=0 previous-socket=/r/old-reg.sock"
             );
             let is_other = (name, uid) == ("nic", 1000);
-            let expected = Some(line).filter(|_| is_other);
-            assert_eq!(
-                node.world.warnings(),
-                Vec::from_iter(expected),
-                "{name} {uid}"
-            );
+            let expected: Vec<_> = is_other.then_some(line).into_iter().collect();
+            assert_eq!(node.world.warnings(), expected, "{name} {uid}");
         }
     }
 }
@@ -89,22 +85,16 @@ fn a_directory_of_others_is_refused_in_strict_mode_only() {
         let mut node = node(mode);
         let dirs = vec![("/r".into(), Distrust::Directory("open".into()))];
         let now = node.world.now;
-        for _ in 0..2 {
-            node.world
-                .manager
-                .set_distrusted_directories(dirs.clone(), now);
-        }
+        let manager = &mut node.world.manager;
+        manager.set_distrusted_directories(dirs.clone(), now);
+        manager.set_distrusted_directories(dirs, now);
         node.world.run();
-        assert_eq!(
-            node.world.warnings(),
-            ["other users can change a directory: open"]
-        );
+        let warning = "other users can change a directory: open";
+        assert_eq!(node.world.warnings(), [warning]);
         node.world.appear(NEW, driver("disk", 0));
         assert_eq!(node.notified(NEW).is_err(), is_refused);
-        let now = node.world.now;
-        node.world
-            .manager
-            .set_distrusted_directories(Vec::new(), now);
+        let manager = &mut node.world.manager;
+        manager.set_distrusted_directories(Vec::new(), now);
         node.world.appear(NEW, driver("disk", 0));
         assert_eq!(node.notified(NEW), Ok(()));
     }
