@@ -86,18 +86,11 @@ fn a_registration_takes_until_the_reply_of_the_plugin() {
     world.create(SOCKET, good());
     world.notice(SOCKET);
     deliver_slowly(&mut world);
-    assert_eq!(
-        calls(&mut world),
-        [
-            (GET_INFO, Code::Ok, MILLISECOND),
-            (NOTIFY_REGISTRATION_STATUS, Code::Ok, MILLISECOND)
-        ]
-    );
-    assert_eq!(
-        registrations(&mut world),
-        [MILLISECOND * 3],
-        "with the dial"
-    );
+    let both = [GET_INFO, NOTIFY_REGISTRATION_STATUS];
+    let both = both.map(|method| (method, Code::Ok, MILLISECOND));
+    assert_eq!(calls(&mut world), both);
+    let took = registrations(&mut world);
+    assert_eq!(took, [MILLISECOND * 3], "with the dial");
 }
 
 #[test]
@@ -105,10 +98,8 @@ fn a_registration_after_failed_attempts_includes_them() {
     let mut world = World::new();
     world.appear(SOCKET, Script::silent());
     world.advance(GET_INFO_TIMEOUT);
-    assert_eq!(
-        calls(&mut world),
-        [(GET_INFO, Code::DeadlineExceeded, GET_INFO_TIMEOUT)]
-    );
+    let late = (GET_INFO, Code::DeadlineExceeded, GET_INFO_TIMEOUT);
+    assert_eq!(calls(&mut world), [late]);
     world.behave(SOCKET);
     world.advance(Duration::from_secs(10));
     let took = registrations(&mut world);

@@ -114,18 +114,12 @@ fn the_guide_explains_exactly_the_metrics_and_labels_that_exist() {
         let Some(labels) = scraped.labels(&series).next() else {
             continue;
         };
-        let labels = labels.keys().map(|label| format!("`{label}`"));
-        let shown = if name.starts_with("process_") {
-            ""
-        } else {
-            row[3]
-        };
+        let labels: BTreeSet<_> = labels.keys().map(|label| format!("`{label}`")).collect();
+        let is_of_process = name.starts_with("process_");
+        let shown = if is_of_process { "" } else { row[3] };
         let explained = shown.split(", ").filter(|label| !label.is_empty());
-        assert_eq!(
-            labels.collect::<BTreeSet<_>>(),
-            explained.map(str::to_owned).collect(),
-            "{name}"
-        );
+        let explained = explained.map(str::to_owned).collect();
+        assert_eq!(labels, explained, "{name}");
     }
 }
 
@@ -148,12 +142,8 @@ fn promtool_finds_nothing_to_improve() {
     drop(stdin);
     let output = child.wait_with_output().expect("promtool ends");
     let said = [output.stdout, output.stderr].concat();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&said)
-    );
-    assert_eq!(String::from_utf8_lossy(&said), "");
+    assert_eq!(String::from_utf8_lossy(&said), "", "{}", output.status);
+    assert!(output.status.success(), "{}", output.status);
 }
 
 #[test]
@@ -214,15 +204,11 @@ fn types_that_plugins_invent_have_no_series_of_their_own() {
     assert_eq!(world.counts(), (300, 300));
     let scraped = Scraped::default().scrape(&mut world);
     let labels = [("type", "other"), ("result", "registered")];
-    assert_eq!(
-        scraped.get("plugind_registrations_total", &labels),
-        Some(300)
-    );
+    let registered = scraped.get("plugind_registrations_total", &labels);
+    assert_eq!(registered, Some(300));
     let types = scraped.labels("plugind_plugins").map(|it| &*it["type"]);
-    assert_eq!(
-        types.collect::<BTreeSet<_>>(),
-        ["CSIPlugin", "other"].into()
-    );
+    let types: BTreeSet<_> = types.collect();
+    assert_eq!(types, ["CSIPlugin", "other"].into());
 }
 
 #[test]

@@ -35,10 +35,7 @@ fn observed(world: &World) -> Option<Result<String, Refusal>> {
 fn assert_untold(world: &World) {
     assert_eq!(world.notification_of(SOCKET.as_ref()), None);
     assert_eq!(world.manager.registered().count(), 0);
-    assert!(
-        world.open_connections().is_empty(),
-        "the connection is closed"
-    );
+    assert!(world.open_connections().is_empty(), "it is closed");
 }
 
 #[test]
@@ -53,12 +50,9 @@ fn a_plugin_is_validated_and_neither_registered_nor_told() {
 #[test]
 fn a_plugin_that_would_be_refused_is_not_told_either() {
     let nameless = Reason::new("plugin name is empty");
+    let refused = Reason::new("not today");
     for (kind, name, refusal) in [
-        (
-            "CSIPlugin",
-            "disk",
-            Refusal::Validation(Reason::new("not today")),
-        ),
+        ("CSIPlugin", "disk", Refusal::Validation(refused)),
         ("CSIPlugin", "", Refusal::Validation(nameless)),
         ("Toaster", "toast", Refusal::NoHandler("Toaster".into())),
     ] {
@@ -142,8 +136,7 @@ fn a_plugin_that_is_refused_at_first_is_asked_again() {
 
 #[test]
 fn a_plugin_whose_time_is_up_early_is_left_alone() {
-    let mut world = World::new();
-    world.manager.set_mode(Mode::Observe);
+    let mut world = world();
     world.appear(SOCKET, Script::good("Toaster", "toast"));
     world.advance(Duration::from_secs(31));
     let next = world.manager.poll_timeout().map(|(at, _)| at);

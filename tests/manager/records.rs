@@ -39,10 +39,8 @@ fn a_socket_that_refuses_is_retried_before_all_others() {
     world.advance(2 * DIAL_TIMEOUT);
     world.listen(A, Script::csi("a"));
     assert_eq!(world.state(A), Some(State::Backoff));
-    assert_eq!(
-        retry(&mut world, &|it| **it.socket == *Path::new(A)),
-        Some(1)
-    );
+    let retried = retry(&mut world, &|it| **it.socket == *Path::new(A));
+    assert_eq!(retried, Some(1));
     assert_eq!(world.state(A), Some(State::Registered));
 }
 
@@ -63,10 +61,8 @@ fn each_state_of_a_plugin_is_shown() {
     assert_eq!(record(&world, A).plugin.map(|it| &*it.name), Some("a"));
     world.answer_open(Ok(()));
     let registered = record(&world, A);
-    assert_eq!(
-        (registered.state, registered.attempts),
-        (State::Registered, 1)
-    );
+    assert_eq!(registered.state, State::Registered);
+    assert_eq!(registered.attempts, 1);
     assert!(registered.next_retry.is_none() && registered.last_error.is_none());
     assert!(registered.process.is_some_and(|it| it.uid == 0));
     world.appear(B, Script::csi("a"));
@@ -163,11 +159,7 @@ fn a_reader_that_has_missed_too_many_removals_starts_again() {
     assert_eq!(count(&world, beginning), Err(Expired));
     let end = world.manager.generation();
     assert_eq!(count(&world, end), Ok(0));
-    assert_eq!(
-        count(&world, end + 1),
-        Err(Expired),
-        "it is of another start"
-    );
+    assert_eq!(count(&world, end + 1), Err(Expired), "of another start");
 }
 
 #[test]

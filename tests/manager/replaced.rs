@@ -18,10 +18,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Adds a handler for a type. Returns what it records.
 fn add(world: &mut World, kind: &str) -> Log {
     let log = Log::default();
-    let now = world.now;
-    world
-        .manager
-        .add_handler([kind], Recorder(log.clone()), now);
+    let recorder = Recorder(log.clone());
+    world.manager.add_handler([kind], recorder, world.now);
     world.run();
     log
 }
@@ -30,10 +28,7 @@ fn add(world: &mut World, kind: &str) -> Log {
 fn a_plugin_that_was_refused_is_registered_at_once() {
     let mut world = World::new();
     world.appear(A, Script::good("Toaster", "a"));
-    assert_eq!(
-        world.plugin(A).last_notified().map(|(yes, _)| yes),
-        Some(false)
-    );
+    assert!(world.plugin(A).last_notified().is_some_and(|it| !it.0));
     let toasters = add(&mut world, "Toaster");
     assert_eq!(toasters.take(), "validate a, register a");
     assert_eq!(world.plugin(A).last_notified(), Some((true, "")));

@@ -166,11 +166,7 @@ impl Simulation {
     }
 
     fn run(mut self) {
-        let steps = if self.faults.is_some() {
-            STEPS_WITH_FAULTS
-        } else {
-            STEPS
-        };
+        let steps = self.faults.as_ref().map_or(STEPS, |_| STEPS_WITH_FAULTS);
         for step in 0..steps {
             if self.restarts.contains(&step) {
                 self.say(format_args!("the daemon is restarted"));
@@ -220,18 +216,13 @@ impl Simulation {
         let world = &mut self.node.world;
         for twin in std::mem::take(&mut state.undone) {
             let registered = world.manager.socket(&twin).and_then(|it| it.registered());
-            assert!(
-                registered.is_none(),
-                "the registration of {twin:?} is undone"
-            );
+            assert!(registered.is_none(), "{twin:?} is undone");
         }
         let registered = world.manager.registered();
         for registered in registered.filter(|it| !is_built_in(&it.plugin)) {
             let path = &registered.plugin.socket;
-            let known = state
-                .phases
-                .get(path)
-                .map(|(plugin, phase)| (plugin, *phase));
+            let known = state.phases.get(path);
+            let known = known.map(|(plugin, phase)| (plugin, *phase));
             let is_known = matches!(known, Some((plugin, Phase::Registering | Phase::Registered))
                 if *plugin == registered.plugin);
             assert!(
@@ -251,16 +242,10 @@ impl Simulation {
             let (first, count) = self.dials.entry(identity).or_insert((at, 0));
             *count += 1;
             let bound = 2 * DIALS_AT_ONCE + 4 * at.saturating_since(*first).as_secs();
-            assert!(
-                *count as u64 <= bound,
-                "{identity:?} was dialled {count} times since {first:?}"
-            );
+            assert!(*count as u64 <= bound, "{identity:?} has {count} dials");
         }
         let connections = world.open_connections().len();
-        assert!(
-            connections <= MAX_CONNECTIONS,
-            "{connections} connections are open"
-        );
+        assert!(connections <= MAX_CONNECTIONS, "{connections} are open");
     }
 
     /// Checks what is known of the faults of the node.
@@ -410,16 +395,10 @@ impl Simulation {
         let manager = &world.manager;
         assert!(manager.is_idle() && manager.sockets().next().is_none());
         self.operator.check(manager, &self.node.restored);
-        assert!(
-            self.oracle.lock().phases.is_empty(),
-            "everything was deregistered"
-        );
+        assert!(self.oracle.lock().phases.is_empty(), "all deregistered");
         self.devices.check_empty();
         self.programs.check_undone();
-        assert!(
-            world.open_connections().is_empty(),
-            "no connection is left open"
-        );
+        assert!(world.open_connections().is_empty(), "none is left open");
         assert_eq!(world.watched_processes(), 0, "no process is watched");
         world.advance(Duration::from_secs(3600));
         let wake = world.manager.poll_timeout();

@@ -81,10 +81,8 @@ impl Devices {
             let socket = manager.socket(&plugin.socket);
             let socket = socket.unwrap_or_else(|| panic!("{plugin} is kept in the store"));
             let registered = socket.registered();
-            assert!(
-                registered.is_some() || socket.operation_state().is_some(),
-                "{plugin} is kept in the store"
-            );
+            let is_known = registered.is_some() || socket.operation_state().is_some();
+            assert!(is_known, "{plugin} is kept in the store");
             let (first, last) = (known.devices.iter().next(), known.devices.iter().last());
             let (Some(first), Some(last)) = (first, last) else {
                 continue;
@@ -139,13 +137,10 @@ impl Simulation {
         let Some(path) = self.gadget() else { return };
         let count = if self.rng.one_in(4) { 300 } else { 3 };
         let is_same = self.rng.one_in(4);
-        let before = self
-            .node
-            .world
-            .script(&path)
-            .and_then(list_in)
-            .map(<[u8]>::to_vec);
-        let Some(before) = before else { return };
+        let before = self.node.world.script(&path).and_then(list_in);
+        let Some(before) = before.map(<[u8]>::to_vec) else {
+            return;
+        };
         let list = if is_same {
             before
         } else {

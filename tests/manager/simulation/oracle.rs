@@ -100,14 +100,9 @@ impl OracleState {
                 && *phase != Phase::Registered
                 && is_held_up(other)
         });
-        assert!(
-            busy.is_none(),
-            "{question} {plugin} in the middle of {busy:?}"
-        );
-        let before = self
-            .phases
-            .get(&plugin.socket)
-            .map(|(known, phase)| (known, *phase));
+        assert!(busy.is_none(), "{question} {plugin} during {busy:?}");
+        let before = self.phases.get(&plugin.socket);
+        let before = before.map(|(known, phase)| (known, *phase));
         match question {
             "validate" => self.restored.validate(plugin),
             "register" => self.restored.register(plugin),

@@ -58,10 +58,8 @@ impl Programs {
         records.push(verb.clone());
         let same = |it: &&(String, Key)| (&it.1.0, &it.1.1) == (&key.0, &key.1);
         let other = self.running.values().find(same);
-        assert!(
-            other.is_none() || self.has_two_handlers,
-            "{verb} {key:?} while {other:?} runs: {records:?}"
-        );
+        let is_alone = other.is_none() || self.has_two_handlers;
+        assert!(is_alone, "{verb} {key:?} beside {other:?}: {records:?}");
         self.running.insert(id, (verb, key));
     }
 

@@ -100,9 +100,6 @@ impl Reader {
             .iter()
             .map(|record| (record.socket.clone(), Shown::of(&record)))
             .collect();
-        assert_eq!(
-            self.records, fresh,
-            "the changes lead to what a fresh list has"
-        );
+        assert_eq!(self.records, fresh, "what a fresh list has");
     }
 }

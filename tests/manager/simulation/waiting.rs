@@ -44,11 +44,8 @@ impl Waiting {
             let since = *self.since.entry(identity).or_insert(now);
             let waited = now.saturating_since(since);
             assert!(waited <= BOUND, "{identity:?} waits since {since:?}");
-            let usage = manager.records().usage();
-            assert!(
-                self.is_short(manager),
-                "{identity:?} waits for nothing: {usage:?}"
-            );
+            let (is_short, usage) = (self.is_short(manager), manager.records().usage());
+            assert!(is_short, "{identity:?} waits for nothing: {usage:?}");
         }
     }
 
