@@ -34,7 +34,7 @@ fn many_devices_that_flip_their_health_as_fast_as_they_can() {
 fn sockets_with_new_names_for_ever_while_every_step_is_logged() {
     Row::new("sockets with new names, with -v", "1.3 MiB/s of log")
         .options(["-v"])
-        .withstand(|dir, over| renew(dir, over));
+        .withstand(renew);
 }
 
 /// Creates a socket on which nothing listens, and removes it, until the attack is over or the
