@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -123,8 +123,7 @@ fn the_log_of_every_step_names_calls_and_sockets() {
     let dir = tempfile::tempdir().unwrap();
     File::create(dir.path().join("file")).unwrap();
     let _hidden = bind(&dir.path().join(".hidden.sock"));
-    let registry = dir.path().as_os_str();
-    let mut daemon = Daemon::start_with(&["-v".as_ref(), "--plugins-dir".as_ref(), registry]);
+    let mut daemon = Daemon::start_with(dir.path(), &["-v"]);
     let ignored = daemon.seen_with("ignored: ");
     for (name, why) in [
         ("file", "not a socket"),
@@ -192,12 +191,7 @@ fn what_was_not_undone_is_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let memory = tempfile::tempdir().unwrap();
     let file = format!("--state-file={}", memory.path().join("state").display());
-    let start = |kind: &str| {
-        let mut command = Process::command();
-        command.arg("run").arg(&file).arg(format!("--type={kind}"));
-        command.arg("--plugins-dir").arg(dir.path());
-        Daemon::start_command(command.stderr(Stdio::piped()))
-    };
+    let start = |kind: &str| Daemon::start_with(dir.path(), &[&file, &format!("--type={kind}")]);
     let mut daemon = start("Toaster");
     let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "Toaster", "sample");
     daemon.until_logged(": registered Toaster sample");
@@ -278,11 +272,9 @@ fn a_root_directory_is_kubelets_and_a_type_may_have_a_program() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start_with(&[
-        "--root-dir".as_ref(),
-        root.path().as_os_str(),
-        "--exec=Toaster=/bin/false".as_ref(),
-    ]);
+    let mut command = Process::command();
+    command.args(["run", "--exec=Toaster=/bin/false", "--root-dir"]);
+    let mut daemon = Daemon::start_command(command.arg(root.path()));
     let socket = root.path().join("plugins_registry/reg.sock");
     let plugin = Plugin::serve_type(&socket, "Toaster", "sample");
     let notified = plugin.until_notified();

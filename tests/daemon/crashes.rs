@@ -76,17 +76,15 @@ impl Node {
     /// Starts a daemon, and returns before it watches.
     fn start(&self) -> Process {
         let mut command = Process::command();
-        command.arg("run").arg("-v");
-        command.arg("--plugins-dir").arg(self.root());
+        command
+            .args(["run", "-v", "--plugins-dir"])
+            .arg(self.root());
         command
             .arg("--run-dir")
             .arg(self.scratch.path().join("run"));
         command.arg("--state-file").arg(&self.state_file);
-        command.arg("--exec");
-        command.arg(format!("Hooked={}", self.program().display()));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::piped());
-        Process::start(&mut command, |child| child.stderr.take())
+        command.arg(format!("--exec=Hooked={}", self.program().display()));
+        Process::logging(command.stdin(Stdio::null()).stdout(Stdio::null()))
     }
 
     /// Serves a plugin with this name, each at a path of its own.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
@@ -14,12 +13,8 @@ use crate::support::skip::programs_can_be_trusted_or_skip;
 /// Starts a daemon on `dir` from a shell that has run `before`.
 fn start(before: &str, dir: &Path, options: &[&str]) -> Process {
     let mut command = Process::command_behind(&format!("{before} &&"));
-    command
-        .arg("run")
-        .args(options)
-        .arg("--plugins-dir")
-        .arg(dir);
-    let process = Process::start(command.stderr(Stdio::piped()), |child| child.stderr.take());
+    command.args(["run", "--plugins-dir"]).arg(dir);
+    let process = Process::logging(command.args(options));
     process.until_line("watching ");
     process
 }

@@ -16,10 +16,11 @@ use tempfile::TempDir;
 use crate::support::binary::binary;
 use crate::support::bind::bind;
 use crate::support::inside::within;
-use crate::support::process::{Process, Ran};
+use crate::support::process::{Process, Running};
 use crate::support::program::copy_binary;
 use crate::support::simulated::Simulated;
-use crate::support::skip::{fuse_can_be_opened_or_skip, skip};
+use crate::support::skip::{can_be_others_or_skip, fuse_can_be_opened_or_skip};
+use crate::support::text::assert_has;
 use crate::support::until::until;
 
 older_kernels! {
@@ -27,15 +28,12 @@ older_kernels! {
     where_a_filter_denies_what_it_does_not_know: Denied [];
     without_inotify: Inotify [
         "a_node_without_a_problem_has_exit_status_0": "there is a warning",
-        "a_directory_of_others_or_a_file_or_none_is_reported":
-            "there is a warning",
+        "a_directory_of_others_or_a_file_or_none_is_reported": "there is a warning",
         "an_endpoint_elsewhere_is_a_note": "there is a warning",
         "limits_that_are_too_low_are_named": "another problem is found first",
     ];
     without_proc: Proc [
-        "a_kubelet_with_the_same_root_is_a_warning":
-            "processes are found in /proc",
-        "a_socket_to_which_this_user_may_not_connect_is_a_warning": "the test reads /proc",
+        "a_kubelet_with_the_same_root_is_a_warning": "processes are found in /proc",
         "a_file_system_that_does_not_answer_is_not_entered": "namespaces are made through /proc",
         "limits_that_are_too_low_are_named": "namespaces are made through /proc",
         "sockets_in_the_root_of_another_distribution_are_found":
@@ -67,9 +65,8 @@ fn a_node_without_a_problem_has_exit_status_0() {
 
     let text = Process::run(&mut place.doctor(&[]));
     assert_eq!(text.code, Some(0));
-    let text = text.out;
     let line = format!("ok       sockets      {socket}: the plugin would be registered\n");
-    assert!(text.contains(&line), "{text}");
+    assert_has(&text.out, &line);
 }
 
 #[test]
@@ -94,18 +91,17 @@ fn sockets_that_only_root_can_connect_to_are_a_note() {
     }
     let named = format!("--plugins-dir={}", open.path().display());
     let found = place.examine(&[&named]);
-    let mut notes = found
-        .findings
-        .iter()
-        .filter(|it| it["level"] == "note" && it["check"] == "sockets");
-    let note = notes.next().unwrap();
-    let message = note["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("an ordinary user could not connect"),
-        "{message}"
+    let notes = found
+        .all_about("sockets")
+        .filter(|it| it["level"] == "note");
+    let [note] = notes.collect::<Vec<_>>()[..] else {
+        panic!("{found:?}");
+    };
+    assert_has(
+        note["message"].as_str().unwrap(),
+        "an ordinary user could not connect",
     );
     assert_eq!(note["paths"], serde_json::json!([plugins[1].socket()]));
-    assert_eq!(notes.next(), None);
 }
 
 #[test]
@@ -117,17 +113,19 @@ fn a_dead_socket_is_named_escaped_and_the_exit_status_is_1() {
     assert_eq!(json.status, 1);
     let message = "nothing listens on the socket";
     let found = json.assert_finds("sockets", "warning", message);
-    assert_eq!(found["paths"][0], place.path(name));
+    assert_eq!(found["paths"][0], place.dir.join(name).to_str().unwrap());
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
     assert!(json.out.bytes().all(is_plain));
     let text = Process::run(&mut place.doctor(&[]));
     assert_eq!(text.code, Some(1));
-    let text = text.out;
-    assert!(
-        text.contains("/a\\u{1b}[2J\\n.sock: nothing listens on the socket"),
-        "{text}"
+    assert_has(
+        &text.out,
+        "/a\\u{1b}[2J\\n.sock: nothing listens on the socket",
     );
-    assert!(text.contains("  remedy     check that it is running and listens on this socket\n"));
+    assert_has(
+        &text.out,
+        "  remedy     check that it is running and listens on this socket\n",
+    );
 }
 
 #[test]
@@ -138,8 +136,8 @@ fn a_socket_to_which_this_user_may_not_connect_is_a_warning() {
     let mut command = place.doctor(&["-ojson"]);
     if Uid::effective().is_root() {
         // Root may connect to every socket, so another user has to try.
-        if fs::read_to_string("/proc/self/uid_map").unwrap().trim() != WHOLE_MAP {
-            return skip("this user namespace has no other user");
+        if !can_be_others_or_skip() {
+            return;
         }
         let copy = place.home.path().join("plugind");
         copy_binary(&copy);
@@ -173,11 +171,7 @@ fn a_directory_of_others_or_a_file_or_none_is_reported() {
     let json = place.examine(&[&file, &missing]);
     let found: Vec<_> = json.all_about("directory").collect();
     let levels = found.iter().map(|it| it["level"].as_str().unwrap());
-    assert_eq!(
-        levels.collect::<Vec<_>>(),
-        ["warning", "problem", "note"],
-        "{json:?}"
-    );
+    assert!(levels.eq(["warning", "problem", "note"]), "{json:?}");
     let remedy = "use a path on which only root and the daemon's user can change anything";
     assert_eq!(found[0]["remedy"], remedy);
     assert_eq!(found[1]["message"], "it is not a directory");
@@ -247,20 +241,19 @@ fn a_kubelet_with_the_same_root_is_a_warning() {
     let mut command = Command::new(&program);
     command.args(["-c", "read line", "kubelet"]);
     command.arg(format!("--root-dir={}", root.display()));
-    let mut kubelet = command.stdin(Stdio::piped()).spawn().unwrap();
+    let kubelet = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+    let process = format!("/proc/{}", kubelet.0.id());
     // The kernel wakes the parent before it sets the name and the arguments.
-    let process = Path::new("/proc").join(kubelet.id().to_string());
-    let reads = |file: &str| fs::read_to_string(process.join(file)).unwrap();
+    let reads = |file: &str| fs::read_to_string(format!("{process}/{file}")).unwrap();
     until("the name and the arguments of the process", || {
         let is_named = reads("comm") == "kubelet\n";
         (is_named && reads("cmdline").contains("--root-dir")).then_some(())
     });
-    let pid = format!("process=/proc/{}", kubelet.id());
-    let is_it = |it: &&Value| it["message"].as_str().unwrap().ends_with(&pid);
+    let named = format!("process={process}");
+    let is_it = |it: &&Value| it["message"].as_str().unwrap().ends_with(&named);
     let elsewhere = place.examine(&[]);
     let found = elsewhere.all_about("kubelet").find(is_it);
-    let found =
-        found.unwrap_or_else(|| panic!("{elsewhere:?}: {}, {}", reads("comm"), reads("cmdline")));
+    let found = found.unwrap_or_else(|| panic!("{elsewhere:?}"));
     assert_eq!(found["level"], "note");
     assert_eq!(found["paths"][0], root.to_str().unwrap());
     // Another path to the same directory.
@@ -270,8 +263,6 @@ fn a_kubelet_with_the_same_root_is_a_warning() {
     let found = here.all_about("kubelet").find(is_it).unwrap();
     assert_eq!(found["level"], "warning");
     assert_eq!(here.status, 1);
-    drop(kubelet.stdin.take());
-    kubelet.wait().unwrap();
 }
 
 #[test]
@@ -340,11 +331,6 @@ impl Place {
         Self { home, dir }
     }
 
-    /// Returns the path of a socket, as text.
-    fn path(&self, name: &str) -> String {
-        self.dir.join(name).to_str().unwrap().to_owned()
-    }
-
     /// Returns a command that examines the directory, with further options, which come last.
     fn doctor(&self, options: &[&str]) -> Command {
         self.doctor_of(&binary(), options)
@@ -376,13 +362,12 @@ struct Examined {
 impl Examined {
     #[track_caller]
     fn by(command: &mut Command) -> Self {
-        let Ran { code, out, err } = Process::run(command);
-        assert_eq!(err, "");
-        let json: Value = serde_json::from_str(&out).unwrap();
+        let ran = Process::run(command);
+        assert_eq!(ran.err, "");
         Self {
-            status: code.unwrap(),
-            findings: json["findings"].as_array().unwrap().clone(),
-            out,
+            status: ran.code.unwrap(),
+            findings: ran.json()["findings"].as_array().unwrap().clone(),
+            out: ran.out,
         }
     }
 
@@ -414,6 +399,3 @@ impl Examined {
 
 /// The ID of a user without any rights.
 const UNPRIVILEGED: u32 = 65_534;
-
-/// The content of `/proc/self/uid_map`, trimmed, outside of user namespaces.
-const WHOLE_MAP: &str = "0          0 4294967295";

@@ -22,14 +22,9 @@ use crate::support::until::until;
 /// Starts a daemon whose log goes where the test chooses.
 fn start(dir: &Path, options: &[&str], stderr: impl Into<Stdio>) -> Process {
     let mut command = Process::command();
-    command
-        .arg("run")
-        .args(options)
-        .arg("--plugins-dir")
-        .arg(dir);
-    Process::start(command.stdout(Stdio::piped()).stderr(stderr), |child| {
-        child.stdout.take()
-    })
+    command.arg("run").args(options);
+    command.arg("--plugins-dir").arg(dir);
+    Process::printing(command.stderr(stderr))
 }
 
 /// Stops such a daemon, and returns how long that took.
@@ -137,11 +132,7 @@ fn a_stop_without_the_last_state_is_a_warning() {
     let (registry, state) = (scratch.path().join("r"), scratch.path().join("state"));
     fs::create_dir(&registry).unwrap();
     let option = format!("--state-file={}", state.display());
-    let mut daemon = Daemon::start_with(&[
-        "--plugins-dir".as_ref(),
-        registry.as_os_str(),
-        option.as_ref(),
-    ]);
+    let mut daemon = Daemon::start_with(&registry, &[&option]);
     fs::create_dir_all(scratch.path().join("state.new/in-the-way")).unwrap();
     let plugin = Plugin::serve(&registry.join("a.sock"), "a");
     assert!(plugin.until_notified().plugin_registered);

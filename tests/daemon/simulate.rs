@@ -1,7 +1,6 @@
 //! `plugind simulate` with `plugind run`, and with other clients: the built binary, from a user's
 //! point of view.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -69,13 +68,7 @@ fn a_driver_that_is_killed_beside_its_registrar_is_down() {
 #[test]
 fn a_csi_driver_is_asked_for_its_node_in_the_period() {
     let dir = tempfile::tempdir().unwrap();
-    let [option, period] = ["--csi-node-info", "*=10s"].map(OsStr::new);
-    let _daemon = Daemon::start_with(&[
-        option,
-        period,
-        "--plugins-dir".as_ref(),
-        dir.path().as_ref(),
-    ]);
+    let _daemon = Daemon::start_with(dir.path(), &["--csi-node-info=*=10s"]);
     let driver = Plugin::serve(&dir.path().join("reg.sock"), "disk.example");
     assert!(driver.until_notified().plugin_registered);
     driver.until_asked(node::NODE_GET_INFO);
@@ -118,13 +111,7 @@ fn a_service_may_have_a_socket_of_its_own_and_both_go_together() {
 #[test]
 fn a_plugin_that_crashes_is_down() {
     let dir = tempfile::tempdir().unwrap();
-    let options: [&OsStr; 4] = [
-        "--plugins-dir".as_ref(),
-        dir.path().as_os_str(),
-        "--on-down".as_ref(),
-        "deregister=0s".as_ref(),
-    ];
-    let mut daemon = Daemon::start_with(&options);
+    let mut daemon = Daemon::start_with(dir.path(), &["--on-down=deregister=0s"]);
     let crash = ["--crash-after", "2s"];
     let plugin = Simulated::start(dir.path(), "DevicePlugin", "example.com/gpu", &crash);
     let socket = plugin.socket().to_owned();

@@ -188,11 +188,10 @@ struct Node<'a> {
 impl<'a> Node<'a> {
     fn start(stack: &'a Runner, case: &'static str) -> Self {
         let [dir, other] = [(); 2].map(|()| trusted_dir());
-        let registry = other.path().join("registry");
-        let mut options = vec!["--plugins-dir".as_ref(), dir.path().as_os_str()];
+        let mut options = vec![("--plugins-dir", dir.path().to_owned())];
         if case == "announce" {
-            options[0] = "--device-plugins-dir".as_ref();
-            options.extend(["--plugins-dir".as_ref(), registry.as_os_str()]);
+            options[0].0 = "--device-plugins-dir";
+            options.push(("--plugins-dir", other.path().join("registry")));
         }
         let daemon = Daemon::start_strict(other.path(), &options);
         Self {

@@ -16,24 +16,16 @@ fn curl_calls_a_simulated_plugin_and_kubelet_sock() {
     }
     let [dir, plugins] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     let plugin = Simulated::start(dir.path(), "CSIPlugin", "disk.example.com", &[]);
-    let info = curl(
-        plugin.socket(),
-        "pluginregistration.Registration/GetInfo",
-        b"",
-    );
+    let method = "pluginregistration.Registration/GetInfo";
+    let info = curl(plugin.socket(), method, b"");
     assert!(info.contains("grpc-status: 0"), "{info}");
     assert!(info.contains("disk.example.com"), "{info}");
-    let [option, other] = ["--device-plugins-dir", "--plugins-dir"].map(AsRef::as_ref);
     let sockets = plugins.path().join("device-plugins");
-    let registry = plugins.path().join("registry");
-    let _daemon = Daemon::start_with(&[option, sockets.as_ref(), other, registry.as_ref()]);
+    let option = format!("--device-plugins-dir={}", sockets.display());
+    let _daemon = Daemon::start_with(&plugins.path().join("registry"), &[&option]);
     // The message names a version that does not exist.
-    let kubelet_sock = sockets.join("kubelet.sock");
-    let refused = curl(
-        &kubelet_sock,
-        "v1beta1.Registration/Register",
-        b"\x0a\x02v0",
-    );
+    let (method, message) = ("v1beta1.Registration/Register", b"\x0a\x02v0");
+    let refused = curl(&sockets.join("kubelet.sock"), method, message);
     assert!(refused.contains("grpc-status: 2"), "{refused}");
 }
 

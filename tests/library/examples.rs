@@ -1,7 +1,7 @@
 //! The HTTP/2 and gRPC examples, run as programs with real sockets.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -9,8 +9,7 @@ use crate::support::process::Process;
 
 #[test]
 fn a_request_over_the_network_is_served_and_both_ends_are_ours() {
-    let mut serve = program("serve");
-    let serve = Process::start(serve.stdout(Stdio::piped()), |child| child.stdout.take());
+    let serve = Process::printing(&mut program("serve"));
     let url = format!("http://{}/a/path", serve.until_line("").trim());
     let ran = Process::run(program("request").args(["10", "0", &*url]));
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -1,8 +1,7 @@
 //! The built binary as a running daemon, and its log.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -23,26 +22,26 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts a daemon that watches `dir` when this returns.
     pub(crate) fn start(dir: &Path) -> Self {
-        Self::start_with(&["--plugins-dir".as_ref(), dir.as_os_str()])
+        Self::start_with(dir, &[])
     }
 
-    /// Starts a daemon with these options, which watches its directories when this returns.
-    pub(crate) fn start_with(options: &[&OsStr]) -> Self {
+    /// Does the same with further options.
+    pub(crate) fn start_with(dir: &Path, options: &[&str]) -> Self {
         let mut command = Process::command();
-        command.arg("run").args(options).stderr(Stdio::piped());
-        Self::start_command(&mut command)
+        command.args(["run", "--plugins-dir"]).arg(dir);
+        Self::start_command(command.args(options))
     }
 
-    /// Does the same in strict mode, with a run directory in `dir`.
-    pub(crate) fn start_strict(dir: &Path, options: &[&OsStr]) -> Self {
-        let run_dir = dir.join("run");
-        let mut all = vec![
-            "--trust=strict".as_ref(),
-            "--run-dir".as_ref(),
-            run_dir.as_os_str(),
-        ];
-        all.extend(options);
-        Self::start_with(&all)
+    /// Starts a daemon in strict mode, with a run directory in `dir` and with these options and
+    /// their values.
+    pub(crate) fn start_strict(dir: &Path, options: &[(&str, PathBuf)]) -> Self {
+        let mut command = Process::command();
+        command.args(["run", "--trust=strict", "--run-dir"]);
+        command.arg(dir.join("run"));
+        for (option, value) in options {
+            command.arg(option).arg(value);
+        }
+        Self::start_command(&mut command)
     }
 
     /// Starts a daemon with this command, which watches its directories when this returns.
@@ -55,7 +54,7 @@ impl Daemon {
 
     /// Does the same with the input and the output that the command has.
     pub(crate) fn start_plainly(command: &mut Command) -> Self {
-        let process = Process::start(command, |child| child.stderr.take());
+        let process = Process::logging(command);
         let seen = process.lines_until("watching ");
         Self { process, seen }
     }

@@ -26,6 +26,7 @@ pub(crate) mod program;
 pub(crate) mod seccomp;
 pub(crate) mod simulated;
 pub(crate) mod skip;
+pub(crate) mod text;
 pub(crate) mod ticks;
 pub(crate) mod timed;
 pub(crate) mod trusted;

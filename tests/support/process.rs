@@ -2,18 +2,19 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 use super::binary::binary;
 
 /// A child that does not outlive the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -28,6 +29,21 @@ pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
+}
+
+impl Ran {
+    /// Returns the output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Asserts the exit code, and that the errors contain these words.
+    #[track_caller]
+    pub(crate) fn assert_fails(&self, code: i32, words: &str) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert!(self.err.contains(words), "no {words:?} in {self:?}");
+    }
 }
 
 /// A running process, and the lines it has written that were not read yet.
@@ -84,6 +100,16 @@ impl Process {
             out: text(output.stdout),
             err: text(output.stderr),
         }
+    }
+
+    /// Starts the command, and reads its standard output.
+    pub(crate) fn printing(command: &mut Command) -> Self {
+        Self::start(command.stdout(Stdio::piped()), |child| child.stdout.take())
+    }
+
+    /// Starts the command, and reads its standard error.
+    pub(crate) fn logging(command: &mut Command) -> Self {
+        Self::start(command.stderr(Stdio::piped()), |child| child.stderr.take())
     }
 
     /// Starts the command, and reads the output that `output` takes from the child.

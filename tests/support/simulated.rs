@@ -1,7 +1,7 @@
 //! The built binary as a simulated plugin, and the lines that it prints.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 use nix::sys::signal::Signal;
 
@@ -28,8 +28,7 @@ impl Simulated {
     ) -> Self {
         command.arg("simulate").arg("--dir").arg(dir);
         command.args(["--type", kind, "--name", name]).args(options);
-        command.stdout(Stdio::piped());
-        let process = Process::start(&mut command, |child| child.stdout.take());
+        let process = Process::printing(&mut command);
         let is_legacy = options.contains(&"--legacy");
         let suffix = if is_legacy { "plugin" } else { "reg" };
         let file = format!("{}-{suffix}.sock", name.replace('/', "_"));

@@ -37,6 +37,17 @@ pub(crate) fn programs_can_be_trusted_or_skip() -> bool {
     trusted
 }
 
+/// Returns whether this process can become any user; reports the running test as skipped if not.
+pub(crate) fn can_be_others_or_skip() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    let is_able = nix::unistd::Uid::effective().is_root() && is_whole;
+    if !is_able {
+        skip("this process may have one user only");
+    }
+    is_able
+}
+
 /// Returns whether this user may mount a FUSE file system in a namespace; reports the running test
 /// as skipped if not.
 pub(crate) fn fuse_can_be_opened_or_skip() -> bool {

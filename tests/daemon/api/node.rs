@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -35,9 +34,7 @@ impl Node {
 
     /// Starts a daemon whose run directory is below `dir` with this command line.
     pub(crate) fn start_line(dir: TempDir, line: &[OsString]) -> Self {
-        let mut command = Process::command();
-        command.arg("run").args(line).stderr(Stdio::piped());
-        let daemon = Daemon::start_command(&mut command);
+        let daemon = Daemon::start_command(Process::command().arg("run").args(line));
         let socket = dir.path().join("run/plugind.sock");
         Self {
             dir,

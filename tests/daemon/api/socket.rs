@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
@@ -33,20 +33,18 @@ fn the_default_socket_is_in_the_run_directory_and_is_removed() {
 
 /// Starts a daemon on such a directory, without an option for its socket.
 fn default_in(dir: &Path, registry: &str) -> Daemon {
-    Daemon::start_command(command_in(dir, registry).stderr(Stdio::piped()))
+    Daemon::start_command(&mut command_in(dir, registry))
 }
 
 /// Returns the command of a daemon with a run directory below `dir`, and without an option for its
 /// socket.
 fn command_in(dir: &Path, registry: &str) -> Command {
     let mut command = Process::command();
+    command.env_remove("PLUGIND_API_SOCKET");
     command
-        .env_remove("PLUGIND_API_SOCKET")
-        .arg("run")
-        .arg("--plugins-dir")
-        .arg(dir.join(registry))
-        .arg("--run-dir")
-        .arg(dir.join("run"));
+        .args(["run", "--plugins-dir"])
+        .arg(dir.join(registry));
+    command.arg("--run-dir").arg(dir.join("run"));
     command
 }
 
@@ -102,8 +100,7 @@ fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
     assert!(first.end_with(Signal::SIGTERM).0.success());
 
     let mut command = command_in(dir.path(), "registry");
-    command.arg("--socket=none").stderr(Stdio::piped());
-    let daemon = Daemon::start_command(&mut command);
+    let daemon = Daemon::start_command(command.arg("--socket=none"));
     assert!(!socket.exists() && daemon.seen_with("API").is_empty());
 }
 
@@ -111,7 +108,7 @@ fn a_default_socket_in_use_is_a_warning_and_none_can_be_chosen() {
 fn a_dry_run_has_a_socket_only_if_one_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = command_in(dir.path(), "registry");
-    let _daemon = Daemon::start_command(command.arg("--observe").stderr(Stdio::piped()));
+    let _daemon = Daemon::start_command(command.arg("--observe"));
     assert!(!dir.path().join("run").exists());
     let node = Node::start_with(&["--observe"]);
     assert_eq!(node.get("/v1/status")["mode"], "observe");

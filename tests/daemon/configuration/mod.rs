@@ -4,7 +4,6 @@ mod reload;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -53,8 +52,7 @@ impl Place {
         let mut command = Process::command();
         command.args(["run", "--config"]).arg(self.file());
         command.env_remove("PLUGIND_API_SOCKET");
-        command.args(options).stderr(Stdio::piped());
-        Daemon::start_command(&mut command)
+        Daemon::start_command(command.args(options))
     }
 }
 

@@ -191,7 +191,7 @@ fn signals_are_passed_on_and_a_killed_command_holds_nothing() {
     let held = Held::start(&[]);
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
     let mut command = held.command(&[RESOURCE, "--", "sh", "-c", script]);
-    let process = Process::start(command.stdout(Stdio::piped()), |child| child.stdout.take());
+    let process = Process::printing(&mut command);
     process.until_line("ready");
     process.signal(Signal::SIGUSR1);
     assert_eq!(process.end().0.code(), Some(9));

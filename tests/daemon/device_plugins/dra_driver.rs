@@ -21,12 +21,11 @@ fn a_driver_on_kubelet_s_helper_registers_with_its_health() {
     let registry = root.path().join(PLUGINS_DIR);
     let data = root.path().join("plugins/gpu.example.com");
     fs::create_dir_all(&data).unwrap();
-    let options = ["--root-dir".as_ref(), root.path().as_os_str()];
+    let options = [("--root-dir", root.path().to_owned())];
     let mut daemon = Daemon::start_strict(root.path(), &options);
     let mut command = Command::new(program);
     command.arg(&registry).arg(&data).arg("gpu.example.com");
-    command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let driver = Process::start(&mut command, |child| child.stdout.take());
+    let driver = Process::printing(command.stderr(Stdio::null()));
     daemon.until_logged(
         "DRAPlugin gpu.example.com: selected the DRA service to call service=v1.DRAPlugin",
     );

@@ -59,8 +59,7 @@ impl Plugind {
             ("--state-file", "state"),
             ("--socket", SOCKET),
         ];
-        let options = options.map(|(option, file)| [option.into(), self.dir.join(file)]);
-        let options: Vec<_> = options.iter().flatten().map(|it| it.as_os_str()).collect();
+        let options = options.map(|(option, file)| (option, self.dir.join(file)));
         self.daemon = Some(Daemon::start_strict(&self.dir, &options));
     }
 
@@ -163,8 +162,7 @@ impl Kubelet {
     fn launch(&mut self) {
         let mut command = Command::new(go_program(PROGRAM).expect("it was found"));
         command.arg(&self.dir).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let process = Process::start(&mut command, |child| child.stdout.take());
+        let process = Process::printing(command.stderr(Stdio::null()));
         process.until_line("listening ");
         self.process = Some(process);
     }

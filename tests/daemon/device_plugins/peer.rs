@@ -72,11 +72,9 @@ impl Peer {
         };
         command.args(devices).stdin(Stdio::null());
         let process = if kind == Kind::Stub {
-            command.stdout(Stdio::null()).stderr(Stdio::piped());
-            Process::start(&mut command, |child| child.stderr.take())
+            Process::logging(command.stdout(Stdio::null()))
         } else {
-            command.stdout(Stdio::piped()).stderr(Stdio::null());
-            Process::start(&mut command, |child| child.stdout.take())
+            Process::printing(command.stderr(Stdio::null()))
         };
         Self { kind, process }
     }

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::process::Stdio;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -52,8 +51,7 @@ fn what_others_may_do_depends_on_no_umask() {
         let options = line(dir.path(), &[]);
         fs::remove_dir(dir.path().join("run")).unwrap();
         let mut command = Process::command_behind(&format!("umask {mask} &&"));
-        command.arg("run").args(options).stderr(Stdio::piped());
-        let _daemon = Daemon::start_command(&mut command);
+        let _daemon = Daemon::start_command(command.arg("run").args(options));
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&plugins.join("kubelet.sock")), 0o600, "{mask}");
         assert_eq!(mode(&dir.path().join("run")), 0o755, "{mask}");

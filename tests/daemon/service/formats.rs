@@ -1,7 +1,7 @@
 //! The formats of the log.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -17,10 +17,8 @@ fn command(dir: &tempfile::TempDir, stream: &str, options: &[&str]) -> Command {
     let own = "own=$(stat -L -c %d:%i /dev/fd/2);";
     let script = format!("{own} JOURNAL_STREAM={stream}; export JOURNAL_STREAM;");
     let mut command = Process::command_behind(&script);
-    command
-        .args(["run", "--plugins-dir"])
-        .arg(dir.path().join("registry"));
-    command.args(options).stderr(Stdio::piped());
+    command.args(["run", "--plugins-dir"]);
+    command.arg(dir.path().join("registry")).args(options);
     command
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -85,12 +85,9 @@ impl Node {
 fn command(dir: &Path, script: &str) -> Command {
     let mut command = Process::command_behind(script);
     command
-        .arg("run")
-        .arg("--plugins-dir")
-        .arg(dir.join("registry"))
-        .arg("--run-dir")
-        .arg(dir.join("run"))
-        .stderr(Stdio::piped());
+        .args(["run", "--plugins-dir"])
+        .arg(dir.join("registry"));
+    command.arg("--run-dir").arg(dir.join("run"));
     command
 }
 

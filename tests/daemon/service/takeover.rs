@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 
@@ -22,7 +22,7 @@ fn commands() -> Vec<String> {
 /// Returns a command of `plugind`, for these directories instead of kubelet's.
 fn plugind(command: &str, dir: &Path) -> Command {
     let mut line = Command::new(binary());
-    line.args(command.split(' ').skip(1)).stderr(Stdio::piped());
+    line.args(command.split(' ').skip(1));
     for (variable, path) in [
         ("PLUGIND_PLUGINS_DIR", "registry"),
         ("PLUGIND_RUN_DIR", "run"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
 use plugind::config::MEMORY_BUDGET;
@@ -191,7 +191,7 @@ fn the_service_may_make_the_system_calls_of_a_whole_life() {
     }
     fs::create_dir(dir.join("run")).unwrap();
     let socket = dir.join("run/api.sock");
-    let mut daemon = Daemon::start_command(command.stderr(Stdio::piped()));
+    let mut daemon = Daemon::start_command(&mut command);
     let plugins = [
         ("registry", "CSIPlugin", "csi.example", &[][..]),
         ("devices", "DevicePlugin", "a/b", &["--legacy"]),
