@@ -1,28 +1,30 @@
 //! `plugind probe` with a real socket of each kind: its output, and its exit code.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::mem;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use plugind::proto::pluginregistration::{PluginInfo, registration};
 use prost::Message as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::binary::binary;
 use crate::support::bind::bind;
-use crate::support::grpc::{Server, Service, Status, UNIMPLEMENTED};
+use crate::support::grpc::{Server, Status, UNIMPLEMENTED};
+use crate::support::plugin::info;
 use crate::support::process::{Process, Ran};
 use crate::support::program::install;
+use crate::support::text::assert_has;
 use crate::support::timed::assert_faster;
 
 #[test]
@@ -30,18 +32,15 @@ fn a_plugin_that_would_be_registered_is_shown_step_by_step() {
     let place = Place::new();
     let calls = place.plugin(info("CSIPlugin", "hostpath.csi.example"));
     let probed = place.probe(&[]);
-    assert_eq!(probed.status, 0);
-    assert_eq!(
-        calls.try_iter().collect::<Vec<_>>(),
-        [registration::GET_INFO]
-    );
+    assert_eq!(probed.code, Some(0));
+    assert!(calls.try_iter().eq([registration::GET_INFO]));
     for step in [
         "ms  SocketFound          found a socket\n",
         "ms  WouldRegister        would register CSIPlugin hostpath.csi.example at ",
         "; NodeGetInfo was not called\n",
         "    outcome              the plugin would be registered\n",
     ] {
-        assert!(probed.out.contains(step), "no {step:?} in\n{}", probed.out);
+        assert_has(&probed.out, step);
     }
 }
 
@@ -69,28 +68,19 @@ fn a_plugin_of_an_unknown_type_would_be_refused() {
         place.socket().display()
     );
     assert_eq!(json["notification"], told);
-    assert_eq!(place.probe(&["--type", "Toaster"]).status, 0);
+    assert_eq!(place.probe(&["--type", "Toaster"]).code, Some(0));
 }
 
 #[test]
 fn what_a_plugin_says_cannot_move_a_cursor() {
     let place = Place::new();
     place.plugin(info("CSIPlugin\x1b[2J\u{9b}31m", "a"));
-    let shown = place.probe(&[]);
-    assert_eq!(shown.status, 5);
-    let kind = "\"CSIPlugin\\u{1b}[2J\\u{9b}31m\"";
-    assert!(shown.out.contains(kind), "{}", shown.out);
+    place.assert_shows(&[], 5, "\"CSIPlugin\\u{1b}[2J\\u{9b}31m\"");
     let json = place.probe(&["-o", "json"]);
-    assert!(
-        json.out
-            .bytes()
-            .all(|byte| matches!(byte, b' '..=b'~' | b'\n'))
-    );
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
+    assert!(json.out.bytes().all(is_plain));
     let notification = json.json()["notification"].to_string();
-    assert!(
-        notification.contains("CSIPlugin\\u001b[2J"),
-        "{notification}"
-    );
+    assert_has(&notification, "CSIPlugin\\u001b[2J");
 }
 
 #[test]
@@ -103,7 +93,7 @@ fn what_is_no_plugin_and_what_may_become_one_differ_in_status() {
         let place = Place::new();
         let answer = Mutex::new(Some(answer));
         place.service(move |_| answer.lock().unwrap().take().expect("it is called once"));
-        place.probe(&[]).assert_shows(status, words);
+        place.assert_shows(&[], status, words);
     }
     for (octets, words) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "400"),
@@ -114,23 +104,20 @@ fn what_is_no_plugin_and_what_may_become_one_differ_in_status() {
             stream.write_all(octets).unwrap();
             let _ = stream.read(&mut [0; 1024]);
         });
-        let probed = place.probe(&[]);
-        probed.assert_shows(6, words);
-        assert!(!probed.out.contains('\x1b'));
+        let shown = place.assert_shows(&[], 6, words);
+        assert!(!shown.contains('\x1b'));
     }
     let place = Place::new();
-    place
-        .probe(&[])
-        .assert_shows(7, "cannot examine the file: ");
+    place.assert_shows(&[], 7, "cannot examine the file: ");
     fs::write(place.socket(), "hello").unwrap();
-    place.probe(&[]).assert_shows(6, "not a socket");
+    place.assert_shows(&[], 6, "not a socket");
 }
 
 #[test]
 fn a_peer_that_closes_at_once_may_require_tls() {
     let place = Place::new();
     place.peer(drop);
-    place.probe(&[]).assert_shows(8, "without TLS");
+    place.assert_shows(&[], 8, "without TLS");
     let json = place.probe(&["-o", "json"]).json();
     assert_eq!(json["outcome"], "ClosedAtOnce");
     assert_eq!(json["exitStatus"], 8);
@@ -147,7 +134,7 @@ fn a_plugin_whose_endpoint_is_missing_has_its_own_outcome() {
         let endpoint = place.home.path().join("none.sock");
         let _calls = place.plugin(info_with_endpoint(kind, version, &endpoint));
         let failed = format!("cannot connect to its endpoint {}: ", endpoint.display());
-        place.probe(&[]).assert_shows(9, &failed);
+        place.assert_shows(&[], 9, &failed);
         let json = place.probe(&["-o", "json"]).json();
         assert_eq!(json["outcome"], "EndpointUnavailable");
         assert_eq!(json["endpoint"], endpoint.to_str().unwrap());
@@ -162,11 +149,11 @@ fn an_endpoint_is_connected_to_where_it_is_mapped_to() {
     let calls = service.service(|_| Err(Status(UNIMPLEMENTED.0, "not to be called")));
     let endpoint = Path::new("/nowhere/a-reg.sock");
     place.plugin(info_with_endpoint("CSIPlugin", "1.0.0", endpoint));
-    assert_eq!(place.probe(&[]).status, 9);
+    assert_eq!(place.probe(&[]).code, Some(9));
 
     let map = format!("--map-path=/nowhere={}", service.dir.display());
     let answers = format!("connected to its endpoint {}\n", service.socket().display());
-    place.probe(&[&map]).assert_shows(0, &answers);
+    place.assert_shows(&[&map], 0, &answers);
     assert_eq!(calls.try_iter().count(), 0);
 }
 
@@ -178,16 +165,12 @@ fn a_program_is_checked_as_the_daemon_checks_it_and_is_not_run() {
     let program = place.home.path().join("hook");
     install(&program, &format!("#!/bin/sh\ntouch {}\n", trace.display()));
     let exec = format!("--exec=Toaster={}", program.display());
-    place
-        .probe(&[&exec])
-        .assert_shows(0, "; the program was not run\n");
+    place.assert_shows(&[&exec], 0, "; the program was not run\n");
     assert!(!trace.exists());
 
     fs::set_permissions(&program, Permissions::from_mode(0o777)).unwrap();
     let ran = Process::run(plugind().arg(&exec).arg(place.socket()));
-    assert_eq!(ran.code, Some(1));
-    let remedy = "use a path on which only root";
-    assert!(ran.err.contains(remedy), "{ran:?}");
+    ran.assert_fails(1, "use a path on which only root");
 }
 
 #[test]
@@ -212,19 +195,13 @@ fn each_step_is_printed_as_it_is_taken() {
         let _ = may_close.lock().unwrap().recv();
         drop(stream);
     });
-    let mut command = plugind();
-    command.arg(place.socket()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    for expected in ["plugind ", "SocketFound"] {
-        let line = lines.next().unwrap().unwrap();
-        assert!(line.contains(expected), "{line}");
-    }
+    let probe = Process::printing(plugind().arg(place.socket()));
+    assert_has(&probe.until_line(""), "plugind ");
+    assert_has(&probe.until_line(""), "SocketFound");
     // Only now can the next step end.
     close.send(()).unwrap();
-    let line = lines.next().unwrap().unwrap();
-    assert!(line.contains("GetInfoFailed"), "{line}");
-    assert_eq!(child.wait().unwrap().code(), Some(8));
+    assert_has(&probe.until_line(""), "GetInfoFailed");
+    assert_eq!(probe.end().0.code(), Some(8));
 }
 
 #[test]
@@ -240,7 +217,7 @@ fn every_socket_in_a_directory_is_probed_like_the_daemons() {
     symlink(&below.dir, good.dir.join("elsewhere")).unwrap();
 
     let probed = probe(&good.dir, &[]);
-    assert_eq!(probed.status, 5, "{}", probed.out);
+    assert_eq!(probed.code, Some(5), "{probed:?}");
     let summary = format!(
         "\n2 sockets in {}\n          1  the plugin would be registered\n          \
          1  the plugin would be refused\n",
@@ -249,14 +226,9 @@ fn every_socket_in_a_directory_is_probed_like_the_daemons() {
     assert!(probed.out.ends_with(&summary), "{}", probed.out);
 
     let json = probe(&good.dir, &["-o", "json"]).json();
-    let sockets: Vec<_> = json
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["socket"].as_str().unwrap())
-        .collect();
-    let expected = [good.socket(), below.socket()];
-    assert_eq!(sockets, expected.each_ref().map(|it| it.to_str().unwrap()));
+    let probed = json.as_array().unwrap().iter();
+    let sockets: Vec<_> = probed.map(|it| it["socket"].clone()).collect();
+    assert_eq!(json!(sockets), json!([good.socket(), below.socket()]));
 }
 
 #[test]
@@ -279,10 +251,7 @@ fn a_socket_that_nobody_listens_on_is_unreachable_at_once() {
     let json = place.probe(&["-o", "json"]).json();
     assert_eq!(json["exitStatus"], 7);
     let message = json["steps"][1]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("nothing listens on the socket"),
-        "{message}"
-    );
+    assert_has(message, "nothing listens on the socket");
     assert_faster(last_step(&json), Duration::from_millis(900));
 }
 
@@ -329,9 +298,13 @@ impl Place {
         &self,
         answer: impl Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
     ) -> Receiver<String> {
-        let (calls, called) = mpsc::channel();
+        let (caller, called) = mpsc::channel();
+        let service = move |path: &str, _: &[u8]| {
+            let _ = caller.send(path.to_owned());
+            answer(path)
+        };
         // It serves to the end of the test.
-        mem::forget(Server::start(self.listen(), Calls { calls, answer }));
+        mem::forget(Server::start(self.listen(), service));
         called
     }
 
@@ -343,34 +316,18 @@ impl Place {
         })
     }
 
-    fn probe(&self, options: &[&str]) -> Probed {
+    #[track_caller]
+    fn probe(&self, options: &[&str]) -> Ran {
         probe(&self.socket(), options)
     }
-}
 
-/// A service that records the paths of its calls.
-struct Calls<F> {
-    calls: Sender<String>,
-    answer: F,
-}
-
-impl<F> Service for Calls<F>
-where
-    F: Fn(&str) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
-{
-    fn call(&self, path: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
-        let _ = self.calls.send(path.to_owned());
-        (self.answer)(path)
-    }
-}
-
-/// Returns the info that a plugin with this type and name reports.
-fn info(kind: &str, name: &str) -> PluginInfo {
-    PluginInfo {
-        r#type: kind.to_owned(),
-        name: name.to_owned(),
-        endpoint: String::new(),
-        supported_versions: vec!["1.0.0".to_owned()],
+    /// Runs the probe, which has this exit code and prints these words. Returns its output.
+    #[track_caller]
+    fn assert_shows(&self, options: &[&str], code: i32, words: &str) -> String {
+        let ran = self.probe(options);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert_has(&ran.out, words);
+        ran.out
     }
 }
 
@@ -390,32 +347,12 @@ fn last_step(json: &Value) -> Duration {
     Duration::from_micros(after.as_u64().unwrap())
 }
 
-/// The output of a probe, and its exit code.
-struct Probed {
-    status: i32,
-    out: String,
-}
-
-impl Probed {
-    #[track_caller]
-    fn assert_shows(&self, status: i32, words: &str) {
-        assert_eq!(self.status, status, "{}", self.out);
-        assert!(self.out.contains(words), "no {words:?} in {}", self.out);
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap()
-    }
-}
-
 /// Runs the probe.
-fn probe(socket: &Path, options: &[&str]) -> Probed {
-    let Ran { code, out, err } = Process::run(plugind().args(options).arg(socket));
-    assert_eq!(err, "");
-    Probed {
-        status: code.unwrap(),
-        out,
-    }
+#[track_caller]
+fn probe(socket: &Path, options: &[&str]) -> Ran {
+    let ran = Process::run(plugind().args(options).arg(socket));
+    assert_eq!(ran.err, "");
+    ran
 }
 
 /// Returns a command that runs the probe of the built binary.

@@ -65,6 +65,15 @@ pub(crate) trait Service: Send + Sync + 'static {
     }
 }
 
+impl<F> Service for F
+where
+    F: Fn(&str, &[u8]) -> Result<Vec<u8>, Status> + Send + Sync + 'static,
+{
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
+        self(path, message)
+    }
+}
+
 /// The latest message of a stream, as the body of a reply, or the status that ends the stream.
 pub(crate) type Stream = watch::Receiver<Result<Bytes, Status>>;
 

@@ -14,7 +14,7 @@ use plugind::time::Time;
 use prost::Message as _;
 
 use super::caller::{Caller, PATIENCE};
-use super::grpc::{INVALID_ARGUMENT, Server, Service, Status, UNIMPLEMENTED};
+use super::grpc::{INVALID_ARGUMENT, Server, UNIMPLEMENTED};
 
 /// A kubelet that runs, and leaves its socket behind when it is dropped.
 pub(crate) struct Kubelet {
@@ -39,9 +39,19 @@ impl Kubelet {
         }
         let listener = UnixListener::bind(dir.join("kubelet.sock")).unwrap();
         let (caller, calls) = mpsc::channel();
+        let register = move |path: &str, message: &[u8]| {
+            if path != registration::REGISTER {
+                return Err(UNIMPLEMENTED);
+            }
+            let request = RegisterRequest::decode(message).map_err(|_| INVALID_ARGUMENT)?;
+            let (accepted, is_accepted) = mpsc::channel();
+            let _ = caller.send(Registration { request, accepted });
+            is_accepted.recv().map_err(|_| INVALID_ARGUMENT)?;
+            Ok(Vec::new())
+        };
         Self {
             calls,
-            _server: Server::start(listener, Registrar(caller)),
+            _server: Server::start(listener, register),
         }
     }
 
@@ -86,19 +96,4 @@ pub(crate) fn octets_of_call(request: &RegisterRequest) -> Vec<u8> {
         client.sent(client.transmit().len(), Time::ZERO);
     }
     octets
-}
-
-struct Registrar(Sender<Registration>);
-
-impl Service for Registrar {
-    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
-        if path != registration::REGISTER {
-            return Err(UNIMPLEMENTED);
-        }
-        let request = RegisterRequest::decode(message).map_err(|_| INVALID_ARGUMENT)?;
-        let (accepted, is_accepted) = mpsc::channel();
-        let _ = self.0.send(Registration { request, accepted });
-        is_accepted.recv().map_err(|_| INVALID_ARGUMENT)?;
-        Ok(Vec::new())
-    }
 }

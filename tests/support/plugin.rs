@@ -142,6 +142,16 @@ impl Plugin {
     }
 }
 
+/// Returns the info that a plugin with this type and name reports.
+pub(crate) fn info(kind: &str, name: &str) -> PluginInfo {
+    PluginInfo {
+        r#type: kind.to_owned(),
+        name: name.to_owned(),
+        endpoint: String::new(),
+        supported_versions: vec!["1.0.0".to_owned()],
+    }
+}
+
 /// Sets the access and modification times of a file to an hour ago.
 pub(crate) fn set_times(path: &Path) {
     let earlier = SystemTime::now() - Duration::from_secs(3600);
@@ -162,12 +172,7 @@ impl Behavior {
     /// Returns the behavior of a plugin with this type and name.
     fn of(kind: &str, name: &str) -> Self {
         Self {
-            info: PluginInfo {
-                r#type: kind.to_owned(),
-                name: name.to_owned(),
-                endpoint: String::new(),
-                supported_versions: vec!["1.0.0".to_owned()],
-            },
+            info: info(kind, name),
             flaw: None,
             devices: grpc::frame(&[], 0),
         }
