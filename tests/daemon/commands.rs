@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::process::Stdio;
 
 use nix::pty::openpty;
 use serde_json::{Value, json};
@@ -26,14 +25,20 @@ fn done(line: &str, plays: Vec<Play>) -> (Vec<String>, String) {
     (daemon.requests(), ran.out)
 }
 
+/// Does the same with a command that prints JSON, which is returned.
+#[track_caller]
+fn json_of(line: &str, plays: Vec<Play>) -> Value {
+    let (_, printed) = done(line, plays);
+    serde_json::from_str(&printed).unwrap()
+}
+
 /// Checks the exit code of a command and its only line about the error.
 #[track_caller]
 fn assert_fails(daemon: &Canned, line: &str, code: i32, words: &str) {
     let ran = ask(daemon, line);
-    assert_eq!(ran.code, Some(code), "{line}: {ran:?}");
-    assert!(ran.err.starts_with("plugind: "), "{ran:?}");
-    assert!(ran.err.contains(words), "no {words:?} in {ran:?}");
-    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    ran.assert_fails(code, words);
+    let is_one_line = ran.err.starts_with("plugind: ") && ran.err.lines().count() == 1;
+    assert!(is_one_line, "{line}: {ran:?}");
 }
 
 fn record(name: &str, state: &str) -> Value {
@@ -75,15 +80,10 @@ fn a_list_is_the_same_however_its_bytes_arrive() {
         assert_eq!(shown, expected);
         assert_eq!(requests, ["GET /v1/plugins HTTP/1.0"]);
     }
-    let (_, shown) = done(
-        "list -ojson",
-        vec![raw("HTTP/1.0 200 OK\r\n\r\n".to_owned() + &body)],
-    );
-    let shown: Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!(
-        shown["items"],
-        json!([record("a", "Backoff"), record("b", "Registered")])
-    );
+    let older = raw("HTTP/1.0 200 OK\r\n\r\n".to_owned() + &body);
+    let shown = json_of("list -ojson", vec![older]);
+    let sorted = [record("a", "Backoff"), record("b", "Registered")];
+    assert_eq!(shown["items"], json!(sorted));
     assert_eq!(shown["generation"], 3);
 }
 
@@ -100,22 +100,17 @@ fn a_request_is_http_1_0_and_the_last_of_its_connection() {
 #[test]
 fn each_command_shows_its_answer() {
     let a = list(&[record("a", "Registered")]);
-    let (requests, shown) = done(
-        "describe CSIPlugin/a",
-        vec![answer(200, &a), answer(200, &a), slow(AN_EVENT)],
-    );
+    let plays = vec![answer(200, &a), answer(200, &a), slow(AN_EVENT)];
+    let (requests, shown) = done("describe CSIPlugin/a", plays);
     let asked = ["plugins?type=CSIPlugin", "plugins/CSIPlugin/a", "events"];
     assert_eq!(requests, asked.map(|it| format!("GET /v1/{it} HTTP/1.0")));
     assert!(shown.starts_with("Name:        a\n"), "{shown}");
     let last = "  Normal  Registered  <unknown>  registered\n";
     assert!(shown.ends_with(last), "{shown}");
 
-    let (_, shown) = done(
-        "describe /r/a -o json",
-        // The plugin has gone before its process was asked for.
-        vec![answer(200, &a), answer(404, "{}"), answer(200, AN_EVENT)],
-    );
-    let shown: Value = serde_json::from_str(&shown).unwrap();
+    // The plugin has gone before its process was asked for.
+    let plays = vec![answer(200, &a), answer(404, "{}"), answer(200, AN_EVENT)];
+    let shown = json_of("describe /r/a -o json", plays);
     assert_eq!(shown["items"][0]["name"], "a");
     assert_eq!(shown["events"][0]["reason"], "Registered");
 
@@ -123,8 +118,7 @@ fn each_command_shows_its_answer() {
     let only = "<unknown>  Normal  Registered  CSIPlugin/a  registered\n";
     assert_eq!(shown, only);
 
-    let (_, shown) = done("events -ojson", vec![answer(200, AN_EVENT)]);
-    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let shown = json_of("events -ojson", vec![answer(200, AN_EVENT)]);
     assert_eq!(shown["items"][0]["plugin"]["name"], "a");
     let (_, shown) = done("events -ojsonl", vec![answer(200, AN_EVENT)]);
     assert_eq!(shown.lines().count(), 1);
@@ -147,18 +141,13 @@ fn each_command_shows_its_answer() {
     let numbers = "directories:  2\nfound:        1\nlost:         0\n";
     let (debug, initial) = ("{\"filter\":\"debug\"}", "{\"filter\":\"\"}");
     let (retried, forgotten) = ("{\"retried\":1}", "{\"forgotten\":1}");
-    let forget = "forget?type=A&name=b";
+    let (forget, default) = ("forget?type=A&name=b", "filter:  default\n");
     for (line, path, body, expected) in [
         ("retry", "retry", retried, "retried:  1\n"),
         ("forget A/b", forget, forgotten, "forgotten:  1\n"),
         ("rescan", "rescan", rescanned, numbers),
         ("log debug", "log?filter=debug", debug, "filter:  debug\n"),
-        (
-            "log-level default",
-            "log?filter=",
-            initial,
-            "filter:  default\n",
-        ),
+        ("log-level default", "log?filter=", initial, default),
     ] {
         let (requests, shown) = done(line, vec![answer(200, body)]);
         assert_eq!(shown, expected);
@@ -190,6 +179,9 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n";
     let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}";
     let refused = "{\"error\":\"only root may\\n do this\"}";
+    let (ok, too_long) = ("HTTP/1.1 200 OK\r\n", "longer than 16 KiB");
+    let (escape, escaped) = ("plain\u{1b}[2J\n", "returned 404: plain\\u{1b}[2J\n");
+    let (number, shown) = ("{\"error\":7}", "returned 500: {\"error\":7}\n");
     for (play, words) in [
         (raw("SSH-2.0-OpenSSH_9.9\r\n"), "not HTTP"),
         (raw([0_u8, 0, 18, 4, 0, 0, 0, 0, 0]), "not HTTP"),
@@ -197,26 +189,14 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         (raw("HTTP/1.1 200 OK\r\nA:"), "closed within the response"),
         (raw(short), "closed within the response"),
         (raw(chunks), "framing"),
-        (
-            flood("HTTP/1.1 200 OK\r\n", "A: bcdefgh\r\n"),
-            "longer than 16 KiB",
-        ),
-        (
-            flood("HTTP/1.1 200 OK\r\nA:", "bcdefgh"),
-            "longer than 16 KiB",
-        ),
+        (flood(ok, "A: bcdefgh\r\n"), too_long),
+        (flood("HTTP/1.1 200 OK\r\nA:", "bcdefgh"), too_long),
         (answer(200, "<html>"), "not JSON"),
         (answer(200, "[1]"), "not what was asked for"),
         (answer(403, refused), "only root may\\n do this\n"),
         (answer(404, ""), "the daemon returned 404\n"),
-        (
-            answer(404, "plain\u{1b}[2J\n"),
-            "the daemon returned 404: plain\\u{1b}[2J\n",
-        ),
-        (
-            answer(500, "{\"error\":7}"),
-            "the daemon returned 500: {\"error\":7}\n",
-        ),
+        (answer(404, escape), escaped),
+        (answer(500, number), shown),
         (answer(503, "{\"error\":\"too many\"}"), "too many\n"),
     ] {
         assert_fails(&Canned::start([play]), "list", 1, words);
@@ -244,19 +224,9 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
 fn without_a_daemon_the_status_is_3() {
     let closed = Canned::start([]);
     let missing = Canned::missing();
-    for line in [
-        "list",
-        "devices",
-        "describe A/b",
-        "watch",
-        "events",
-        "status",
-        "metrics",
-        "retry",
-        "forget A/b",
-        "rescan",
-        "log info",
-    ] {
+    let lines = "list, devices, describe A/b, watch, events, status, metrics, retry, forget A/b, \
+                 rescan, log info";
+    for line in lines.split(", ") {
         assert_fails(&missing, line, 3, "does not exist; start plugind run");
     }
     // The thread of this socket ends at once, and closes it.
@@ -375,8 +345,7 @@ fn waiting_continues_over_expired_watches_busy_daemons() {
 fn a_daemon_that_starts_later_is_waited_for() {
     let mut daemon = Canned::missing();
     let mut command = Process::asking(&daemon.socket(), &["wait", "--for=ready"]);
-    command.stdout(Stdio::piped());
-    let process = Process::start(&mut command, |child| child.stdout.take());
+    let process = Process::printing(&mut command);
     daemon.appear([answer(503, "not yet\n"), answer(200, "ok\n")]);
     process.until_line("plugind ready");
     assert!(process.end().0.success());
@@ -420,8 +389,7 @@ fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
         let (reader, writer) = pipe();
         let words: Vec<&str> = line.split(' ').collect();
         let mut command = Process::asking(&daemon.socket(), &words);
-        command.stdout(writer).stderr(Stdio::piped());
-        let process = Process::start(&mut command, |child| child.stderr.take());
+        let process = Process::logging(command.stdout(writer));
         drop(command);
         let mut shown = String::new();
         let mut byte = [0];
@@ -430,13 +398,8 @@ fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
             shown.push(byte[0].into());
         }
         drop(reader);
-        let lines = process.lines.iter().collect::<Vec<_>>();
-        let (status, _) = process.end();
-        assert_eq!(
-            (status.code(), lines),
-            (Some(0), Vec::<String>::new()),
-            "{line:?}"
-        );
+        assert_eq!(process.lines.iter().next(), None, "{line:?}");
+        assert_eq!(process.end().0.code(), Some(0), "{line:?}");
     }
 }
 
@@ -444,22 +407,14 @@ fn changes_are_shown_as_they_arrive_until_the_output_is_closed() {
 fn a_closed_output_is_not_a_failure_and_a_full_one_is() {
     let list = || answer(200, &list(&[record("a", "Registered")]));
     let daemon = Canned::start([list(), list()]);
-    let run = |output: File| {
-        let mut command = Process::asking(&daemon.socket(), &["list"]);
-        let child = command.stdout(output).stderr(Stdio::piped()).spawn();
-        child.unwrap().wait_with_output().unwrap()
-    };
+    let run =
+        |output: File| Process::run(Process::asking(&daemon.socket(), &["list"]).stdout(output));
     let (reader, writer) = pipe();
     drop(reader);
-    let output = run(writer);
-    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
-    let output = run(File::options().write(true).open("/dev/full").unwrap());
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(
-        errors.starts_with("plugind: cannot write to standard output: No space left"),
-        "{errors}"
-    );
+    let ran = run(writer);
+    assert_eq!((ran.code, &*ran.err), (Some(0), ""));
+    let ran = run(File::options().write(true).open("/dev/full").unwrap());
+    ran.assert_fails(1, "plugind: cannot write to standard output: No space left");
 }
 
 #[test]
