@@ -7,12 +7,12 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::time::Duration;
 
 use plugind::config::{Config, Exec, HandlerConfig, UnknownTypes};
 use plugind::daemon::{Event, handlers};
 use plugind::proto::pluginregistration::{InfoRequest, registration};
 
+use crate::kernel::limits::is_scanning;
 use crate::support::caller::Caller;
 use crate::support::exposition::Exposition;
 use crate::support::node::{Node, watching};
@@ -50,17 +50,10 @@ fn pm1_a_plugin_at_any_depth_is_registered_exactly_once() {
         let mut node = Node::start();
         let dir = node.path(below);
         fs::create_dir_all(&dir).unwrap();
-        let plugin = Plugin::serve(&dir.join("reg.sock"), "one");
-        node.until_registered(&plugin);
-        assert_eq!(
-            node.until_handler_is_told("register one"),
-            ["validate one", "register one"]
-        );
+        let plugin = node.register(dir.join("reg.sock"), "one");
+        node.until_asked("validate one, register one");
         plugin.stop();
-        assert_eq!(
-            node.until_handler_is_told("deregister one"),
-            ["deregister one"]
-        );
+        node.until_asked("deregister one");
     }
 }
 
@@ -92,8 +85,7 @@ fn an_embedder_reads_what_has_happened_since_the_start() {
 #[test]
 fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
     let mut node = Node::start();
-    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
-    node.until_registered(&plugin);
+    let _plugin = node.register("reg.sock", "one");
     let scraped = node.until("the registration is counted", |node| {
         let scraped = Exposition::parse(&node.plugins.metrics(None));
         let count = scraped.get("plugind_registration_duration_seconds_count", &[]);
@@ -124,29 +116,22 @@ fn an_embedder_reads_the_metrics_of_its_plugins_and_its_process() {
 #[test]
 fn a_plugin_is_registered_again_after_our_restart() {
     let mut node = Node::start();
-    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
-    node.until_registered(&plugin);
+    let plugin = node.register("reg.sock", "patient");
     let Node { dir, plugins, .. } = node;
     drop(plugins);
     let mut node = Node::start_on(dir);
     node.until_registered(&plugin);
-    assert_eq!(
-        node.until_handler_is_told("register patient"),
-        ["validate patient", "register patient"]
-    );
+    node.until_asked("validate patient, register patient");
 }
 
 #[test]
 fn a_plugin_is_registered_again_after_its_restart() {
     let mut node = Node::start();
     let socket = node.path("reg.sock");
-    let plugin = Plugin::serve(&socket, "one");
-    node.until_registered(&plugin);
+    let plugin = node.register(&socket, "one");
     plugin.stop();
-    let plugin = Plugin::serve(&socket, "one");
-    node.until_registered(&plugin);
-    let notified = node.until_handler_is_told("register one");
-    assert_eq!(notified.last().map(String::as_str), Some("register one"));
+    let _plugin = node.register(&socket, "one");
+    node.until_handler_is_told("register one");
     assert_eq!(node.registered(), 1);
 }
 
@@ -156,10 +141,7 @@ fn a_plugin_is_registered_after_its_get_info_failed() {
     let flaw = Flaw::Refuses(registration::GET_INFO);
     let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "late", flaw);
     node.until_registered(&plugin);
-    assert_eq!(
-        node.until_handler_is_told("register late"),
-        ["validate late", "register late"]
-    );
+    node.until_asked("validate late, register late");
 }
 
 #[test]
@@ -168,16 +150,11 @@ fn a_plugin_is_deregistered_and_registered_again() {
     let flaw = Flaw::Refuses(registration::NOTIFY_REGISTRATION_STATUS);
     let plugin = Plugin::serve_flawed(&node.path("reg.sock"), "deaf", flaw);
     node.until_registered(&plugin);
-    let notified = node.record.take();
+    let asked = node.record.take().join(", ");
+    let registered = "validate deaf, register deaf";
     assert_eq!(
-        notified,
-        [
-            "validate deaf",
-            "register deaf",
-            "deregister deaf",
-            "validate deaf",
-            "register deaf"
-        ]
+        asked,
+        format!("{registered}, deregister deaf, {registered}")
     );
 }
 
@@ -185,11 +162,9 @@ fn a_plugin_is_deregistered_and_registered_again() {
 fn registration_and_service_may_have_one_common_socket() {
     let mut node = Node::start();
     let socket = node.path("driver.sock");
-    let plugin = Plugin::serve(&socket, "both");
-    node.until_registered(&plugin);
-    let known = node.plugins.manager().socket(&socket);
-    let registered = known.and_then(|it| it.registered());
-    let registered = registered.expect("it is registered");
+    let _plugin = node.register(&socket, "both");
+    let known = node.plugins.manager().socket(&socket).unwrap();
+    let registered = known.registered().unwrap();
     assert_eq!(*registered.plugin.endpoint, *socket);
     let mut service = Caller::connect(&registered.plugin.endpoint);
     assert_eq!(service.unary(SERVICE, &InfoRequest {}), Ok(Vec::new()));
@@ -203,21 +178,16 @@ fn a_registered_plugin_costs_no_wakeups() {
         return;
     }
     let mut node = Node::start();
-    let plugin = Plugin::serve(&node.path("reg.sock"), "one");
-    node.until_registered(&plugin);
+    let _plugin = node.register("reg.sock", "one");
     if lacks(Without::Inotify) {
         // The directory is scanned each second instead.
         node.until("the registration is over", |node| {
             node.plugins.manager().is_idle().then_some(())
         });
-        let next = node.plugins.poll_timeout();
-        assert!(
-            next.is_some_and(|next| next <= Duration::from_secs(1)),
-            "{next:?}"
-        );
-        return;
+        assert!(is_scanning(&node));
+    } else {
+        node.until_quiet();
     }
-    node.until_quiet();
 }
 
 #[test]
@@ -229,12 +199,8 @@ fn a_path_that_fits_no_socket_address_is_connected_to() {
     // too.
     let held = File::open(&dir).unwrap();
     let through = format!("/proc/self/fd/{}/reg.sock", held.as_raw_fd());
-    let plugin = Plugin::serve(Path::new(&through), "far-away");
-    node.until_registered(&plugin);
-    assert_eq!(
-        node.until_handler_is_told("register far-away"),
-        ["validate far-away", "register far-away"]
-    );
+    let _plugin = node.register(Path::new(&through), "far-away");
+    node.until_asked("validate far-away, register far-away");
 }
 
 #[test]
@@ -246,12 +212,12 @@ fn a_link_to_a_socket_counts_under_its_own_path() {
     let link = node.path("reg.sock");
     symlink(&socket, &link).unwrap();
     node.until_registered(&plugin);
-    assert!(
-        node.plugins
-            .manager()
-            .desired()
-            .all(|(path, _)| **path == *link)
-    );
+    let is_link = node
+        .plugins
+        .manager()
+        .desired()
+        .all(|(path, _)| **path == *link);
+    assert!(is_link);
     fs::remove_file(&link).unwrap();
     node.until_handler_is_told("deregister linked");
 }
@@ -264,8 +230,7 @@ fn a_directory_that_is_removed_is_made_again_and_watched_again() {
     node.until("the directory is there again", |_| {
         dir.exists().then_some(())
     });
-    let plugin = Plugin::serve(&node.path("reg.sock"), "patient");
-    node.until_registered(&plugin);
+    let _plugin = node.register("reg.sock", "patient");
 }
 
 #[test]
@@ -281,8 +246,7 @@ fn a_state_file_that_is_torn_never_stops_the_start() {
             ..watching(dir.path())
         };
         let mut node = Node::start_with(dir, &config);
-        let plugin = Plugin::serve(&node.path("a.sock"), "a");
-        node.until_registered(&plugin);
+        let plugin = node.register("a.sock", "a");
         plugin.stop();
     }
 }

@@ -95,6 +95,15 @@ impl Node {
         assert!(notified.plugin_registered, "{notified:?}");
     }
 
+    /// Serves a CSI plugin on a socket below the directory, and takes turns until it was notified
+    /// that it is registered.
+    #[track_caller]
+    pub(crate) fn register(&mut self, socket: impl AsRef<Path>, name: &str) -> Plugin {
+        let plugin = Plugin::serve(&self.dir.path().join(socket), name);
+        self.until_registered(&plugin);
+        plugin
+    }
+
     /// Takes turns until `last` is the last call to the handler. Returns descriptions of all calls.
     #[track_caller]
     pub(crate) fn until_handler_is_told(&mut self, last: &str) -> Vec<String> {
@@ -103,6 +112,15 @@ impl Node {
             words.extend(node.record.take());
             (words.last().map(String::as_str) == Some(last)).then(|| words.clone())
         })
+    }
+
+    /// Takes turns until the handler has been called with the last of these questions, which are
+    /// separated by commas, and fails if there were others.
+    #[track_caller]
+    pub(crate) fn until_asked(&mut self, questions: &str) {
+        let last = questions.rsplit(", ").next().unwrap_or_default();
+        let asked = self.until_handler_is_told(last).join(", ");
+        assert_eq!(asked, questions);
     }
 
     #[track_caller]

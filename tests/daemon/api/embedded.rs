@@ -7,7 +7,6 @@ use std::path::Path;
 use plugind::config::{ApiSocket, Config};
 
 use crate::support::node::{Node, watching};
-use crate::support::plugin::Plugin;
 
 /// Returns a connection on which reading does not wait.
 fn connect(socket: &Path) -> UnixStream {
@@ -44,8 +43,7 @@ fn an_embedder_serves_the_api_in_its_turns() {
     };
     let mut node = Node::start_with(dir, &config);
     assert_eq!(node.plugins.api_socket(), Some(&*socket));
-    let plugin = Plugin::serve(&node.path("a.sock"), "a");
-    node.until_registered(&plugin);
+    let _plugin = node.register("a.sock", "a");
     let mut watch = connect(&socket);
     watch
         .write_all(b"GET /v1/watch HTTP/1.1\r\nHost: x\r\n\r\n")

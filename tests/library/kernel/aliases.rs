@@ -41,8 +41,7 @@ fn a_link_to_a_registered_plugin_s_socket_is_not_another_plugin() {
     for (how, link) in LINKS {
         let mut node = Node::start();
         let socket = node.path("disk.sock");
-        let plugin = Plugin::serve(&socket, "disk");
-        node.until_registered(&plugin);
+        let plugin = node.register(&socket, "disk");
         fs::create_dir(node.path("neighbour")).unwrap();
         for name in ["a", "neighbour/a", "zzz"] {
             link(&socket, &node.path(name)).unwrap();
@@ -65,17 +64,12 @@ fn a_link_to_a_registered_plugin_s_socket_is_not_another_plugin() {
 fn a_socket_that_is_linked_and_unlinked_was_renamed() {
     let mut node = Node::start();
     let socket = node.path("disk.sock");
-    let plugin = Plugin::serve(&socket, "disk");
-    node.until_registered(&plugin);
+    let plugin = node.register(&socket, "disk");
     node.until_handler_is_told("register disk");
     fs::hard_link(&socket, node.path("other.sock")).unwrap();
     fs::remove_file(&socket).unwrap();
     node.until_registered(&plugin);
-    let notified = node.until_handler_is_told("register disk");
-    assert_eq!(
-        notified,
-        ["deregister disk", "validate disk", "register disk"]
-    );
+    node.until_asked("deregister disk, validate disk, register disk");
     assert!(node.is_registered(&node.path("other.sock")) && node.registered() == 1);
     plugin.leave();
 }

@@ -14,8 +14,7 @@ use crate::support::plugin::{Plugin, set_times};
 fn a_plugin_is_registered_where_proc_is_not_mounted() {
     within("mount -t tmpfs none /proc", || {
         let mut node = Node::start();
-        let plugin = Plugin::serve(&node.path("reg.sock"), "bare");
-        node.until_registered(&plugin);
+        let _plugin = node.register("reg.sock", "bare");
     });
 }
 
@@ -37,16 +36,11 @@ fn a_state_file_is_not_used_where_the_boot_id_cannot_be_read() {
             ..watching(dir.path())
         };
         let mut node = Node::start_with(dir, &config);
-        let plugin = Plugin::serve(&node.path("reg.sock"), "after");
-        node.until_registered(&plugin);
+        let _plugin = node.register("reg.sock", "after");
         node.plugins.save();
-        let notified = node.record.take();
-        assert_eq!(notified, ["validate after", "register after"]);
-        assert_eq!(
-            fs::read_to_string(file).unwrap(),
-            saved,
-            "the state file is not changed"
-        );
+        node.until_asked("validate after, register after");
+        let kept = fs::read_to_string(file).unwrap();
+        assert_eq!(kept, saved, "the state file is not changed");
     });
 }
 
@@ -77,12 +71,9 @@ fn a_state_file_that_could_not_be_written_is_written() {
         };
         let mut node = Node::start_with(dir, &config);
         let filler = Path::new("/mnt/filler");
-        assert!(
-            fs::write(filler, [0; 16 * 1024]).is_err(),
-            "the disk is full"
-        );
-        let plugin = Plugin::serve(&node.path("reg.sock"), "sample");
-        node.until_registered(&plugin);
+        let filled = fs::write(filler, [0; 16 * 1024]);
+        assert!(filled.is_err(), "the disk is full");
+        let _plugin = node.register("reg.sock", "sample");
         node.until("it is registered", |node| {
             node.plugins.manager().is_idle().then_some(())
         });

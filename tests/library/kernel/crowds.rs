@@ -17,10 +17,8 @@ fn thousands_of_links_to_a_dead_socket_delay_no_plugin() {
     for n in 0..17_000 {
         fs::hard_link(&dead, node.path(&format!("crowd/{n}"))).unwrap();
     }
-    let beside = Plugin::serve(&node.path("beside.sock"), "beside");
-    node.until_registered(&beside);
-    let within = Plugin::serve(&node.path("crowd/within.sock"), "within");
-    node.until_registered(&within);
+    let beside = node.register("beside.sock", "beside");
+    let _within = node.register("crowd/within.sock", "within");
     let Node { dir, plugins, .. } = node;
     drop(plugins);
     let mut node = Node::start_on(dir);

@@ -48,15 +48,13 @@ fn until_released(node: &mut Node, dir: &Path) {
 #[test]
 fn a_directory_is_added_and_removed_with_its_plugins() {
     let mut node = node();
-    let stays = Plugin::serve(&node.path("first/reg.sock"), "stays");
-    node.until_registered(&stays);
+    let _stays = node.register("first/reg.sock", "stays");
     let second = node.path("apart/second");
     for name in ["once", "again"] {
         assert!(node.plugins.add_directory(&second).unwrap());
         assert!(!node.plugins.add_directory(&second).unwrap());
         fs::create_dir_all(second.join("sub")).unwrap();
-        let plugin = Plugin::serve(&second.join("sub/reg.sock"), name);
-        node.until_registered(&plugin);
+        let plugin = node.register(second.join("sub/reg.sock"), name);
         node.until("its registration is over", |node| {
             node.plugins.manager().is_idle().then_some(())
         });
@@ -64,8 +62,7 @@ fn a_directory_is_added_and_removed_with_its_plugins() {
 
         assert!(node.plugins.remove_directory(&second));
         assert!(!node.plugins.remove_directory(&second));
-        let deregister = format!("deregister {name}");
-        assert_eq!(node.until_handler_is_told(&deregister), [deregister]);
+        node.until_asked(&format!("deregister {name}"));
         node.until_quiet();
         node.until("nothing is left to do", |node| {
             (!is_ready(node)).then_some(())
@@ -83,10 +80,8 @@ fn a_directory_is_added_and_removed_with_its_plugins() {
     assert!(node.is_registered(&node.path("first/reg.sock")));
     node.plugins.save();
     let state = fs::read_to_string(node.path("state")).unwrap();
-    assert!(
-        state.contains("stays") && !state.contains("again"),
-        "{state}"
-    );
+    let is_current = state.contains("stays") && !state.contains("again");
+    assert!(is_current, "{state}");
     let mode = fs::metadata(&second).unwrap().permissions().mode();
     assert_eq!(mode & 0o007, 0, "{mode:o}");
 }
@@ -125,34 +120,19 @@ fn a_directory_that_cannot_be_used_is_not_added() {
     let sub = node.path("first/sub");
     fs::create_dir(&sub).unwrap();
     symlink(node.path("first"), node.path("link")).unwrap();
-    let plugin = Plugin::serve(&sub.join("reg.sock"), "known");
-    node.until_registered(&plugin);
-    let locks = || {
-        fs::read_dir(node.dir.path().join("run/locks"))
-            .unwrap()
-            .count()
-    };
+    let plugin = node.register(sub.join("reg.sock"), "known");
+    let [locks, link] = ["run/locks", "link"].map(|name| node.path(name));
+    let locks = || fs::read_dir(&locks).unwrap().count();
     let before = locks();
     // A link to the directory itself is the same directory; one on the way to it is refused.
-    assert!(
-        !node
-            .plugins
-            .add_directory(&node.dir.path().join("link"))
-            .unwrap()
-    );
-    for bad in [
-        file.clone(),
-        file.join("below"),
-        node.dir.path().join("link/sub"),
-    ] {
+    assert!(!node.plugins.add_directory(&link).unwrap());
+    for bad in [file.clone(), file.join("below"), link.join("sub")] {
         let Err(SetupError::Directory { dir, problem }) = node.plugins.add_directory(&bad) else {
             panic!("{bad:?} was added");
         };
         assert_eq!(*dir, *bad);
-        assert_eq!(
-            problem == Problem::Nested(node.path("first").into()),
-            bad.ends_with("sub")
-        );
+        let is_nested = problem == Problem::Nested(node.path("first").into());
+        assert_eq!(is_nested, bad.ends_with("sub"));
         assert_eq!(locks(), before);
     }
     assert_eq!(node.plugins.directories(), [node.path("first")]);
@@ -189,14 +169,12 @@ fn a_removed_directory_that_is_created_again_can_be_added_again() {
     let mut node = node();
     let second = node.path("second");
     node.plugins.add_directory(&second).unwrap();
-    let plugin = Plugin::serve(&second.join("reg.sock"), "before");
-    node.until_registered(&plugin);
+    let _plugin = node.register(second.join("reg.sock"), "before");
     node.plugins.remove_directory(&second);
     fs::remove_dir_all(&second).unwrap();
     // It is added again before the plugin is deregistered.
     node.plugins.add_directory(&second).unwrap();
-    let plugin = Plugin::serve(&second.join("reg.sock"), "after");
-    node.until_registered(&plugin);
+    let _plugin = node.register(second.join("reg.sock"), "after");
     node.until("the first one is deregistered", |node| {
         (node.registered() == 1).then_some(())
     });
@@ -212,12 +190,10 @@ fn a_directory_on_a_mount_is_added_and_its_mounts_are_followed() {
         let mut node = node();
         let second = Path::new("/mnt/second");
         node.plugins.add_directory(second).unwrap();
-        let covered = Plugin::serve(&second.join("reg.sock"), "covered");
-        node.until_registered(&covered);
+        let covered = node.register(second.join("reg.sock"), "covered");
         cover(second);
         node.until_handler_is_told("deregister covered");
-        let over = Plugin::serve(&second.join("reg.sock"), "over");
-        node.until_registered(&over);
+        let over = node.register(second.join("reg.sock"), "over");
         node.plugins.remove_directory(second);
         node.until_handler_is_told("deregister over");
         node.until_quiet();
@@ -239,21 +215,12 @@ fn a_directory_that_overlaps_device_plugins_is_not_added() {
     let mut node = Node::start_with(above, &config);
     for name in ["node", "node/device-plugins", "node/device-plugins/new"] {
         let error = node.plugins.add_directory(&node.path(name)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                SetupError::DevicePlugins {
-                    problem: SocketProblem::Overlaps(_),
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        let SetupError::DevicePlugins { problem, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(matches!(problem, SocketProblem::Overlaps(_)), "{problem:?}");
     }
-    assert!(
-        node.plugins
-            .add_directory(&node.path("node/registry"))
-            .unwrap()
-    );
+    let beside = node.path("node/registry");
+    assert!(node.plugins.add_directory(&beside).unwrap());
     assert_eq!(node.plugins.directories().len(), 2);
 }

@@ -80,10 +80,7 @@ fn two_sockets_that_change_places_are_registered_again() {
         let socket = node.plugins.manager().socket(&node.path(path)).unwrap();
         socket.registered().unwrap().plugin.name.clone()
     };
-    assert_eq!(
-        (name("a.sock").as_str(), name("b.sock").as_str()),
-        ("b", "a")
-    );
+    assert_eq!(["a.sock", "b.sock"].map(name), ["b", "a"]);
 
     // The socket is exchanged with a file: afterwards the plugin is at the other path.
     fs::write(node.path("file"), "").unwrap();

@@ -28,16 +28,14 @@ fn without_an_inotify_instance_plugins_come_on_the_tick() {
         let mut node = Node::start();
         assert!(is_scanning(&node));
         fs::create_dir(node.path("sub")).unwrap();
-        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "slow");
-        node.until_registered(&plugin);
+        let plugin = node.register("sub/reg.sock", "slow");
         plugin.stop();
         node.until_handler_is_told("deregister slow");
         assert!(is_scanning(&node));
 
         fs::write(MAX_INSTANCES, "16").unwrap();
         node.until_quiet();
-        let plugin = Plugin::serve(&node.path("sub/reg.sock"), "fast");
-        node.until_registered(&plugin);
+        let _plugin = node.register("sub/reg.sock", "fast");
         node.until_quiet();
     });
 }
@@ -48,13 +46,11 @@ fn a_directory_without_a_watch_is_scanned_on_the_tick() {
     limited(&format!("echo 3 > {MAX_WATCHES}"), || {
         let mut node = Node::start();
         fs::create_dir(node.path("first")).unwrap();
-        let watched = Plugin::serve(&node.path("first/reg.sock"), "watched");
-        node.until_registered(&watched);
+        let watched = node.register("first/reg.sock", "watched");
         node.until_quiet();
 
         fs::create_dir(node.path("second")).unwrap();
-        let scanned = Plugin::serve(&node.path("second/reg.sock"), "scanned");
-        node.until_registered(&scanned);
+        let scanned = node.register("second/reg.sock", "scanned");
         assert!(is_scanning(&node));
         scanned.stop();
         node.until_handler_is_told("deregister scanned");
@@ -105,11 +101,7 @@ fn what_happens_while_the_queue_overflows_is_found_by_a_scan() {
         ["deregister goes", "register comes", "validate comes"]
     );
     node.until_registered(&comes);
-    assert_eq!(
-        stays.try_notified(),
-        None,
-        "the plugin was not called again"
-    );
+    assert_eq!(stays.try_notified(), None, "it was not called again");
 }
 
 /// The limit on inotify instances per user of this namespace.

@@ -8,6 +8,7 @@ use plugind::handler::HandlerTable;
 
 use crate::support::inside::within;
 use crate::support::node::watching;
+use crate::support::text::assert_has;
 
 #[test]
 fn a_read_only_run_directory_is_an_error() {
@@ -15,20 +16,16 @@ fn a_read_only_run_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let config = watching(dir.path());
         let start = |config: &Config| PluginManager::new(config, HandlerTable::new());
-        assert!(
-            start(&config).is_ok(),
-            "nothing is made where nothing is named"
-        );
+        let started = start(&config);
+        assert!(started.is_ok(), "nothing is made where nothing is named");
         let config = Config {
             run_dir: Some("/run/plugind".into()),
             ..config
         };
         let error = start(&config).unwrap_err();
         let said = error.to_string();
-        assert!(
-            said.contains("/run/plugind") && said.contains("--run-dir"),
-            "{said}"
-        );
+        assert_has(&said, "/run/plugind");
+        assert_has(&said, "--run-dir");
         let SetupError::RunDir { dir: of, problem } = error else {
             panic!("{said}");
         };

@@ -11,7 +11,7 @@ mod bare;
 mod crowds;
 mod directories;
 mod exchange;
-mod limits;
+pub(crate) mod limits;
 mod links;
 mod locks;
 mod mounts;

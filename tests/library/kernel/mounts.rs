@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::inside::{cover, uncover, within};
 use crate::support::node::{Node, watching};
-use crate::support::plugin::Plugin;
 
 /// Returns a node whose root, prepared by `prepare`, lies in a directory of its own.
 pub(crate) fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
@@ -22,12 +21,10 @@ pub(crate) fn node_below(prepare: impl FnOnce(&Path)) -> (Node, PathBuf) {
 fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
     within("true", || {
         let (mut node, root) = node_below(cover);
-        let covering = Plugin::serve(&root.join("reg.sock"), "covering");
-        node.until_registered(&covering);
+        let _covering = node.register(root.join("reg.sock"), "covering");
         uncover(&root);
         node.until_handler_is_told("deregister covering");
-        let plugin = Plugin::serve(&root.join("reg.sock"), "below");
-        node.until_registered(&plugin);
+        let _plugin = node.register(root.join("reg.sock"), "below");
     });
 }
 
@@ -35,8 +32,7 @@ fn a_root_that_is_unmounted_lazily_shows_the_plugins_below() {
 fn a_root_under_a_new_mount_is_created_in_it() {
     within("true", || {
         let (mut node, root) = node_below(|_| ());
-        let plugin = Plugin::serve(&root.join("reg.sock"), "hidden");
-        node.until_registered(&plugin);
+        let plugin = node.register(root.join("reg.sock"), "hidden");
         let above = root.parent().unwrap();
         cover(above);
         node.until_handler_is_told("deregister hidden");
@@ -52,12 +48,10 @@ fn a_directory_that_is_mounted_over_shows_the_plugins() {
         for below in ["", "sub"] {
             let (mut node, root) = node_below(|root| fs::create_dir(root.join("sub")).unwrap());
             let dir = root.join(below);
-            let covered = Plugin::serve(&dir.join("reg.sock"), "covered");
-            node.until_registered(&covered);
+            let _covered = node.register(dir.join("reg.sock"), "covered");
             cover(&dir);
             node.until_handler_is_told("deregister covered");
-            let plugin = Plugin::serve(&dir.join("reg.sock"), "above");
-            node.until_registered(&plugin);
+            let _plugin = node.register(dir.join("reg.sock"), "above");
         }
     });
 }

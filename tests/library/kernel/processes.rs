@@ -1,7 +1,7 @@
 //! Plugins in processes of their own, which are killed.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::{env, fs, thread};
 
 use nix::sys::prctl;
@@ -9,39 +9,23 @@ use nix::sys::signal::Signal;
 
 use crate::support::node::Node;
 use crate::support::plugin::Plugin;
+use crate::support::process::Running;
 use crate::support::watches;
 
-/// A process with two plugins: this test binary, run as one.
-struct Process(Child);
-
-impl Process {
-    /// Starts a process that serves a plugin on each of these sockets.
-    fn serve(sockets: [&Path; 2]) -> Self {
-        const TEST: &str = "kernel::processes::a_process_that_is_a_plugin";
-        let mut command = Command::new(env::current_exe().unwrap());
-        if cfg!(panic = "abort") {
-            // Otherwise the test runner would run the test in another process.
-            command.env("__RUST_TEST_INVOKE", TEST);
-        }
-        let sockets = env::join_paths(sockets).unwrap();
-        command.args([TEST, "--exact"]).env(SOCKETS, sockets);
-        Self(command.stdout(Stdio::null()).spawn().unwrap())
+/// Starts a process that serves a plugin on each of these sockets: this test binary, run as one.
+fn serve(sockets: [&Path; 2]) -> Running {
+    const TEST: &str = "kernel::processes::a_process_that_is_a_plugin";
+    let mut command = Command::new(env::current_exe().unwrap());
+    if cfg!(panic = "abort") {
+        // Otherwise the test runner would run the test in another process.
+        command.env("__RUST_TEST_INVOKE", TEST);
     }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
+    let sockets = env::join_paths(sockets).unwrap();
+    command.args([TEST, "--exact"]).env(SOCKETS, sockets);
+    Running(command.stdout(Stdio::null()).spawn().unwrap())
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Not a test by itself: the body of a [`Process`].
+/// Not a test by itself: the body of such a process.
 #[test]
 fn a_process_that_is_a_plugin() {
     let Some(sockets) = env::var_os(SOCKETS) else {
@@ -64,10 +48,6 @@ fn down(node: &Node) -> usize {
     down.count()
 }
 
-fn is_down(node: &Node) -> bool {
-    down(node) > 0
-}
-
 #[test]
 fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
     if !watches::are_enough_or_skip() {
@@ -76,22 +56,24 @@ fn each_plugin_of_a_process_is_watched_until_that_is_killed() {
     let mut node = Node::start();
     let [one, two] = ["one.sock", "two.sock"].map(|name| node.path(name));
     let all_up = |node: &mut Node| (node.registered() == 2 && down(node) == 0).then_some(());
-    let mut process = Process::serve([&one, &two]);
+    let process = serve([&one, &two]);
     node.until("both are registered", all_up);
     node.until_quiet();
-    process.kill();
+    drop(process);
     node.until("both are down", |node| (down(node) == 2).then_some(()));
 
     for socket in [&one, &two] {
         fs::remove_file(socket).unwrap();
     }
-    let mut again = Process::serve([&one, &two]);
+    let again = serve([&one, &two]);
     node.until("both are back", all_up);
     node.until_quiet();
     fs::remove_file(&two).unwrap();
     node.until_handler_is_told("deregister two");
-    again.kill();
-    node.until("the other one is down", |node| is_down(node).then_some(()));
+    drop(again);
+    node.until("the other one is down", |node| {
+        (down(node) > 0).then_some(())
+    });
 }
 
 /// The environment variable that makes this binary serve plugins on these sockets, which are named

@@ -12,8 +12,7 @@ use crate::support::plugin::Plugin;
 #[test]
 fn a_root_that_is_renamed_away_is_lost() {
     let (mut node, root) = node_below(|_| ());
-    let plugin = Plugin::serve(&root.join("reg.sock"), "before");
-    node.until_registered(&plugin);
+    let _plugin = node.register(root.join("reg.sock"), "before");
     let away = node.path("away");
     fs::rename(&root, &away).unwrap();
     node.until_handler_is_told("deregister before");
@@ -21,8 +20,7 @@ fn a_root_that_is_renamed_away_is_lost() {
     node.until("the directory is there again", |_| {
         root.exists().then_some(())
     });
-    let plugin = Plugin::serve(&root.join("reg.sock"), "after");
-    node.until_registered(&plugin);
+    let _plugin = node.register(root.join("reg.sock"), "after");
     assert_eq!(stranger.try_notified(), None);
 }
 
