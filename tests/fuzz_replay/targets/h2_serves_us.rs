@@ -50,6 +50,7 @@ pub fn check(bytes: &[u8]) {
         play.call(asked);
     }
     tasks.run(|| play.work());
+    tasks.clear();
     play.check(&requests);
 }
 

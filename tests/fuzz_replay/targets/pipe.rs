@@ -62,6 +62,11 @@ impl Tasks {
         self.0.borrow_mut().push(Box::pin(task));
     }
 
+    /// Drops all tasks. Those that add tasks hold clones of this list, which would never be freed.
+    pub(super) fn clear(&self) {
+        self.0.take();
+    }
+
     /// Lets our side work, which returns whether octets have moved, and the tasks, until neither
     /// has anything to do.
     pub(super) fn run(&self, mut work: impl FnMut() -> bool) {
