@@ -124,33 +124,31 @@ pub struct AllocateResponse {
     pub container_responses: ::prost::alloc::vec::Vec<ContainerAllocateResponse>,
 }
 /// What one container needs; empty when that is nothing.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerAllocateResponse {
-    /// The variables of its environment: on the wire, a map is a list of entries.
-    #[prost(message, repeated, tag = "1")]
-    pub envs: ::prost::alloc::vec::Vec<Entry>,
+    /// The variables of its environment.
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub envs: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// The files and directories of the node that are mounted into it.
     #[prost(message, repeated, tag = "2")]
     pub mounts: ::prost::alloc::vec::Vec<Mount>,
     /// The devices of the node that it may open.
     #[prost(message, repeated, tag = "3")]
     pub devices: ::prost::alloc::vec::Vec<DeviceSpec>,
-    /// Facts for the runtime: a map as well.
-    #[prost(message, repeated, tag = "4")]
-    pub annotations: ::prost::alloc::vec::Vec<Entry>,
+    /// Facts for the runtime.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub annotations: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
     /// The devices that another file of the Container Device Interface describes.
     #[prost(message, repeated, tag = "5")]
     pub cdi_devices: ::prost::alloc::vec::Vec<CdiDevice>,
-}
-/// An entry of a map.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Entry {
-    /// The key.
-    #[prost(string, tag = "1")]
-    pub key: ::prost::alloc::string::String,
-    /// Its value.
-    #[prost(string, tag = "2")]
-    pub value: ::prost::alloc::string::String,
 }
 /// A file or directory of the node in a container.
 #[derive(serde::Serialize)]
@@ -183,6 +181,8 @@ pub struct DeviceSpec {
     pub permissions: ::prost::alloc::string::String,
 }
 /// A device of the Container Device Interface.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CdiDevice {
     /// Its fully qualified name: VENDOR/CLASS=NAME.

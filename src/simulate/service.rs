@@ -17,7 +17,7 @@ use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registrat
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::{
     AllocateRequest, AllocateResponse, CdiDevice, ContainerAllocateRequest,
-    ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Entry, Mount, device_plugin,
+    ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, device_plugin,
 };
 
 /// The service of the plugin, and its count of simulated failures.
@@ -129,10 +129,8 @@ impl Service {
             let mut allocated = self.allocated.clone();
             if allocated.cdi_devices.is_empty() {
                 allocated.devices = ids.iter().map(|id| node(id)).collect();
-                allocated.envs = vec![Entry {
-                    key: "SIMULATED_DEVICES".to_owned(),
-                    value: ids.join(","),
-                }];
+                let variable = ("SIMULATED_DEVICES".to_owned(), ids.join(","));
+                allocated.envs = [variable].into();
             }
             allocated
         };

@@ -41,8 +41,10 @@ fn generate() -> BTreeMap<PathBuf, String> {
     let out = tempfile::tempdir().unwrap();
     prost_build::Config::new()
         .btree_map(["."])
+        .type_attribute(".v1beta1.ContainerAllocateResponse", JSON)
         .type_attribute(".v1beta1.Mount", JSON)
         .type_attribute(".v1beta1.DeviceSpec", JSON)
+        .type_attribute(".v1beta1.CDIDevice", JSON_OF_FIELD)
         .out_dir(out.path())
         .service_generator(Box::new(MethodPaths))
         .compile_fds(definitions)
@@ -102,6 +104,9 @@ fn snake_case(name: &str) -> String {
 
 /// What a message has that is also shown as JSON.
 const JSON: &str = "#[derive(serde::Serialize)]\n#[serde(rename_all = \"camelCase\")]";
+
+/// What a message has that is shown as its only field.
+const JSON_OF_FIELD: &str = "#[derive(serde::Serialize)]\n#[serde(transparent)]";
 
 /// The folder of the definitions.
 const DEFINITIONS: &str = "proto";

@@ -4,22 +4,22 @@
 //! misread.
 
 use prost::Message as _;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::resource;
 use crate::config::MAX_ALLOCATE_REPLY;
 use crate::escape;
 use crate::proto::v1beta1::{
-    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse, Entry,
+    AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse,
 };
 
 /// What a container needs to use some devices: the valid answer of their plugin.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Allocation(ContainerAllocateResponse);
 
 /// Returns the request for these devices, for one container.
-pub(super) fn request(ids: impl Iterator<Item = impl Into<String>>) -> Vec<u8> {
-    let devices_ids = ids.map(Into::into).collect();
+pub(super) fn request(devices_ids: Vec<String>) -> Vec<u8> {
     let container_requests = vec![ContainerAllocateRequest { devices_ids }];
     AllocateRequest { container_requests }.encode_to_vec()
 }
@@ -33,34 +33,18 @@ impl Allocation {
                 "the reply is too large octets={octets} limit={MAX_ALLOCATE_REPLY}"
             ));
         }
-        let reply = AllocateResponse::decode(reply);
-        let mut responses = reply
-            .map_err(|_| "cannot decode the reply")?
-            .container_responses;
-        match (responses.pop(), responses.len()) {
-            (Some(response), 0) => check(&response).map(|()| Self(response)),
-            (last, others) => {
-                let count = others + usize::from(last.is_some());
-                Err(format!("the reply is for {count} containers instead of 1"))
-            }
-        }
+        let reply = AllocateResponse::decode(reply).map_err(|_| "cannot decode the reply")?;
+        let count = reply.container_responses.len();
+        let Ok([response]) = <[_; 1]>::try_from(reply.container_responses) else {
+            return Err(format!("the reply is for {count} containers instead of 1"));
+        };
+        check(&response).map(|()| Self(response))
     }
 
     /// Returns the names of the devices that other files of the Container Device Interface
     /// describe.
     pub(super) fn cdi_devices(&self) -> impl Iterator<Item = &str> {
         self.0.cdi_devices.iter().map(|device| &*device.name)
-    }
-
-    /// Returns the whole answer as JSON.
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "envs": map(&self.0.envs),
-            "mounts": self.0.mounts,
-            "devices": self.0.devices,
-            "annotations": map(&self.0.annotations),
-            "cdiDevices": self.cdi_devices().collect::<Value>(),
-        })
     }
 
     /// Returns the answer as a CDI device with that name. `None` if it has no variable, mount or
@@ -71,7 +55,7 @@ impl Allocation {
             return None;
         }
         let envs = given.envs.iter();
-        let envs = envs.map(|Entry { key, value }| format!("{key}={value}"));
+        let envs = envs.map(|(key, value)| format!("{key}={value}"));
         let nodes = given.devices.iter().map(|device| {
             json!({
                 "path": device.container_path,
@@ -96,17 +80,10 @@ impl Allocation {
             },
         });
         if !given.annotations.is_empty() {
-            device["annotations"] = map(&given.annotations);
+            device["annotations"] = json!(given.annotations);
         }
         Some(device)
     }
-}
-
-/// Returns the object with these entries.
-fn map(entries: &[Entry]) -> Value {
-    let entries = entries.iter();
-    let entries = entries.map(|Entry { key, value }| (key.clone(), value.clone().into()));
-    entries.collect::<Map<_, _>>().into()
 }
 
 /// Checks an answer. An error names what is wrong.
@@ -115,11 +92,11 @@ fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
         let text = escape::text(text).at_most(SHOWN);
         Err(format!("the {what} {text} {why}"))
     };
-    for Entry { key, value } in &response.envs {
+    for (key, value) in &response.envs {
         if key.is_empty() || key.contains('=') {
             return refuse("variable", key, "is not a name");
         }
-        if (key.chars().chain(value.chars())).any(char::is_control) {
+        if key.contains(char::is_control) || value.contains(char::is_control) {
             return refuse("variable", key, "contains a control character");
         }
     }
@@ -134,12 +111,12 @@ fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
         }
     }
     for device in &response.devices {
-        if device.permissions.len() > 3 || !device.permissions.chars().all(|it| "rwm".contains(it))
-        {
-            return refuse("permission", &device.permissions, "is not some of rwm");
+        let permissions = &*device.permissions;
+        if permissions.len() > 3 || !permissions.chars().all(|it| "rwm".contains(it)) {
+            return refuse("permission", permissions, "is not some of rwm");
         }
     }
-    for Entry { key, value } in &response.annotations {
+    for (key, value) in &response.annotations {
         if !resource::is_annotation(key) || value.contains(char::is_control) {
             return refuse("annotation", key, "is not valid");
         }
@@ -163,11 +140,8 @@ mod tests {
     use super::*;
     use crate::proto::v1beta1::{CdiDevice, DeviceSpec, Mount};
 
-    fn entry(key: &str, value: &str) -> Entry {
-        Entry {
-            key: key.to_owned(),
-            value: value.to_owned(),
-        }
+    fn entry(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
     }
 
     fn mount(container_path: &str, host_path: &str) -> Mount {
@@ -204,7 +178,7 @@ mod tests {
     #[test]
     fn an_answer_becomes_a_device_with_all_that_it_asks_for() {
         let answer = ContainerAllocateResponse {
-            envs: vec![entry("A", "1=2"), entry("B", "")],
+            envs: [entry("B", ""), entry("A", "1=2")].into(),
             mounts: vec![
                 mount("/in", "/out"),
                 Mount {
@@ -213,7 +187,7 @@ mod tests {
                 },
             ],
             devices: vec![device("/dev/a", "rw")],
-            annotations: vec![entry("example.com/a", "b")],
+            annotations: [entry("example.com/a", "b")].into(),
             cdi_devices: vec![cdi("vendor.com/class=all")],
         };
         let answer = read(vec![answer]).unwrap();
@@ -247,9 +221,9 @@ mod tests {
             Allocation::from_reply(b"\x0a\x07").unwrap_err(),
             "cannot decode the reply"
         );
-        let large = vec![entry("A", &"x".repeat(MAX_ALLOCATE_REPLY))];
+        let large = [entry("A", &"x".repeat(MAX_ALLOCATE_REPLY))];
         let large = ContainerAllocateResponse {
-            envs: large,
+            envs: large.into(),
             ..Default::default()
         };
         assert!(read(vec![large]).unwrap_err().contains("too large"));
@@ -260,13 +234,13 @@ mod tests {
         type Change = fn(&mut ContainerAllocateResponse);
         let cases: &[(&str, Change)] = &[
             ("the variable A=B is not a name", |it| {
-                it.envs = vec![entry("A=B", "")];
+                it.envs = [entry("A=B", "")].into();
             }),
             ("the variable  is not a name", |it| {
-                it.envs = vec![entry("", "a")];
+                it.envs = [entry("", "a")].into();
             }),
             ("the variable A contains a control character", |it| {
-                it.envs = vec![entry("A", "b\n")];
+                it.envs = [entry("A", "b\n")].into();
             }),
             ("the path a/b is not a plain absolute path", |it| {
                 it.mounts = vec![mount("a/b", "/c")];
@@ -287,10 +261,10 @@ mod tests {
                 it.devices = vec![device("/a", "rx")];
             }),
             ("the annotation a b is not valid", |it| {
-                it.annotations = vec![entry("a b", "")];
+                it.annotations = [entry("a b", "")].into();
             }),
             ("the annotation a/b/c is not valid", |it| {
-                it.annotations = vec![entry("a/b/c", "")];
+                it.annotations = [entry("a/b/c", "")].into();
             }),
             ("the CDI device a/b is not VENDOR/CLASS=NAME", |it| {
                 it.cdi_devices = vec![cdi("a/b")];

@@ -281,7 +281,9 @@ impl Lease {
                     let container_requests = vec![request];
                     PreferredAllocationRequest { container_requests }.encode_to_vec()
                 }
-                device_plugin::ALLOCATE => allocation::request(part.ids()),
+                device_plugin::ALLOCATE => {
+                    allocation::request(part.ids().map(str::to_owned).collect())
+                }
                 _ => {
                     let devices_ids = part.ids().map(str::to_owned).collect();
                     PreStartContainerRequest { devices_ids }.encode_to_vec()
@@ -343,7 +345,7 @@ impl Lease {
     fn document(&self, files: &CdiFiles) -> Value {
         let parts = self.parts.iter();
         let resources = parts.map(|part| {
-            let mut resource = part.allocation.json();
+            let mut resource = json!(part.allocation);
             resource["resource"] = part.plugin.name.clone().into();
             resource["deviceIds"] = part.ids().collect();
             resource

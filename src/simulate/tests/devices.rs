@@ -140,7 +140,7 @@ fn a_device_plugin_has_an_answer_for_each_container() {
     let nodes = given[0].devices.iter().map(|it| &*it.container_path);
     let nodes: Vec<_> = nodes.collect();
     assert_eq!(nodes, ["/dev/device-0", "/dev/device-1"]);
-    assert_eq!(given[0].envs[0].value, "device-0,device-1");
+    assert_eq!(given[0].envs["SIMULATED_DEVICES"], "device-0,device-1");
     assert_eq!(given[0].mounts.len(), 1);
     let method = device_plugin::GET_PREFERRED_ALLOCATION;
     let answer = life.ask(method, &PreferredAllocationRequest::default());
