@@ -82,9 +82,6 @@ pub struct Plugin {
     devices: Devices,
     connections: Connections,
     last_id: ConnectionId,
-    delay: Duration,
-    /// The further delay of replies to Allocate.
-    delay_allocate: Duration,
     /// The calls that have not ended, in the order of arrival.
     calls: Vec<Call>,
     crash_at: Option<Time>,
@@ -104,12 +101,10 @@ impl Plugin {
     pub fn new(profile: &Profile, origin: Duration, now: Time) -> Self {
         Self {
             kind: profile.kind(),
-            service: Service::new(profile),
+            service: Service::new(profile.clone()),
             devices: Devices::new(origin, now),
             connections: Vec::new(),
             last_id: ConnectionId(0),
-            delay: profile.faults.delay,
-            delay_allocate: profile.faults.delay_allocate,
             calls: Vec::new(),
             crash_at: profile.faults.crash_after.map(|after| now + after),
             toggle: profile.toggle_health.map(|every| (now + every, every)),
@@ -287,9 +282,10 @@ impl Plugin {
                         message,
                     } => {
                         let (report, answer) = self.service.answer(method, &message);
-                        let mut due = now + self.delay;
+                        let faults = &self.service.profile.faults;
+                        let mut due = now + faults.delay;
                         if method == device_plugin::ALLOCATE {
-                            due += self.delay_allocate;
+                            due += faults.delay_allocate;
                         }
                         self.calls.push(Call::new(conn, call, method, answer, due));
                         self.report(report);

@@ -13,27 +13,19 @@ use super::profile::Profile;
 use crate::escape;
 use crate::grpc::{Code, Status};
 use crate::proto::csi_v1::{NodeGetInfoResponse, ProbeResponse, Segment, Topology, identity, node};
-use crate::proto::pluginregistration::{PluginInfo, RegistrationStatus, registration};
+use crate::proto::pluginregistration::{RegistrationStatus, registration};
 use crate::proto::v1alpha1::dra_resource_health;
 use crate::proto::v1beta1::{
-    AllocateRequest, AllocateResponse, CdiDevice, ContainerAllocateRequest,
-    ContainerAllocateResponse, DevicePluginOptions, DeviceSpec, Mount, device_plugin,
+    AllocateRequest, AllocateResponse, CdiDevice, ContainerAllocateResponse, DevicePluginOptions,
+    DeviceSpec, Mount, device_plugin,
 };
 
 /// The service of the plugin, and its count of simulated failures.
 #[derive(Debug)]
 pub(super) struct Service {
-    info: PluginInfo,
+    pub(super) profile: Profile,
     /// The number of GetInfo calls that have failed.
     failed: u32,
-    /// The number of GetInfo calls that are to fail.
-    fails: u32,
-    /// Whether NotifyRegistrationStatus fails.
-    rejects: bool,
-    /// Whether Allocate fails.
-    refuses: bool,
-    /// The answer to Allocate, without the parts that depend on the devices.
-    allocated: ContainerAllocateResponse,
 }
 
 /// The answer to a call.
@@ -49,15 +41,8 @@ pub(super) enum Answer {
 
 impl Service {
     /// Creates the service of a plugin with that profile.
-    pub(super) fn new(profile: &Profile) -> Self {
-        Self {
-            info: profile.info(),
-            failed: 0,
-            fails: profile.faults.fail_get_info,
-            rejects: profile.faults.reject_notify,
-            refuses: profile.faults.refuse_allocate,
-            allocated: allocate_response(profile),
-        }
+    pub(super) fn new(profile: Profile) -> Self {
+        Self { profile, failed: 0 }
     }
 
     /// Returns a report for the user and the answer to a call.
@@ -75,12 +60,13 @@ impl Service {
 
     /// Answers GetInfo, or fails.
     fn get_info(&mut self) -> (String, Answer) {
-        if self.failed == self.fails {
-            let reply = Answer::Reply(self.info.encode_to_vec());
+        let fails = self.profile.faults.fail_get_info;
+        if self.failed == fails {
+            let reply = Answer::Reply(self.profile.info().encode_to_vec());
             return ("received GetInfo".to_owned(), reply);
         }
         self.failed += 1;
-        let (failed, fails) = (self.failed, self.fails);
+        let failed = self.failed;
         let report = format!("received GetInfo: returning error {failed} of {fails}");
         (report, refuse(Code::Unavailable, "a simulated failure"))
     }
@@ -96,7 +82,7 @@ impl Service {
             why => format!("not registered: {}", escape::text(why)),
         };
         let report = format!("received NotifyRegistrationStatus: {result}");
-        if self.rejects {
+        if self.profile.faults.reject_notify {
             let answer = refuse(Code::Unknown, "a simulated error");
             return (report + "; returning an error", answer);
         }
@@ -109,7 +95,7 @@ impl Service {
             identity::PROBE => ProbeResponse { ready: Some(true) }.encode_to_vec(),
             node::NODE_GET_INFO => node_info().encode_to_vec(),
             device_plugin::GET_DEVICE_PLUGIN_OPTIONS => OPTIONS.encode_to_vec(),
-            device_plugin::ALLOCATE if self.refuses => {
+            device_plugin::ALLOCATE if self.profile.faults.refuse_allocate => {
                 return refuse(Code::Unknown, "a simulated refusal");
             }
             device_plugin::ALLOCATE => return self.allocate(request),
@@ -119,35 +105,46 @@ impl Service {
         Answer::Reply(reply)
     }
 
-    /// Returns a response for each container: the names of CDI devices, or a device node for each
-    /// requested device, a mount and an environment variable.
+    /// Returns a response for each container.
     fn allocate(&self, request: &[u8]) -> Answer {
         let Ok(request) = AllocateRequest::decode(request) else {
             return undecodable();
         };
-        let respond = |ContainerAllocateRequest { devices_ids: ids }: ContainerAllocateRequest| {
-            let mut allocated = self.allocated.clone();
-            if allocated.cdi_devices.is_empty() {
-                allocated.devices = ids.iter().map(|id| node(id)).collect();
-                let variable = ("SIMULATED_DEVICES".to_owned(), ids.join(","));
-                allocated.envs = [variable].into();
-            }
-            allocated
-        };
-        let containers = request.container_requests.into_iter();
+        let containers = request.container_requests.iter();
         let response = AllocateResponse {
-            container_responses: containers.map(respond).collect(),
+            container_responses: containers.map(|it| self.respond(&it.devices_ids)).collect(),
         };
         Answer::Reply(response.encode_to_vec())
     }
-}
 
-/// Returns the node of a device, which is `/dev/null` under another name.
-fn node(id: &str) -> DeviceSpec {
-    DeviceSpec {
-        container_path: format!("/dev/{id}"),
-        host_path: "/dev/null".to_owned(),
-        permissions: "rw".to_owned(),
+    /// Returns the response for a container: the names of CDI devices, or a node for each requested
+    /// device, which is `/dev/null`, a mount of the directory and an environment variable.
+    fn respond(&self, ids: &[String]) -> ContainerAllocateResponse {
+        let names = self.profile.cdi_devices.iter().cloned();
+        let cdi_devices: Vec<_> = names.map(|name| CdiDevice { name }).collect();
+        if !cdi_devices.is_empty() {
+            return ContainerAllocateResponse {
+                cdi_devices,
+                ..ContainerAllocateResponse::default()
+            };
+        }
+        let nodes = ids.iter().map(|id| DeviceSpec {
+            container_path: format!("/dev/{id}"),
+            host_path: "/dev/null".to_owned(),
+            permissions: "rw".to_owned(),
+        });
+        let dir = self.profile.socket.parent().and_then(Path::to_str);
+        let mount = dir.map(|dir| Mount {
+            container_path: "/run/simulated".to_owned(),
+            host_path: dir.to_owned(),
+            read_only: true,
+        });
+        ContainerAllocateResponse {
+            envs: [("SIMULATED_DEVICES".to_owned(), ids.join(","))].into(),
+            mounts: mount.into_iter().collect(),
+            devices: nodes.collect(),
+            ..ContainerAllocateResponse::default()
+        }
     }
 }
 
@@ -162,27 +159,6 @@ fn node_info() -> NodeGetInfoResponse {
         accessible_topology: Some(Topology {
             segments: vec![zone],
         }),
-    }
-}
-
-/// Returns the part of a response that is the same for all devices: the names of CDI devices, or
-/// the mount of a directory.
-fn allocate_response(profile: &Profile) -> ContainerAllocateResponse {
-    let dir = profile.socket.parent().and_then(Path::to_str);
-    let mount = dir.map(|dir| Mount {
-        container_path: "/run/simulated".to_owned(),
-        host_path: dir.to_owned(),
-        read_only: true,
-    });
-    let names = profile.cdi_devices.iter().cloned();
-    let cdi_devices: Vec<_> = names.map(|name| CdiDevice { name }).collect();
-    ContainerAllocateResponse {
-        mounts: mount
-            .filter(|_| cdi_devices.is_empty())
-            .into_iter()
-            .collect(),
-        cdi_devices,
-        ..ContainerAllocateResponse::default()
     }
 }
 
