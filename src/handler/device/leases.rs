@@ -12,7 +12,7 @@
 //! an earlier one waits. Chosen devices are taken before the first call, so that no two clients can
 //! have the same ones. They stay taken until the client has gone, even if their plugin goes first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,8 +79,8 @@ struct Table {
     /// In the order of arrival.
     leases: Vec<Lease>,
     outcomes: Vec<(u64, Outcome)>,
-    /// The timer for the waiting client whose time is up first, and that time.
-    timer: Option<(Time, EffectId)>,
+    /// The timer for the waiting client whose time is up first.
+    timer: Option<EffectId>,
 }
 
 #[derive(Debug)]
@@ -90,19 +90,10 @@ struct Lease {
     wish: Wish,
     /// The time until which the client waits for devices.
     until: Time,
-    state: State,
-    /// What is held of each resource.
+    /// What is held of each resource; empty while the client waits.
     parts: Vec<Part>,
-}
-
-#[derive(Debug)]
-enum State {
-    /// Waits for devices.
-    Waiting,
-    /// Waits for the end of a call. The number is its step: the steps are all of [`METHODS`] for
-    /// the first part, then for the second, and so on.
-    Calling(EffectId, usize),
-    Held,
+    /// The open call: the next one of the first part that has any left.
+    call: Option<EffectId>,
 }
 
 /// The devices of one resource.
@@ -113,15 +104,10 @@ struct Part {
     devices: Vec<(Box<str>, bool)>,
     /// The IDs among which the plugin may choose.
     choice: Vec<String>,
+    /// The methods that are called for the part and have not ended, the next one last.
+    calls: Vec<&'static str>,
     allocation: Allocation,
 }
-
-/// The calls for each part, in their order.
-const METHODS: [&str; 3] = [
-    device_plugin::GET_PREFERRED_ALLOCATION,
-    device_plugin::ALLOCATE,
-    device_plugin::PRE_START_CONTAINER,
-];
 
 impl Leases {
     /// Adds a client that wants devices. Once the handler has been woken, the outcome follows by
@@ -132,8 +118,8 @@ impl Leases {
             holder,
             until: now + wish.wait.unwrap_or_default(),
             wish,
-            state: State::Waiting,
             parts: Vec::new(),
+            call: None,
         });
     }
 
@@ -172,43 +158,31 @@ impl Leases {
         let (mut awaited, now) = (Vec::new(), context.now());
         for at in 0..leases.len() {
             leases[at].report_lost(plugins, context);
-            if !matches!(leases[at].state, State::Waiting) {
-                continue;
-            }
             let lease = &leases[at];
-            let mut names = lease.wish.resources.iter().map(|(name, _)| name);
-            if lease.until > now && names.any(|name| awaited.contains(name)) {
-                // An earlier client goes first, whatever is free.
-                awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
+            if !lease.is_waiting() {
                 continue;
             }
-            let chosen = choose(&leases[at].wish, &awaited, leases, plugins);
-            let lease = &mut leases[at];
-            let begun = chosen.and_then(|parts| {
-                lease.parts = parts;
-                lease.call_from(0, plugins, context)
-            });
-            let Err(refusal) = begun else {
-                continue;
-            };
-            lease.parts.clear();
-            if lease.until <= now {
-                outcomes.push((lease.id, Err(refusal)));
-            } else {
-                awaited.extend(lease.wish.resources.iter().map(|(name, _)| name.clone()));
+            let names = lease.wish.resources.iter().map(|(name, _)| name);
+            let is_over = lease.until <= now;
+            // An earlier client goes first, whatever is free.
+            let is_behind = names.clone().any(|name| awaited.contains(name));
+            let chosen = (is_over || !is_behind).then(|| lease.choose(&awaited, leases, plugins));
+            match chosen {
+                Some(Err(refusal)) if is_over => outcomes.push((lease.id, Err(refusal))),
+                Some(Err(_)) | None => awaited.extend(names.cloned()),
+                Some(Ok(parts)) => {
+                    leases[at].parts = parts;
+                    leases[at].start_call(context);
+                }
             }
         }
-        leases.retain(|it| it.until > now || !matches!(it.state, State::Waiting));
-        let waiting = leases
-            .iter()
-            .filter(|it| matches!(it.state, State::Waiting));
+        leases.retain(|it| it.until > now || !it.is_waiting());
+        let waiting = leases.iter().filter(|it| it.is_waiting());
         let next = waiting.map(|it| it.until).min();
-        if next != timer.map(|(at, _)| at) {
-            if let Some((_, old)) = timer.take() {
-                context.cancel(old);
-            }
-            *timer = next.map(|at| (at, context.set_timer(at.saturating_since(now))));
+        if let Some(old) = timer.take() {
+            context.cancel(old);
         }
+        *timer = next.map(|at| context.set_timer(at.saturating_since(now)));
     }
 
     /// Handles the end of a call.
@@ -216,7 +190,6 @@ impl Leases {
         &self,
         call: EffectId,
         result: Result<Vec<u8>, CallFailure>,
-        plugins: &Store<DevicePlugin>,
         files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
@@ -224,29 +197,19 @@ impl Leases {
         let Table {
             leases, outcomes, ..
         } = &mut *table;
-        let found = leases
-            .iter()
-            .enumerate()
-            .find_map(|(at, it)| match it.state {
-                State::Calling(open, step) if open == call => Some((at, step)),
-                _ => None,
-            });
-        let Some((at, step)) = found else {
+        let Some(at) = leases.iter().position(|it| it.call == Some(call)) else {
             return;
         };
-        let part = &leases[at].parts[step / METHODS.len()];
-        let held = held(leases, &part.plugin.name);
-        let lease = &mut leases[at];
-        let applied = lease.apply_reply(step, result, &held);
-        match applied.and_then(|()| lease.call_from(step + 1, plugins, context)) {
-            Ok(()) if matches!(lease.state, State::Held) => {
-                outcomes.push((lease.id, Ok(lease.document(files))));
+        let mut lease = leases.remove(at);
+        match lease.apply_reply(result, leases, context) {
+            Ok(()) => {
+                lease.start_call(context);
+                if lease.call.is_none() {
+                    outcomes.push((lease.id, Ok(lease.document(files))));
+                }
+                leases.insert(at, lease);
             }
-            Ok(()) => {}
-            Err(refusal) => {
-                lease.report_failed(step, &refusal, context);
-                outcomes.push((leases.remove(at).id, Err(refusal)));
-            }
+            Err(refusal) => outcomes.push((lease.id, Err(refusal))),
         }
     }
 
@@ -256,112 +219,124 @@ impl Leases {
 }
 
 impl Lease {
-    /// Makes the next call that a plugin needs, from this step on. After the last one, the devices
-    /// are held.
-    fn call_from(
-        &mut self,
-        step: usize,
+    fn is_waiting(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Chooses devices of each resource, if enough are free and no earlier client waits for
+    /// some of them.
+    fn choose(
+        &self,
+        awaited: &[String],
+        leases: &[Self],
         plugins: &Store<DevicePlugin>,
-        context: &mut Context<'_>,
-    ) -> Result<(), Refusal> {
-        for step in step..self.parts.len() * METHODS.len() {
-            let part = &self.parts[step / METHODS.len()];
-            let method = METHODS[step % METHODS.len()];
-            let known = plugins.get(&part.plugin.name);
-            let known = known.ok_or_else(|| missing(&part.plugin.name))?;
+    ) -> Result<Vec<Part>, Refusal> {
+        let required = &self.wish.devices;
+        let parts = self.wish.resources.iter().map(|(name, count)| {
+            let known = plugins.get(name).ok_or_else(|| {
+                Refusal::Missing(format!("no such resource: {}", escape::text(name)))
+            })?;
+            let held = held(leases, name);
+            let devices = known.devices.iter();
+            let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
+            let free: Vec<&Device> = free.collect();
+            let is_lacking = |id: &&String| free.binary_search_by(|it| (*it.id).cmp(id)).is_err();
+            let obstacle = if awaited.contains(name) {
+                Some("an earlier command waits".to_owned())
+            } else {
+                let lacking = required.iter().find(is_lacking);
+                lacking.map(|id| format!("{} is not free", escape::text(id).at_most(SHOWN_ID)))
+            };
+            if free.len() < *count || obstacle.is_some() {
+                return Err(busy(&known, (*count, free.len()), obstacle, &held));
+            }
+            Ok(Part::new(&known, free, *count, required))
+        });
+        parts.collect()
+    }
+
+    /// Makes the next call. If none is left, the devices are held.
+    fn start_call(&mut self, context: &mut Context<'_>) {
+        let mut parts = self.parts.iter();
+        let next = parts.find_map(|part| Some((part, *part.calls.last()?)));
+        self.call = next.map(|(part, method)| {
+            let devices_ids = part.ids().map(str::to_owned).collect();
             let request = match method {
-                device_plugin::GET_PREFERRED_ALLOCATION if part.choice.is_empty() => continue,
-                device_plugin::PRE_START_CONTAINER if !known.pre_start_required => continue,
-                device_plugin::GET_PREFERRED_ALLOCATION => {
+                device_plugin::ALLOCATE => allocation::request(devices_ids),
+                device_plugin::PRE_START_CONTAINER => {
+                    PreStartContainerRequest { devices_ids }.encode_to_vec()
+                }
+                _ => {
                     let request = ContainerPreferredAllocationRequest {
                         available_device_i_ds: part.choice.clone(),
                         must_include_device_i_ds: self.wish.devices.clone(),
-                        allocation_size: i32::try_from(part.devices.len()).unwrap_or(i32::MAX),
+                        allocation_size: i32::try_from(devices_ids.len()).unwrap_or(i32::MAX),
                     };
                     let container_requests = vec![request];
                     PreferredAllocationRequest { container_requests }.encode_to_vec()
                 }
-                device_plugin::ALLOCATE => {
-                    allocation::request(part.ids().map(str::to_owned).collect())
-                }
-                _ => {
-                    let devices_ids = part.ids().map(str::to_owned).collect();
-                    PreStartContainerRequest { devices_ids }.encode_to_vec()
-                }
             };
-            let call = context.call(Call {
-                endpoint: known.plugin.endpoint.clone(),
+            context.call(Call {
+                endpoint: part.plugin.endpoint.clone(),
                 method,
                 request,
                 timeout: ALLOCATE_TIMEOUT,
                 wait_for_ready: false,
-            });
-            self.state = State::Calling(call, step);
-            return Ok(());
-        }
-        self.state = State::Held;
-        Ok(())
+            })
+        });
     }
 
-    /// Applies the reply to the call of a step. `held`: the held devices of its resource.
+    /// Applies the reply to the open call. A failure is also an event.
     fn apply_reply(
         &mut self,
-        step: usize,
         result: Result<Vec<u8>, CallFailure>,
-        held: &BTreeMap<Box<str>, Holder>,
+        others: &[Self],
+        context: &mut Context<'_>,
     ) -> Result<(), Refusal> {
-        let part = &mut self.parts[step / METHODS.len()];
-        let method = METHODS[step % METHODS.len()];
-        let describe = |why: &str| {
-            let resource = escape::text(&part.plugin.name);
-            let method = method.rsplit('/').next().unwrap_or(method);
-            format!("{resource}: {method}: {why}")
+        let mut parts = self.parts.iter_mut();
+        let called = parts.find_map(|part| part.calls.pop().map(|method| (part, method)));
+        let Some((part, method)) = called else {
+            return Ok(());
         };
-        let reply = result.map_err(|failure| {
-            let why = describe(&failure.to_string());
-            match failure {
-                CallFailure::Call(error)
-                    if !matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable) =>
-                {
-                    Refusal::Failed(why)
-                }
-                _ => Refusal::Busy(why), // The plugin may answer later.
+        let applied = match (result, method) {
+            (Err(failure), _) => Err((failure.to_string(), is_passing(&failure))),
+            (Ok(reply), device_plugin::ALLOCATE) => {
+                let read = Allocation::from_reply(&reply).map_err(|why| (why, false));
+                read.map(|allocation| part.allocation = allocation)
             }
-        })?;
-        match method {
-            device_plugin::GET_PREFERRED_ALLOCATION => {
-                part.apply_preference(&reply, held, &self.wish.devices);
+            (Ok(reply), device_plugin::GET_PREFERRED_ALLOCATION) => {
+                part.apply_preference(&reply, &self.wish.devices, others);
+                Ok(())
             }
-            device_plugin::ALLOCATE => {
-                let allocation = Allocation::from_reply(&reply);
-                part.allocation = allocation.map_err(|why| Refusal::Failed(describe(&why)))?;
-            }
-            _ => {}
+            (Ok(_), _) => Ok(()),
+        };
+        let Err((why, is_passing)) = applied else {
+            return Ok(());
+        };
+        let method = method.rsplit('/').next().unwrap_or(method);
+        let why = format!("{}: {method}: {why}", escape::text(&part.plugin.name));
+        let (shown, pid) = (escape::composed(why.as_bytes()), self.holder.pid);
+        let message = format!("a command was refused devices: {shown} pid={pid}");
+        context.emit(&part.plugin, EventType::Warning, "AllocateFailed", message);
+        if is_passing {
+            return Err(Refusal::Busy(why));
         }
-        Ok(())
+        Err(Refusal::Failed(why))
     }
 
     /// Returns what the client gets, and adds files with that for container runtimes.
     fn document(&self, files: &CdiFiles) -> Value {
-        let parts = self.parts.iter();
-        let resources = parts.map(|part| {
-            let mut resource = json!(part.allocation);
-            resource["resource"] = part.plugin.name.clone().into();
-            resource["deviceIds"] = part.ids().collect();
-            resource
-        });
-        let mut names = Vec::new();
+        let (mut resources, mut names) = (Vec::new(), Vec::new());
         for part in &self.parts {
-            names.extend(part.allocation.cdi_devices().map(str::to_owned));
-            let resource = &part.plugin.name;
-            names.extend(cdi::add_lease_file(
-                files,
-                resource,
-                self.id,
-                &part.allocation,
-            ));
+            let (name, allocation) = (&part.plugin.name, &part.allocation);
+            let mut resource = json!(allocation);
+            resource["resource"] = json!(name);
+            resource["deviceIds"] = part.ids().collect();
+            resources.push(resource);
+            names.extend(allocation.cdi_devices().map(str::to_owned));
+            names.extend(cdi::add_lease_file(files, name, self.id, allocation));
         }
-        json!({ "resources": resources.collect::<Value>(), "cdiDevices": names })
+        json!({ "resources": resources, "cdiDevices": names })
     }
 
     /// Emits an event for each device that cannot be used any more.
@@ -380,48 +355,67 @@ impl Lease {
             }
         }
     }
-
-    fn report_failed(&self, step: usize, refusal: &Refusal, context: &mut Context<'_>) {
-        let plugin = &self.parts[step / METHODS.len()].plugin;
-        let (Refusal::Missing(why) | Refusal::Busy(why) | Refusal::Failed(why)) = refusal;
-        let (why, pid) = (escape::composed(why.as_bytes()), self.holder.pid);
-        let message = format!("a command was refused devices: {why} pid={pid}");
-        context.emit(plugin, EventType::Warning, "AllocateFailed", message);
-    }
 }
 
 impl Part {
+    /// Takes the first of the free devices, in the order of preference. The plugin may choose
+    /// others.
+    fn new(
+        known: &DevicePlugin,
+        mut free: Vec<&Device>,
+        count: usize,
+        required: &[String],
+    ) -> Self {
+        let mut calls = vec![device_plugin::ALLOCATE];
+        if known.pre_start_required {
+            calls.insert(0, device_plugin::PRE_START_CONTAINER);
+        }
+        let mut choice = Vec::new();
+        if known.preferred_allocation && free.len() > count {
+            calls.push(device_plugin::GET_PREFERRED_ALLOCATION);
+            choice.extend(free.iter().map(|device| device.id.to_string()));
+        }
+        sort_by_preference(&mut free, required, count);
+        let chosen = free.iter().take(count);
+        Self {
+            plugin: known.plugin.clone(),
+            devices: chosen.map(|it| (it.id.clone(), false)).collect(),
+            choice,
+            calls,
+            allocation: Allocation::default(),
+        }
+    }
+
     fn ids(&self) -> impl Iterator<Item = &str> {
         self.devices.iter().map(|(id, _)| &**id)
     }
 
     /// Replaces the devices by those that the plugin prefers, if these are as many, are free and
     /// include the required ones.
-    fn apply_preference(
-        &mut self,
-        reply: &[u8],
-        held: &BTreeMap<Box<str>, Holder>,
-        required: &[String],
-    ) {
+    fn apply_preference(&mut self, reply: &[u8], required: &[String], others: &[Lease]) {
         let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
         let preferred = reply.container_responses.into_iter().next();
-        let mut preferred = preferred.unwrap_or_default().device_i_ds;
-        preferred.sort_unstable();
-        preferred.dedup();
-        let is_own = |id: &str| self.ids().any(|own| own == id);
-        let is_free = |id: &String| is_own(id) || !held.contains_key(&**id);
+        let preferred = preferred.unwrap_or_default().device_i_ds.into_iter();
+        let preferred: BTreeSet<String> = preferred.collect();
+        let (choice, held) = (mem::take(&mut self.choice), held(others, &self.plugin.name));
+        let is_free = |id: &String| choice.binary_search(id).is_ok() && !held.contains_key(&**id);
         let is_valid = preferred.len() == self.devices.len()
-            && preferred
-                .iter()
-                .all(|id| self.choice.binary_search(id).is_ok() && is_free(id))
-            && required
-                .iter()
-                .all(|id| preferred.binary_search(id).is_ok());
+            && preferred.iter().all(is_free)
+            && required.iter().all(|id| preferred.contains(id));
         if is_valid {
             let preferred = preferred.into_iter();
             self.devices = preferred.map(|id| (id.into(), false)).collect();
         }
-        self.choice = Vec::new();
+    }
+}
+
+/// Returns whether the plugin may answer a later call.
+fn is_passing(failure: &CallFailure) -> bool {
+    match failure {
+        CallFailure::Dial(_) => true,
+        CallFailure::Call(error) => {
+            matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable)
+        }
     }
 }
 
@@ -437,68 +431,20 @@ fn held(leases: &[Lease], resource: &str) -> BTreeMap<Box<str>, Holder> {
     held
 }
 
-/// Chooses devices of each resource, if enough are free and no earlier client waits for
-/// some of them.
-fn choose(
-    wish: &Wish,
-    awaited: &[String],
-    leases: &[Lease],
-    plugins: &Store<DevicePlugin>,
-) -> Result<Vec<Part>, Refusal> {
-    let parts = wish.resources.iter().map(|(name, count)| {
-        let known = plugins.get(name).ok_or_else(|| missing(name))?;
-        let held = held(leases, name);
-        let devices = known.devices.iter();
-        let free = devices.filter(|it| it.is_healthy && !held.contains_key(&it.id));
-        let mut free: Vec<&Device> = free.collect();
-        let is_lacking = |id: &&String| free.binary_search_by(|it| (*it.id).cmp(id)).is_err();
-        let lacking = wish.devices.iter().find(is_lacking);
-        let lacking =
-            lacking.map(|id| format!("{} is not free", escape::text(id).at_most(SHOWN_ID)));
-        let is_awaited = awaited.contains(name);
-        let obstacle = is_awaited.then(|| "an earlier command waits".to_owned());
-        let obstacle = obstacle.or(lacking);
-        if free.len() < *count || obstacle.is_some() {
-            return Err(busy(&known, (*count, free.len()), obstacle, &held));
-        }
-        let choice = if known.preferred_allocation && free.len() > *count {
-            free.iter().map(|device| device.id.to_string()).collect()
-        } else {
-            Vec::new()
-        };
-        sort_by_preference(&mut free, &wish.devices, *count);
-        let chosen = free.iter().take(*count);
-        Ok(Part {
-            plugin: known.plugin.clone(),
-            devices: chosen.map(|it| (it.id.clone(), false)).collect(),
-            choice,
-            allocation: Allocation::default(),
-        })
-    });
-    parts.collect()
-}
-
 /// Sorts free devices: required ones first, then those of the NUMA node with the fewest devices
 /// that suffice, or else of the node with the most.
 fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
     let node = |device: &Device| device.numa_nodes.first().copied();
-    let mut nodes: Vec<_> = free.iter().map(|device| node(device)).collect();
-    nodes.sort_unstable();
+    let mut sizes = BTreeMap::<_, usize>::new();
+    for device in &*free {
+        *sizes.entry(node(device)).or_default() += 1;
+    }
     free.sort_by_cached_key(|device| {
-        let node = node(device);
-        let size = nodes.partition_point(|it| *it <= node) - nodes.partition_point(|it| *it < node);
-        let rank = if size >= count {
-            size
-        } else {
-            usize::MAX - size
-        };
+        let (node, size) = (node(device), sizes[&node(device)]);
+        let rank = (size < count, size.abs_diff(count));
         let is_required = required.iter().any(|id| **id == *device.id);
         (!is_required, rank, node)
     });
-}
-
-fn missing(resource: &str) -> Refusal {
-    Refusal::Missing(format!("no such resource: {}", escape::text(resource)))
 }
 
 /// Returns the refusal that names the holders of a resource.
@@ -510,9 +456,7 @@ fn busy(
 ) -> Refusal {
     let (name, healthy) = (escape::text(&known.plugin.name), known.healthy());
     let mut why = format!("{name}: wanted={wanted} free={free} healthy={healthy}");
-    if let Some(obstacle) = obstacle {
-        why = why + ", " + &obstacle;
-    }
+    why.extend(obstacle.map(|obstacle| format!(", {obstacle}")));
     for (id, holder) in held.iter().take(SHOWN_HOLDERS) {
         let id = escape::text(id).at_most(SHOWN_ID);
         let _ = write!(why, ", {id} is held by process {}", holder.pid);

@@ -238,9 +238,7 @@ impl PluginHandler for DeviceHandler {
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin() else {
             if let Event::Called { id, result, .. } = event {
-                let (plugins, files) = (&self.plugins, &self.files);
-                self.leases
-                    .handle_reply(id, result, plugins, files, context);
+                self.leases.handle_reply(id, result, &self.files, context);
             }
             self.wake(context);
             return;

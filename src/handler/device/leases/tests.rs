@@ -92,7 +92,7 @@ impl Node {
     fn handle_reply(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
         self.leases
-            .handle_reply(call, result, &self.plugins, &self.files, &mut context);
+            .handle_reply(call, result, &self.files, &mut context);
         self.advance();
     }
 
