@@ -21,9 +21,8 @@ pub struct Inventory {
     pub csi_drivers: Store<csi::Driver>,
     /// The device plugins, by the names of their resources.
     pub device_plugins: Store<device::DevicePlugin>,
-    /// The CDI files that describe the devices of device plugins to container runtimes.
-    pub cdi_files: device::CdiFiles,
-    /// The clients that use devices of device plugins, or wait for some.
+    /// The clients that use devices of device plugins, or wait for some, and the CDI files that
+    /// describe these devices to container runtimes.
     pub leases: device::Leases,
     /// The DRA drivers, by name.
     pub dra_drivers: dra::Drivers,
@@ -87,8 +86,7 @@ pub(crate) fn change_handlers(
                 table.add([kind], csi);
             }
             Some(Target::Device) => {
-                let (files, leases) = (&inventory.cdi_files, &inventory.leases);
-                let device = DeviceHandler::new(files.clone(), leases.clone());
+                let device = DeviceHandler::new(inventory.leases.clone());
                 inventory.device_plugins = device.plugins();
                 table.add([kind], device);
             }

@@ -268,7 +268,7 @@ impl Api {
             if is_over {
                 server.remove(client.id);
                 rescans.retain(|(id, _)| *id != client.id);
-                *has_freed |= inventory.is_some_and(|it| it.leases.end(client.id.0, &it.cdi_files));
+                *has_freed |= inventory.is_some_and(|it| it.leases.end(client.id.0));
                 client.drain();
             }
             !is_over

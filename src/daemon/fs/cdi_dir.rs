@@ -9,7 +9,6 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::mem;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -19,7 +18,7 @@ use super::{permissions, state_file};
 use crate::config::{CDI_RETRY, LOCK_TIMEOUT};
 use crate::daemon::SetupError;
 use crate::escape;
-use crate::handler::device::{CdiFiles, ChangedCdiFiles};
+use crate::handler::device::{CdiFiles, Leases};
 use crate::time::Time;
 
 /// The directory, and the files that are to be changed in it.
@@ -27,8 +26,9 @@ use crate::time::Time;
 pub(crate) struct CdiDir {
     dir: PathBuf,
     _lock: FileLock,
-    files: CdiFiles,
-    changed: ChangedCdiFiles,
+    leases: Leases,
+    /// The changes that are to be made.
+    changed: CdiFiles,
     /// The time of the next attempt, if the last one has failed.
     retry_at: Option<Time>,
 }
@@ -43,21 +43,21 @@ impl CdiDir {
         })
     }
 
-    /// Writes the changes of these files to the directory from now on.
-    pub(crate) fn set_files(&mut self, files: &CdiFiles) {
-        files.enable();
-        self.files = files.clone();
+    /// Writes the files of these leases to the directory from now on.
+    pub(crate) fn set_leases(&mut self, leases: &Leases) {
+        leases.enable_files();
+        self.leases = leases.clone();
     }
 
     /// Returns when to call [`CdiDir::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let is_any_changed = self.files.is_any_changed();
-        is_any_changed.then_some(Time::ZERO).or(self.retry_at)
+        let has_files = self.leases.has_files();
+        has_files.then_some(Time::ZERO).or(self.retry_at)
     }
 
     /// Makes the pending changes. Those that fail are made later; only the first failure is logged.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        let new = self.files.take();
+        let new = self.leases.take_files();
         let is_due = self.retry_at.is_some_and(|at| at <= now);
         if new.is_empty() && !is_due {
             return;
@@ -65,12 +65,12 @@ impl CdiDir {
         self.changed.extend(new);
         let dir = escape::path(&self.dir);
         let mut failed = None;
-        for (name, content) in mem::take(&mut self.changed) {
-            if let Err(error) = self.replace_or_remove(&name, content.as_deref()) {
-                failed = Some(error);
-                self.changed.insert(name, content);
-            }
-        }
+        self.changed.retain(|name, content| {
+            let error = replace_or_remove(&self.dir, name, content.as_deref()).err();
+            let is_left = error.is_some();
+            failed = error.or(failed.take());
+            is_left
+        });
         let was_failing = self.retry_at.take().is_some();
         if let Some(error) = failed {
             self.retry_at = Some(now + CDI_RETRY);
@@ -81,18 +81,18 @@ impl CdiDir {
             log::info!("{dir}: the files of devices can be updated again");
         }
     }
+}
 
-    /// Writes a file whole and atomically, or removes it if it has no content.
-    fn replace_or_remove(&self, name: &str, content: Option<&str>) -> io::Result<()> {
-        let path = self.dir.join(name);
-        let Some(content) = content else {
-            return match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+/// Writes a file whole and atomically, or removes it if it has no content.
+fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Result<()> {
+    let path = dir.join(name);
+    let Some(content) = content else {
+        return match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         };
-        state_file::replace(&path, &self.dir.join(NEW), MODE, content.as_bytes())
-    }
+    };
+    state_file::replace(&path, &dir.join(NEW), MODE, content.as_bytes())
 }
 
 /// Opens the directory, or returns why that is impossible, and what helps.
@@ -126,8 +126,8 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
     Ok(CdiDir {
         dir,
         _lock: taken,
-        files: CdiFiles::default(),
-        changed: ChangedCdiFiles::new(),
+        leases: Leases::default(),
+        changed: CdiFiles::new(),
         retry_at: None,
     })
 }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::allocation::{self, Allocation};
@@ -26,46 +26,8 @@ use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin};
 use crate::proto::v1beta1::device_plugin;
 
-/// The files to replace or remove; `None`: no directory is configured for them. Clones share the
-/// same files.
-#[derive(Clone, Debug, Default)]
-pub struct CdiFiles(Arc<Mutex<Option<Changed>>>);
-
 /// The names of the files that have changed, and their new contents; `None`: remove the file.
-pub(crate) type Changed = BTreeMap<String, Option<String>>;
-
-impl CdiFiles {
-    /// Enables the files: a directory is configured for them.
-    pub(crate) fn enable(&self) {
-        self.lock().get_or_insert_default();
-    }
-
-    /// Removes and returns the files that have changed since the last call.
-    pub(crate) fn take(&self) -> Changed {
-        self.lock().as_mut().map(mem::take).unwrap_or_default()
-    }
-
-    /// Returns whether any file has changed since [`CdiFiles::take`].
-    pub(crate) fn is_any_changed(&self) -> bool {
-        let changed = self.lock();
-        changed.as_ref().is_some_and(|it| !it.is_empty())
-    }
-
-    pub(super) fn is_enabled(&self) -> bool {
-        self.lock().is_some()
-    }
-
-    /// Replaces a file, or removes it.
-    pub(super) fn set(&self, name: String, content: Option<String>) {
-        if let Some(changed) = &mut *self.lock() {
-            changed.insert(name, content);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Changed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub(crate) type CdiFiles = BTreeMap<String, Option<String>>;
 
 /// The devices of one plugin, as files show them.
 #[derive(Debug, Default)]
@@ -96,18 +58,12 @@ impl Published {
         }
     }
 
-    /// Replaces the file after the devices or their health have changed, and asks about those that
-    /// are new.
-    pub(super) fn handle_list(
-        &mut self,
-        known: &DevicePlugin,
-        files: &CdiFiles,
-        context: &mut Context<'_>,
-    ) {
+    /// Replaces the file after the devices or their health have changed. The devices that are new
+    /// are asked about by [`Published::advance`].
+    pub(super) fn handle_list(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.answers.retain(|id, _| known.devices.get(id).is_some());
         self.examined = 0;
         self.write(known, files);
-        self.advance(known, files, context);
     }
 
     /// Handles the end of a call.
@@ -162,7 +118,7 @@ impl Published {
     pub(super) fn advance(
         &mut self,
         known: &DevicePlugin,
-        files: &CdiFiles,
+        files: &mut CdiFiles,
         context: &mut Context<'_>,
     ) {
         if self.call.is_some() {
@@ -203,31 +159,30 @@ impl Published {
         }
     }
 
-    fn write(&mut self, known: &DevicePlugin, files: &CdiFiles) {
+    fn write(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.is_stale = false;
         let usable = known.devices.iter().filter(|device| device.is_healthy);
         let usable = usable.filter_map(|device| self.answers.get(&device.id)?.as_deref());
         let name = &known.plugin.name;
-        files.set(file_name(name), document(name, usable));
+        files.insert(file_name(name), document(name, usable));
     }
 }
 
 /// Adds a file with the devices that a client holds of a resource, as one CDI device. Returns the
-/// fully qualified name of that device, or `None` if files are not enabled or CDI cannot express
-/// it.
+/// fully qualified name of that device, or `None` if CDI cannot express it.
 pub(super) fn add_lease_file(
-    files: &CdiFiles,
+    files: &mut CdiFiles,
     resource: &str,
     client: u64,
     allocation: &Allocation,
 ) -> Option<String> {
     let name = format!("{LEASE}{client}");
     let device = allocation.cdi_device(&name)?.to_string();
-    if !files.is_enabled() || !is_kind(resource) {
+    if !is_kind(resource) {
         return None;
     }
     let content = document(resource, [&*device].into_iter());
-    files.set(lease_file(resource, client), content);
+    files.insert(lease_file(resource, client), content);
     Some(format!("{resource}={name}"))
 }
 
@@ -366,12 +321,8 @@ mod tests {
         for id in ["lease-7", "x.lease-7", "-lease-7"] {
             assert_ne!(device_name(id), "x.lease-7");
         }
-        let files = CdiFiles::default();
-        files.enable();
-        assert_eq!(
-            add_lease_file(&files, "a/b", 7, &Allocation::default()),
-            None
-        );
+        let added = add_lease_file(&mut CdiFiles::new(), "a/b", 7, &Allocation::default());
+        assert_eq!(added, None);
     }
 
     #[test]

@@ -36,7 +36,8 @@ use crate::proto::v1beta1::{
 };
 use crate::time::Time;
 
-/// The devices that clients hold. Clones share the same data.
+/// The devices that clients hold, and the files that describe devices to container runtimes. Clones
+/// share the same data.
 #[derive(Clone, Debug, Default)]
 pub struct Leases(Arc<Mutex<Table>>);
 
@@ -75,12 +76,14 @@ pub enum Refusal {
 pub type Outcome = Result<Value, Refusal>;
 
 #[derive(Debug, Default)]
-struct Table {
+pub(super) struct Table {
     /// In the order of arrival.
     leases: Vec<Lease>,
     outcomes: Vec<(u64, Outcome)>,
     /// The timer for the waiting client whose time is up first.
     timer: Option<EffectId>,
+    /// The files to replace or remove; `None`: no directory is configured for them.
+    pub(super) files: Option<CdiFiles>,
 }
 
 #[derive(Debug)]
@@ -125,15 +128,36 @@ impl Leases {
 
     /// Removes a client that has gone, which frees its devices. Returns whether the client was
     /// known.
-    pub(crate) fn end(&self, id: u64, files: &CdiFiles) -> bool {
-        let leases = &mut self.lock().leases;
+    pub(crate) fn end(&self, id: u64) -> bool {
+        let Table { leases, files, .. } = &mut *self.lock();
         let Some(at) = leases.iter().position(|lease| lease.id == id) else {
             return false;
         };
-        for part in leases.remove(at).parts {
-            files.set(cdi::lease_file(&part.plugin.name, id), None);
+        let parts = leases.remove(at).parts.into_iter();
+        let ended = parts.map(|part| (cdi::lease_file(&part.plugin.name, id), None));
+        if let Some(files) = files {
+            files.extend(ended);
         }
         true
+    }
+
+    /// Enables the files: a directory is configured for them.
+    pub(crate) fn enable_files(&self) {
+        self.lock().files.get_or_insert_default();
+    }
+
+    /// Removes and returns the files that have changed since the last call.
+    pub(crate) fn take_files(&self) -> CdiFiles {
+        self.lock()
+            .files
+            .as_mut()
+            .map(mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Returns whether any file has changed since [`Leases::take_files`].
+    pub(crate) fn has_files(&self) -> bool {
+        self.lock().files.as_ref().is_some_and(|it| !it.is_empty())
     }
 
     /// Removes and returns the outcomes since the last call.
@@ -149,12 +173,12 @@ impl Leases {
     /// Grants free devices, refuses clients whose wait is over, and reports held devices that
     /// cannot be used any more.
     pub(super) fn advance(&self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
-        let mut table = self.lock();
         let Table {
             leases,
             outcomes,
             timer,
-        } = &mut *table;
+            ..
+        } = &mut *self.lock();
         let (mut awaited, now) = (Vec::new(), context.now());
         for at in 0..leases.len() {
             leases[at].report_lost(plugins, context);
@@ -190,13 +214,14 @@ impl Leases {
         &self,
         call: EffectId,
         result: Result<Vec<u8>, CallFailure>,
-        files: &CdiFiles,
         context: &mut Context<'_>,
     ) {
-        let mut table = self.lock();
         let Table {
-            leases, outcomes, ..
-        } = &mut *table;
+            leases,
+            outcomes,
+            files,
+            ..
+        } = &mut *self.lock();
         let Some(at) = leases.iter().position(|it| it.call == Some(call)) else {
             return;
         };
@@ -205,7 +230,7 @@ impl Leases {
             Ok(()) => {
                 lease.start_call(context);
                 if lease.call.is_none() {
-                    outcomes.push((lease.id, Ok(lease.document(files))));
+                    outcomes.push((lease.id, Ok(lease.document(files.as_mut()))));
                 }
                 leases.insert(at, lease);
             }
@@ -213,7 +238,7 @@ impl Leases {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -325,7 +350,7 @@ impl Lease {
     }
 
     /// Returns what the client gets, and adds files with that for container runtimes.
-    fn document(&self, files: &CdiFiles) -> Value {
+    fn document(&self, mut files: Option<&mut CdiFiles>) -> Value {
         let (mut resources, mut names) = (Vec::new(), Vec::new());
         for part in &self.parts {
             let (name, allocation) = (&part.plugin.name, &part.allocation);
@@ -334,7 +359,8 @@ impl Lease {
             resource["deviceIds"] = part.ids().collect();
             resources.push(resource);
             names.extend(allocation.cdi_devices().map(str::to_owned));
-            names.extend(cdi::add_lease_file(files, name, self.id, allocation));
+            let files = files.as_deref_mut();
+            names.extend(files.and_then(|it| cdi::add_lease_file(it, name, self.id, allocation)));
         }
         json!({ "resources": resources, "cdiDevices": names })
     }

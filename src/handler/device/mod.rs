@@ -38,8 +38,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 
-pub use self::cdi::CdiFiles;
-pub(crate) use self::cdi::Changed as ChangedCdiFiles;
+pub(crate) use self::cdi::CdiFiles;
 use self::cdi::Published;
 pub use self::devices::{Device, Devices};
 pub use self::inventory::DevicePlugin;
@@ -67,7 +66,6 @@ pub struct DeviceHandler {
     plugins: Store<DevicePlugin>,
     /// The registered plugins and those being registered, by registration socket.
     clients: BySocket<Client>,
-    files: CdiFiles,
     leases: Leases,
 }
 
@@ -120,10 +118,9 @@ struct WaitingList {
 }
 
 impl DeviceHandler {
-    /// Creates a handler that writes the devices to these files, and grants them to clients.
-    pub fn new(files: CdiFiles, leases: Leases) -> Self {
+    /// Creates a handler that grants the devices to these clients, and writes them to their files.
+    pub fn new(leases: Leases) -> Self {
         Self {
-            files,
             leases,
             ..Self::default()
         }
@@ -137,7 +134,9 @@ impl DeviceHandler {
     fn forget(&mut self, plugin: &Plugin) {
         self.clients.remove(&plugin.socket);
         if self.plugins.remove(plugin).is_some() && self.plugins.get(&plugin.name).is_none() {
-            self.files.set(cdi::file_name(&plugin.name), None);
+            if let Some(files) = &mut self.leases.lock().files {
+                files.insert(cdi::file_name(&plugin.name), None);
+            }
         }
     }
 
@@ -154,14 +153,13 @@ impl DeviceHandler {
         };
         let is_current = |known: &Arc<DevicePlugin>| known.plugin.has_socket_of(plugin);
         let known = self.plugins.get(&plugin.name).filter(is_current);
-        let Some(known) = known.filter(|_| self.files.is_enabled()) else {
+        let (Some(known), Some(files)) = (known, &mut self.leases.lock().files) else {
             return;
         };
         if std::mem::take(&mut listing.is_changed) {
-            listing.published.handle_list(&known, &self.files, context);
-        } else {
-            listing.published.advance(&known, &self.files, context);
+            listing.published.handle_list(&known, files);
         }
+        listing.published.advance(&known, files, context);
     }
 
     /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
@@ -238,7 +236,7 @@ impl PluginHandler for DeviceHandler {
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let Some(plugin) = context.plugin() else {
             if let Event::Called { id, result, .. } = event {
-                self.leases.handle_reply(id, result, &self.files, context);
+                self.leases.handle_reply(id, result, context);
             }
             self.wake(context);
             return;

@@ -29,7 +29,7 @@ impl PluginManager {
     /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
     pub fn set_inventory(&mut self, inventory: Inventory) {
         if let Some(cdi_dir) = &mut self.cdi_dir {
-            cdi_dir.set_files(&inventory.cdi_files);
+            cdi_dir.set_leases(&inventory.leases);
         }
         self.api.inventory = Some(inventory);
     }

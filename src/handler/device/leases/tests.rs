@@ -20,7 +20,6 @@ use crate::time::Time;
 struct Node {
     leases: Leases,
     plugins: Store<DevicePlugin>,
-    files: CdiFiles,
     ids: EffectIds,
     /// The effects that were asked for.
     effects: Vec<Effect>,
@@ -91,8 +90,7 @@ impl Node {
 
     fn handle_reply(&mut self, call: EffectId, result: Result<Vec<u8>, CallFailure>) {
         let mut context = Context::new(Time::ZERO, None, &mut self.ids, &mut self.effects);
-        self.leases
-            .handle_reply(call, result, &self.files, &mut context);
+        self.leases.handle_reply(call, result, &mut context);
         self.advance();
     }
 
@@ -173,15 +171,15 @@ fn devices_of_one_numa_node_belong_together() {
         assert_eq!(node.allocate(), expected);
         assert_eq!(node.outcomes(), [(id, Ok(()))]);
     }
-    node.leases.end(1, &node.files);
-    node.leases.end(2, &node.files);
+    node.leases.end(1);
+    node.leases.end(2);
     node.request(3, &[(A, 4)], &[], false);
     assert_eq!(
         node.allocate(),
         ["b", "d", "e", "a"],
         "the larger node is first"
     );
-    node.leases.end(3, &node.files);
+    node.leases.end(3);
     node.request(4, &[(A, 2)], &["e"], false);
     assert_eq!(node.allocate()[0], "e", "it is required");
 }
@@ -253,7 +251,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
         (vec![("a".into(), 1)], vec![("b".into(), 1)])
     );
 
-    node.leases.end(1, &node.files);
+    node.leases.end(1);
     node.request(2, &[(A, 1), (B, 2)], &[], false);
     let busy = "a.example/b: wanted=2 free=1 healthy=1".to_owned();
     assert_eq!(node.outcomes(), [(2, Err(Refusal::Busy(busy)))]);
@@ -325,11 +323,11 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
     assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
     assert_eq!(node.allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(3, Ok(()))]);
-    assert!(node.leases.end(1, &node.files) && !node.leases.end(1, &node.files));
+    assert!(node.leases.end(1) && !node.leases.end(1));
     for id in 5..9 {
         node.request(id, &[(A, 3)], &[], true);
         assert_eq!(node.timers(), 1);
-        node.leases.end(id, &node.files);
+        node.leases.end(id);
         node.advance();
         assert_eq!(node.timers(), 0, "nothing is left of one that has gone");
     }
