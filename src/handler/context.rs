@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{DialError, Plugin, Program, ProgramOutcome, Reason};
 use crate::budget::{Budget, Reserved};
-use crate::grpc::CallError;
+use crate::grpc::{CallError, Code};
 use crate::time::Time;
 
 /// The number of a question to a handler, from the same sequence as those of effects. Never reused,
@@ -490,4 +490,14 @@ pub enum CallFailure {
     /// The endpoint was dialed, and the call failed.
     #[error("{0}")]
     Call(CallError),
+}
+
+impl CallFailure {
+    /// Returns the gRPC code for the failure. An endpoint that cannot be dialed is unavailable.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Dial(_) => Code::Unavailable,
+            Self::Call(error) => error.code(),
+        }
+    }
 }

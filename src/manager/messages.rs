@@ -18,8 +18,7 @@ use crate::config::STOP_GRACE;
 use crate::config::{Distrust, MAX_ANNOUNCED, MAX_ANNOUNCED_OF_PROCESS};
 use crate::grpc::Code;
 use crate::handler::{
-    CallFailure, DialError, EffectId, Plugin, Program, ProgramEnd, ProgramOutcome, Reason, Ticket,
-    dial_failure,
+    DialError, EffectId, Plugin, Program, ProgramEnd, ProgramOutcome, Reason, Ticket, dial_failure,
 };
 use crate::watch::Identity;
 
@@ -302,16 +301,6 @@ impl Limit {
             Self::Programs => "programs",
             Self::Memory => "memory",
         }
-    }
-}
-
-/// Returns the code of the result of a handler's call. An endpoint that cannot be dialled is
-/// unavailable, as in gRPC.
-pub(super) fn code_of_reply(result: &Result<Vec<u8>, CallFailure>) -> Code {
-    match result {
-        Ok(_) => Code::Ok,
-        Err(CallFailure::Dial(_)) => Code::Unavailable,
-        Err(CallFailure::Call(error)) => error.code(),
     }
 }
 

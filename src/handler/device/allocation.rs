@@ -16,7 +16,7 @@ use crate::proto::v1beta1::{
 
 /// What a container needs to use some devices: the valid answer of their plugin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Allocation(ContainerAllocateResponse);
+pub(super) struct Allocation(pub(super) ContainerAllocateResponse);
 
 /// Returns the request for these devices, for one container.
 pub(super) fn request(devices_ids: Vec<String>) -> Vec<u8> {
@@ -39,12 +39,6 @@ impl Allocation {
             return Err(format!("the reply is for {count} containers instead of 1"));
         };
         check(&response).map(|()| Self(response))
-    }
-
-    /// Returns the names of the devices that other files of the Container Device Interface
-    /// describe.
-    pub(super) fn cdi_devices(&self) -> impl Iterator<Item = &str> {
-        self.0.cdi_devices.iter().map(|device| &*device.name)
     }
 
     /// Returns the answer as a CDI device with that name. `None` if it has no variable, mount or

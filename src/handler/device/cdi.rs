@@ -25,6 +25,7 @@ use crate::config::{ALLOCATE_RETRY, ALLOCATE_TIMEOUT};
 use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EffectId, EventType, Plugin};
 use crate::proto::v1beta1::device_plugin;
+use crate::time::Time;
 
 /// The names of the files that have changed, and their new contents; `None`: remove the file.
 pub(crate) type CdiFiles = BTreeMap<String, Option<String>>;
@@ -39,8 +40,8 @@ pub(super) struct Published {
     call: Option<(EffectId, Box<str>)>,
     /// The number of devices of the list that were examined; those after them are next.
     examined: usize,
-    /// The timer after which refused devices are asked about again, while it runs.
-    retry: Option<EffectId>,
+    /// The time at which refused devices are asked about again. A timer wakes the plugin then.
+    retry_at: Option<Time>,
     pause: Option<Duration>,
     /// Whether there are answers that the file does not have.
     is_stale: bool,
@@ -58,8 +59,8 @@ impl Published {
         }
     }
 
-    /// Replaces the file after the devices or their health have changed. The devices that are new
-    /// are asked about by [`Published::advance`].
+    /// Replaces the file after the devices or their health have changed. [`Published::advance`] asks
+    /// about those that are new.
     pub(super) fn handle_list(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.answers.retain(|id, _| known.devices.get(id).is_some());
         self.examined = 0;
@@ -92,17 +93,6 @@ impl Published {
         self.answers.insert(id, answer.ok());
     }
 
-    /// Forgets the refusals if `timer` is that of the pause after them, so that
-    /// [`Published::advance`] asks again. Returns whether it is.
-    pub(super) fn resume(&mut self, timer: EffectId) -> bool {
-        let is_over = self.retry.take_if(|retry| *retry == timer).is_some();
-        if is_over {
-            self.answers.retain(|_, answer| answer.is_some());
-            self.examined = 0;
-        }
-        is_over
-    }
-
     /// Returns the device of a reply, as written to the file, if the memory budget allows that.
     fn read_device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
         let device = Allocation::from_reply(reply)?.cdi_device(&device_name(id));
@@ -121,6 +111,10 @@ impl Published {
         files: &mut CdiFiles,
         context: &mut Context<'_>,
     ) {
+        if self.retry_at.take_if(|at| *at <= context.now()).is_some() {
+            self.answers.retain(|_, answer| answer.is_some());
+            self.examined = 0;
+        }
         if self.call.is_some() {
             return;
         }
@@ -152,10 +146,11 @@ impl Published {
         }
         if self.answers.values().all(Option::is_some) {
             (self.pause, self.is_warned) = (None, false);
-        } else if self.retry.is_none() {
+        } else if self.retry_at.is_none() {
             let pause = ALLOCATE_RETRY.after(self.pause);
             self.pause = Some(pause);
-            self.retry = Some(context.set_timer(pause));
+            self.retry_at = Some(context.now() + pause);
+            context.set_timer(pause);
         }
     }
 
@@ -244,13 +239,10 @@ fn is_kind(resource: &str) -> bool {
 
 /// Returns whether a text is the fully qualified name of a device, `VENDOR/CLASS=NAME`.
 pub(super) fn is_qualified_name(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(kind, name)| {
-        let mut parts = kind.split('/');
-        kind.matches('/').count() == 1
-            && is_kind(kind)
-            && parts.all(|it| is_name(it) && !it.contains(':'))
-            && is_name(name)
-    })
+    let (kind, name) = text.split_once('=').unwrap_or((text, ""));
+    let (vendor, class) = kind.split_once('/').unwrap_or((kind, ""));
+    let is_part = |part| is_name(part) && !part.contains(':');
+    is_kind(kind) && is_part(vendor) && is_part(class) && is_name(name)
 }
 
 /// Returns whether a text is a name of CDI: it begins and ends with a letter or a digit, and

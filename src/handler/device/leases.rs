@@ -324,7 +324,12 @@ impl Lease {
             return Ok(());
         };
         let applied = match (result, method) {
-            (Err(failure), _) => Err((failure.to_string(), is_passing(&failure))),
+            (Err(failure), _) => {
+                // The plugin may answer a later call.
+                let is_passing =
+                    matches!(failure.code(), Code::DeadlineExceeded | Code::Unavailable);
+                Err((failure.to_string(), is_passing))
+            }
             (Ok(reply), device_plugin::ALLOCATE) => {
                 let read = Allocation::from_reply(&reply).map_err(|why| (why, false));
                 read.map(|allocation| part.allocation = allocation)
@@ -358,7 +363,7 @@ impl Lease {
             resource["resource"] = json!(name);
             resource["deviceIds"] = part.ids().collect();
             resources.push(resource);
-            names.extend(allocation.cdi_devices().map(str::to_owned));
+            names.extend(allocation.0.cdi_devices.iter().map(|it| it.name.clone()));
             let files = files.as_deref_mut();
             names.extend(files.and_then(|it| cdi::add_lease_file(it, name, self.id, allocation)));
         }
@@ -431,16 +436,6 @@ impl Part {
         if is_valid {
             let preferred = preferred.into_iter();
             self.devices = preferred.map(|id| (id.into(), false)).collect();
-        }
-    }
-}
-
-/// Returns whether the plugin may answer a later call.
-fn is_passing(failure: &CallFailure) -> bool {
-    match failure {
-        CallFailure::Dial(_) => true,
-        CallFailure::Call(error) => {
-            matches!(error.code(), Code::DeadlineExceeded | Code::Unavailable)
         }
     }
 }

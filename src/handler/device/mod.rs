@@ -440,10 +440,9 @@ impl Listing {
     fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply(&next.list, context);
-        } else if self.published.resume(timer) {
-            // `advance`, which follows, asks about the refused devices again.
         } else if self.grace.take_if(|end| *end == timer).is_none() {
-            if let Some(stream) = &mut self.stream {
+            let paused = self.stream.as_mut().filter(|it| it.effect() == timer);
+            if let Some(stream) = paused {
                 stream.resume(context);
             }
         } else if self.store.remove(&self.plugin).is_some() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call::{EndpointCall, Progress};
 use super::{Debt, EffectKind, HandlerHost, Idle, OpenEffect};
 use crate::config::{MAX_EVENTS_AT_ONCE, MAX_PROGRAMS, MAX_PROGRAMS_OF_TYPE};
-use crate::grpc::{CallError, Client};
+use crate::grpc::{CallError, Client, Code};
 use crate::handler::{
     CallFailure, Effect, EffectId, EffectOwner, Event as HandlerEvent, HandlerId, Plugin,
     ProgramOutcome, Run,
@@ -16,7 +16,7 @@ use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::ids::SocketId;
 use crate::manager::messages::Output;
-use crate::manager::messages::{CANCELLED, Limit, Measurement, code_of_reply, result_of};
+use crate::manager::messages::{CANCELLED, Limit, Measurement, result_of};
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
 
@@ -273,7 +273,7 @@ impl HandlerHost {
                     if let HandlerEvent::Called { method, result, .. } = &event {
                         context.measure(Measurement::Called {
                             method,
-                            code: code_of_reply(result),
+                            code: result.as_ref().map_or_else(CallFailure::code, |_| Code::Ok),
                             took: context.now.saturating_since(call.began),
                         });
                     }
