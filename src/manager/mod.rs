@@ -344,11 +344,14 @@ impl Manager {
     /// Wakes the handler of a type after data that the handler shares were changed from outside.
     /// Returns `false` if the type has no handler that shares such data.
     pub(crate) fn wake_handler(&mut self, kind: &str, now: Time) -> bool {
-        self.context.now = now;
-        let id = self.host.handlers.find(kind);
-        let is_awake = id.is_some_and(|id| self.host.wake(id, &mut self.context));
+        let Self { host, context, .. } = self;
+        context.now = now;
+        let id = host.handlers.find(kind);
+        let woken = id.and_then(|id| {
+            host.with_handler(id, None, None, context, |it, context| it.wake(context))
+        });
         self.run_until_idle();
-        is_awake
+        woken == Some(true)
     }
 
     /// Returns a number that changes whenever the state that a restart needs has changed.

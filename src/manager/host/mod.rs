@@ -230,15 +230,6 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
-    /// Wakes a handler after data that it shares were changed from outside. Returns `false` if the
-    /// handler shares no such data.
-    pub(super) fn wake(&mut self, handler: HandlerId, context: &mut Context) -> bool {
-        let woken = self.with_handler(handler, None, None, context, |handler, context| {
-            handler.wake(context)
-        });
-        woken == Some(true)
-    }
-
     /// Delivers an event of an effect.
     pub(super) fn deliver(
         &mut self,
@@ -275,7 +266,7 @@ impl HandlerHost {
 
     /// Calls one method of a handler, and carries out the effects that the method asks for. Returns
     /// `None` if the handler was dropped.
-    fn with_handler<T>(
+    pub(super) fn with_handler<T>(
         &mut self,
         id: HandlerId,
         subject: Option<Subject<'_>>,
