@@ -7,6 +7,8 @@
 //! After [`API_TURN`] octets, the other clients wait for the next turn, which begins with them. So
 //! clients that request much delay neither plugins nor other clients.
 
+use serde_json::Value;
+
 use super::answer::answer;
 use super::connection::Connection;
 use super::follow::Follower;
@@ -82,17 +84,12 @@ impl Server {
     /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
     pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
         let others = || self.clients.iter().filter(|it| !it.is_lease);
-        let of = |access| others().filter(move |it| it.access == access).count();
-        let metrics = of(Access::Metrics);
-        let readers = of(Access::Read) + of(Access::Allocate);
-        let is_full = match access {
-            Access::Metrics if metrics >= METRICS_CLIENTS => true,
-            Access::Metrics | Access::Read | Access::Allocate => {
-                metrics + readers >= API_CLIENTS - API_CLIENTS_KEPT
-            }
-            Access::Change => false,
-        };
-        if is_full || others().count() >= API_CLIENTS || self.is_stopping {
+        let metrics = others().filter(|it| it.access == Access::Metrics).count();
+        let limited = others().filter(|it| it.access < Access::Change).count();
+        let is_full = access == Access::Metrics && metrics >= METRICS_CLIENTS
+            || access < Access::Change && limited >= API_CLIENTS - API_CLIENTS_KEPT
+            || others().count() >= API_CLIENTS;
+        if is_full || self.is_stopping {
             return None;
         }
         self.last += 1;
@@ -178,12 +175,12 @@ impl Server {
         }
     }
 
-    /// Begins the response to the client that was granted devices: `line`, and nothing more until
-    /// the client closes its connection. Does nothing if the client has left.
-    pub fn hold(&mut self, id: ClientId, line: Vec<u8>, now: Time) {
+    /// Begins the response to the client that was granted devices: the line that describes them, and
+    /// nothing more until the client closes its connection. Does nothing if the client has left.
+    pub fn hold(&mut self, id: ClientId, devices: &Value, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if client.connection.begin_stream(now) {
-                client.connection.send(line, now);
+                client.connection.send(Response::json(devices).body, now);
                 client.task = Some(Task::Hold);
             }
         }

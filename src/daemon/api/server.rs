@@ -180,14 +180,6 @@ impl Api {
         self.clients.iter().find(|it| it.id == id)?.peer
     }
 
-    /// Begins the response to a client that has got devices.
-    pub(crate) fn hold(&mut self, id: ClientId, devices: &serde_json::Value, now: Time) {
-        let mut line = Vec::new();
-        escape::json(devices, &mut line);
-        line.push(b'\n');
-        self.server.hold(id, line, now);
-    }
-
     /// Responds to the clients that waited for a rescan.
     pub(crate) fn finish_rescan(&mut self, result: Rescanned, now: Time) {
         let Rescanned {

@@ -23,14 +23,12 @@ impl PluginManager {
 
     /// Responds to clients that have got devices, or were refused.
     pub(super) fn answer_leases(&mut self, now: Time) {
-        let Some(inventory) = &self.api.inventory else {
-            return;
-        };
-        for (client, outcome) in inventory.leases.take_outcomes() {
+        let inventory = self.api.inventory.iter();
+        for (client, outcome) in inventory.flat_map(|it| it.leases.take_outcomes()) {
             let client = ClientId(client);
             let (status, why) = match outcome {
                 Ok(devices) => {
-                    self.api.hold(client, &devices, now);
+                    self.api.server.hold(client, &devices, now);
                     continue;
                 }
                 Err(Refusal::Missing(why)) => (Status::NOT_FOUND, why),
