@@ -242,14 +242,12 @@ impl Query<'_> {
         for resource in self.take_all("resource")? {
             let (name, count) = resource.rsplit_once('=').unwrap_or((&resource, "1"));
             let count: usize = count.parse().unwrap_or(0);
-            if name.is_empty() || !(1..=MAX_LEASED_DEVICES).contains(&count) {
+            let is_repeated = resources.iter().any(|(other, _)| other == name);
+            if name.is_empty() || is_repeated || !(1..=MAX_LEASED_DEVICES).contains(&count) {
                 return Err(invalid(
                     "resource",
-                    "is not a name, = and a number up to 256",
+                    "is not another NAME or NAME=N, N up to 256",
                 ));
-            }
-            if resources.iter().any(|(other, _)| other == name) {
-                return Err(invalid("resource", "names one twice"));
             }
             resources.push((name.to_owned(), count));
         }
