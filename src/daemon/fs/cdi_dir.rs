@@ -103,11 +103,9 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
     if dir.is_symlink() {
         return Err("it is a symbolic link; name the directory itself".to_owned());
     }
-    let lock = permissions::trusted_file(&dir.join(LOCK)).map_err(|problem| {
-        let remedy = problem.remedy();
-        format!("{problem}; {remedy}")
-    })?;
-    let dir = lock.parent().unwrap_or(dir).to_owned();
+    let trusted = permissions::trusted_directory(dir, true);
+    let dir = trusted.map_err(|problem| format!("{problem}; {}", problem.remedy()))?;
+    let lock = dir.join(LOCK);
     let taken = FileLock::acquire(&lock, Instant::now() + LOCK_TIMEOUT).map_err(unusable)?;
     let Some(taken) = taken else {
         let holder = file_lock::holder(&lock);
