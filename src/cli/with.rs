@@ -3,7 +3,7 @@
 //! The devices belong to the connection to the daemon, which is held while the command runs.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, Request, Response, encode};
 use super::failure::{Failure, Kind, Result};
-use super::options::socket_of;
+use super::options::{print_remark, socket_of};
 use super::values::{duration, path, text};
 use super::{Command, json};
 use crate::daemon::client::Deadline;
@@ -77,10 +77,7 @@ pub fn run(options: &Options) -> Result<u8> {
         ("PLUGIND_CDI_DEVICES", OsStr::new(&names)),
         ("PLUGIND_ALLOCATION", OsStr::from_bytes(&line)),
     ];
-    let lost = || {
-        let lost = "plugind: the daemon has stopped, so others may get the devices in use";
-        let _ = writeln!(io::stderr(), "{lost}");
-    };
+    let lost = || print_remark(LOST);
     let ended = response.connection.run(&options.command, &variables, &lost);
     ended.map_err(|error| {
         let kind = match error.kind() {
@@ -128,6 +125,9 @@ fn target(options: &Options) -> String {
         None => target,
     }
 }
+
+/// The warning when the daemon closes the connection while the command runs.
+const LOST: &str = "plugind: the daemon has stopped, so others may get the devices in use\n";
 
 /// The time limit of `--wait` without `--timeout`: the longest that an option accepts.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);

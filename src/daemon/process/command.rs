@@ -47,7 +47,8 @@ pub(crate) fn run(
     let mut child = command.spawn()?;
     let mut is_kept = true;
     loop {
-        if let Some(status) = pass_on(&signals, &mut child)? {
+        pass_on(&signals, &child)?;
+        if let Some(status) = child.try_wait()? {
             return Ok(exit_code(status));
         }
         let mut waiting = [
@@ -66,21 +67,17 @@ pub(crate) fn run(
     }
 }
 
-/// Handles the pending signals. Returns the status of the child, if it has ended.
-fn pass_on(signals: &Signals, child: &mut Child) -> io::Result<Option<ExitStatus>> {
+/// Passes the pending signals on.
+fn pass_on(signals: &Signals, child: &Child) -> io::Result<()> {
     while let Some((signal, is_sent)) = signals.read()? {
-        if signal == Signal::SIGCHLD {
-            if let Some(status) = child.try_wait()? {
-                return Ok(Some(status));
-            }
-        } else if is_sent || signal == Signal::SIGHUP {
+        if signal != Signal::SIGCHLD && (is_sent || signal == Signal::SIGHUP) {
             let pid = child.id().try_into().unwrap_or(i32::MAX);
             // The command may have ended. It was not waited for, so no other process can have its
             // id.
             let _ = kill(Pid::from_raw(pid), signal);
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

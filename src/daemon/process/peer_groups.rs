@@ -24,12 +24,8 @@ pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool 
             &raw mut len,
         )
     };
-    let found = if result == 0 {
-        len as usize / size_of::<gid_t>()
-    } else {
-        0
-    };
-    gid == group || groups.iter().take(found).any(|it| *it == group)
+    let mut found = groups.iter().take(len as usize / size_of::<gid_t>());
+    gid == group || result == 0 && found.any(|it| *it == group)
 }
 
 /// The maximum number of supplementary groups that are examined: most users have fewer than 32.
