@@ -175,7 +175,7 @@ impl Server {
         }
     }
 
-    /// Begins the response to the client that was granted devices: the line that describes them, and
+    /// Begins the response to the client that was granted devices: a line that describes them, and
     /// nothing more until the client closes its connection. Does nothing if the client has left.
     pub fn hold(&mut self, id: ClientId, devices: &Value, now: Time) {
         if let Some(client) = self.get_mut(id) {

@@ -5,7 +5,6 @@
 //! in the daemon. A command that prints changes also watches standard output while it waits, so
 //! that it ends with the reader of its pipe, not at the next change.
 
-use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::daemon::fs::dial::dial;
 use crate::daemon::fs::run_dir;
-use crate::daemon::process::command;
 use crate::daemon::time_of_day;
 use crate::handler::DialError;
 use crate::time;
@@ -86,7 +84,7 @@ pub enum WaitError {
 /// A connection to the API socket of a daemon.
 #[derive(Debug)]
 pub struct Connection {
-    stream: UnixStream,
+    pub(super) stream: UnixStream,
     ends_with_output: bool,
 }
 
@@ -99,17 +97,6 @@ impl Connection {
             stream,
             ends_with_output,
         })
-    }
-
-    /// Runs a command with these variables in its environment, and returns its exit status. Calls
-    /// `lost` if the daemon closes the connection meanwhile.
-    pub fn run(
-        &self,
-        command: &[OsString],
-        variables: &[(&str, &OsStr)],
-        lost: &dyn Fn(),
-    ) -> io::Result<u8> {
-        command::run(command, variables, self.stream.as_fd(), lost)
     }
 
     /// Sends a request, which must fit into the kernel's buffer.

@@ -68,7 +68,7 @@ impl CdiDir {
         self.changed.retain(|name, content| {
             let error = replace_or_remove(&self.dir, name, content.as_deref()).err();
             let is_left = error.is_some();
-            failed = error.or(failed.take());
+            failed = error.or_else(|| failed.take());
             is_left
         });
         let was_failing = self.retry_at.take().is_some();

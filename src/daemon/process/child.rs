@@ -78,7 +78,7 @@ fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
 }
 
 /// Makes the kernel kill this process when its parent ends. Fails if the parent has already ended.
-pub(super) fn die_with(parent: Pid) -> Result<(), Errno> {
+pub(crate) fn die_with(parent: Pid) -> Result<(), Errno> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() == parent {
         Ok(())

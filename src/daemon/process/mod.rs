@@ -1,14 +1,12 @@
 //! Processes: the programs of handlers, the plugins' own processes, and this one.
 //!
 //! - [`programs`], [`child`]: starts programs and reports how they end;
-//! - [`command`]: runs a command in the foreground;
 //! - [`peer_processes`], [`peer_groups`]: reports the end of a peer process, and checks the groups
 //!   of one;
 //! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
 //!   what its parent has passed, and what it uses.
 
 pub(super) mod child;
-pub(super) mod command;
 pub(super) mod descriptors;
 pub(super) mod passed;
 pub(super) mod peer_groups;

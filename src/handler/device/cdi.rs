@@ -59,8 +59,8 @@ impl Published {
         }
     }
 
-    /// Replaces the file after the devices or their health have changed. [`Published::advance`] asks
-    /// about those that are new.
+    /// Replaces the file after the devices or their health have changed. The devices that are new
+    /// are asked about by [`Published::advance`].
     pub(super) fn handle_list(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.answers.retain(|id, _| known.devices.get(id).is_some());
         self.examined = 0;

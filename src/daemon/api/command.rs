@@ -1,0 +1,101 @@
+//! Runs a command in the foreground while the daemon keeps something for it, such as devices.
+
+#![allow(unsafe_code, reason = "pre_exec has no safe form")]
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, ExitStatus};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{Pid, getpid};
+
+use super::client::Connection;
+use crate::daemon::process::child::die_with;
+use crate::daemon::process::signals::Signals;
+
+impl Connection {
+    /// Runs a command with these variables in its environment, and returns its exit status, as a
+    /// shell shows it. A signal that another process sends is passed on; the terminal has sent its
+    /// own to the command as well, except that it may have hung up before the command began. When
+    /// the daemon closes the connection, calls `lost`, and goes on.
+    ///
+    /// The kernel kills the command with this process: nothing is kept for it then.
+    pub fn run(
+        &self,
+        command: &[OsString],
+        variables: &[(&str, &OsStr)],
+        lost: &dyn Fn(),
+    ) -> io::Result<u8> {
+        let [program, arguments @ ..] = command else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let mask = SigSet::thread_get_mask()?;
+        let signals = Signals::block(&[&PASSED_ON[..], &[Signal::SIGCHLD]].concat())?;
+        let parent = getpid();
+        let mut command = Command::new(program);
+        command.args(arguments).envs(variables.iter().copied());
+        let prepare = move || {
+            die_with(parent)?;
+            Ok(mask.thread_set_mask()?)
+        };
+        // SAFETY: between fork and exec, only async-signal-safe functions may be called. `prepare`
+        // calls getppid and pthread_sigmask, which signal-safety(7) lists, and prctl(2), which is a
+        // plain system call; it neither allocates nor locks.
+        unsafe { command.pre_exec(prepare) };
+        let mut child = command.spawn()?;
+        let mut is_kept = true;
+        loop {
+            pass_on(&signals, &child)?;
+            if let Some(status) = child.try_wait()? {
+                return Ok(exit_code(status));
+            }
+            let mut waiting = [
+                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.stream.as_fd(), PollFlags::POLLIN),
+            ];
+            let count = if is_kept { 2 } else { 1 };
+            match poll(&mut waiting[..count], PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            if is_kept && waiting[1].any().unwrap_or(false) {
+                is_kept = false;
+                lost();
+            }
+        }
+    }
+}
+
+/// Passes the pending signals on.
+fn pass_on(signals: &Signals, child: &Child) -> io::Result<()> {
+    while let Some((signal, is_sent)) = signals.read()? {
+        if signal != Signal::SIGCHLD && (is_sent || signal == Signal::SIGHUP) {
+            let pid = child.id().try_into().unwrap_or(i32::MAX);
+            // The command may have ended. It was not waited for, so no other process can have its
+            // id.
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+    Ok(())
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code();
+    let code = code.or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| code.try_into().ok())
+        .unwrap_or(u8::MAX)
+}
+
+/// The signals that are passed on to the command.
+const PASSED_ON: [Signal; 6] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
