@@ -148,11 +148,8 @@ impl Leases {
 
     /// Removes and returns the files that have changed since the last call.
     pub(crate) fn take_files(&self) -> CdiFiles {
-        self.lock()
-            .files
-            .as_mut()
-            .map(mem::take)
-            .unwrap_or_default()
+        let mut table = self.lock();
+        table.files.as_mut().map(mem::take).unwrap_or_default()
     }
 
     /// Returns whether any file has changed since [`Leases::take_files`].
@@ -326,8 +323,8 @@ impl Lease {
         let applied = match (result, method) {
             (Err(failure), _) => {
                 // The plugin may answer a later call.
-                let is_passing =
-                    matches!(failure.code(), Code::DeadlineExceeded | Code::Unavailable);
+                let code = failure.code();
+                let is_passing = matches!(code, Code::DeadlineExceeded | Code::Unavailable);
                 Err((failure.to_string(), is_passing))
             }
             (Ok(reply), device_plugin::ALLOCATE) => {
