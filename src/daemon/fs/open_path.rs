@@ -19,12 +19,16 @@ use nix::sys::stat::{Mode, SFlag};
 
 use super::mounts::{Mounts, Table, open_named};
 use super::stat::Stat;
+use crate::escape;
 
 /// The reason why a file is not opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     /// The path leads to a file system of this type, which may not answer.
-    #[error("the path leads to a file system that may not answer: file_system={0}")]
+    #[error(
+        "the path leads to a file system that may not answer file_system={}",
+        escape::text(.0)
+    )]
     MayNotAnswer(String),
     /// The path leads through a symbolic link that is not followed.
     #[error(
