@@ -1,10 +1,10 @@
 //! Exponential backoff.
 //!
-//! A rule without randomness. The caller keeps the last pause.
+//! The pauses are not random. The caller keeps the last one.
 
 use std::time::Duration;
 
-/// The pauses between repeated tries: the first one, which doubles each time up to a cap.
+/// The pauses between repeated attempts: the first one, which is doubled each time up to a cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The first pause.

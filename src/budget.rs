@@ -1,10 +1,10 @@
-//! The memory budget: one number for all that plugins can make grow.
+//! The memory budget: one limit on all the memory that plugins can make grow.
 //!
 //! Each buffer and each list has a limit of its own, but there may be many plugins, so the sum is
 //! limited, too. What would exceed the budget is refused at that moment: a call fails, or a list is
 //! not accepted. Nothing is taken from another plugin for it. A small share of each holder is not
-//! counted, so that a small plugin registers whatever the others hold, and many of them leave the
-//! budget to the large ones.
+//! counted, so that a small plugin can register whatever the others hold, and many small plugins
+//! leave the budget to the large ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,11 +24,11 @@ struct Counters {
     refused: AtomicUsize,
 }
 
-/// The share of one holder, which is returned to the budget when it is dropped.
+/// The share of one holder. Dropping it returns the octets to the budget.
 #[derive(Debug, Default)]
 pub struct Reserved {
     budget: Budget,
-    /// The octets that count.
+    /// The octets that are counted.
     octets: usize,
 }
 
@@ -53,7 +53,7 @@ impl Budget {
         self.0.limit.load(Relaxed)
     }
 
-    /// Sets the number of octets that may be held. What is held already stays.
+    /// Sets the number of octets that may be held. Octets that are already held stay.
     pub fn set_limit(&self, octets: usize) {
         self.0.limit.store(octets, Relaxed);
     }
@@ -68,7 +68,7 @@ impl Budget {
         self.0.refused.swap(0, Relaxed)
     }
 
-    /// Returns a holder that has nothing yet.
+    /// Returns a share of zero octets.
     pub fn reserve(&self) -> Reserved {
         Reserved {
             budget: self.clone(),
@@ -78,8 +78,8 @@ impl Budget {
 }
 
 impl Reserved {
-    /// Holds this number of octets in place of those before; the first [`SMALL_SHARE`] are not
-    /// counted. Refused if it is more than before and exceeds the budget; then nothing changes.
+    /// Changes the share to this number of octets, of which the first [`SMALL_SHARE`] are not
+    /// counted. Fails and changes nothing if the share would grow and exceed the budget.
     pub fn resize(&mut self, octets: usize) -> Result<(), OverBudget> {
         let octets = octets.saturating_sub(SMALL_SHARE);
         let counters = &*self.budget.0;
@@ -102,7 +102,8 @@ impl Drop for Reserved {
     }
 }
 
-/// Returns the octets of memory that a list has allocated: none while its items fit inline.
+/// Returns the number of octets that a list has allocated on the heap: none while its items fit
+/// inline.
 pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
     if list.spilled() {
         list.capacity() * size_of::<A::Item>()
@@ -123,7 +124,7 @@ pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
 mod tests {
     use super::*;
 
-    /// Returns a size of which `octets` count.
+    /// Returns a size of which `octets` are counted.
     const fn counting(octets: usize) -> usize {
         SMALL_SHARE + octets
     }

@@ -1,7 +1,7 @@
-//! Every timeout, limit and path of `plugind`, each with its reason.
+//! The configuration of `plugind`, and its timeouts, limits and default paths.
 //!
-//! Pure: the options of the user, and constants: `protocol` has those of gRPC and HTTP/2, `limits`
-//! all others. If kubelet has another value, the documentation states it.
+//! Contains only data. Each constant is documented with its reason, and with kubelet's value if
+//! that is a different one: `protocol` has the constants of gRPC and HTTP/2, `limits` all others.
 
 mod limits;
 mod path_map;
@@ -22,34 +22,34 @@ pub use trust::{Distrust, PinnedName, Trust, TrustMode};
 use crate::escape;
 use crate::time;
 
-/// The configuration of a plugin manager, except for its handlers. Later versions add options, so
-/// name those that differ, and end with `..Config::default()`.
+/// The configuration of a plugin manager, except for its handlers. Later versions may add fields,
+/// so set those that differ from the default, and end with `..Config::default()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The directories that are watched for plugin sockets.
     pub plugins_dirs: Vec<PathBuf>,
     /// The directory in which device plugins register by calling `kubelet.sock`; `None`: they
-    /// cannot. Not in a dry run. The sockets in it are removed at the start.
+    /// cannot. Ignored in a dry run. The sockets in the directory are removed at the start.
     pub device_plugins_dir: Option<PathBuf>,
-    /// The file that stores the registered plugins over a restart; `None`: they are not stored.
+    /// The file that stores the registered plugins across restarts; `None`: they are not stored.
     pub state_file: Option<PathBuf>,
     /// The directory of the lock files that keep two plugin managers from using one directory, of
-    /// links by name and of the default API socket. `None`: the default for the process's user
-    /// (`/run/plugind` for root) if links or that socket are wanted, and no lock files, except in
-    /// `plugind run`.
+    /// the links by name and of the default API socket. `None`: no lock files, and the default
+    /// directory of the process's user (`/run/plugind` for root) for the links and the socket.
+    /// `plugind run` never leaves it at `None`, except for a dry run.
     pub run_dir: Option<PathBuf>,
     /// Whether links to the endpoints of registered plugins, `by-name/TYPE/NAME.sock`, are kept in
-    /// the run directory. Not in a dry run, and not if another plugin manager keeps them there.
+    /// the run directory. Ignored in a dry run, or if another plugin manager keeps them there.
     pub links_by_name: bool,
-    /// The directory of the files in which container runtimes read what the devices of device
-    /// plugins consist of, in the Container Device Interface; `None`: no files. Not in a dry run.
+    /// The directory of the Container Device Interface (CDI) files, in which container runtimes
+    /// read what the devices of device plugins consist of; `None`: no files. Ignored in a dry run.
     pub cdi_dir: Option<PathBuf>,
     /// The socket of the API.
     pub api_socket: ApiSocket,
-    /// The ID of the group of that socket; `None`: the group of the process.
+    /// The ID of the group that owns the API socket; `None`: the group of the process.
     pub socket_group: Option<u32>,
-    /// The ID of the group whose members may be granted devices, beside root and the daemon's user;
-    /// `None`: no others.
+    /// The ID of the group whose members may be granted devices, besides root and the daemon's
+    /// user; `None`: no other user.
     pub allocate_group: Option<u32>,
     /// The treatment of the plugins that are found.
     pub mode: Mode,
@@ -57,12 +57,12 @@ pub struct Config {
     pub on_down: OnDown,
     /// The mapping of endpoint paths that plugins report from their own mount namespaces.
     pub path_map: PathMap,
-    /// The users and the places that are trusted.
+    /// The users and the directories that are trusted.
     pub trust: Trust,
-    /// The octets that may be held of all plugins together, beyond the need of the plugin manager
-    /// itself; at least 1 MiB is sensible. What would exceed it is refused unless it is small: an
-    /// attempt to register fails, or a list of devices is rejected. No registered plugin is
-    /// deregistered for that.
+    /// The maximum memory for the data of all plugins together, in octets, in addition to what the
+    /// plugin manager itself needs; at least 1 MiB is sensible. What would exceed this limit and is
+    /// not small is refused: an attempt to register fails, or a list of devices is rejected. No
+    /// registered plugin is deregistered because of this limit.
     pub memory_budget: usize,
 }
 
@@ -72,7 +72,7 @@ pub enum ApiSocket {
     /// The API is off.
     #[default]
     None,
-    /// `plugind.sock` in the run directory. If it cannot be created, a warning is logged. Not in a
+    /// `plugind.sock` in the run directory. If it cannot be created, a warning is logged. Off in a
     /// dry run, which may run beside another plugin manager.
     Default,
     /// The socket at this path. If it cannot be created, the start fails.
@@ -89,8 +89,8 @@ pub struct HandlerConfig {
     pub unknown_types: UnknownTypes,
     /// The programs that do the work for plugins of a type.
     pub exec: Vec<Exec>,
-    /// How often registered CSI drivers are asked for the node's information again: the period by
-    /// name of the driver, with `*` for those that are not named (kubelet:
+    /// The period at which a registered CSI driver is asked again for the node's information, by
+    /// the name of the driver; `*` is for all drivers that are not named (kubelet:
     /// `nodeAllocatableUpdatePeriodSeconds` of a `CSIDriver`).
     pub csi_node_info: Vec<(String, Duration)>,
 }
@@ -102,7 +102,7 @@ pub enum LogFormat {
     Text,
     /// An object with `time`, `level`, `target` and `message`.
     Json,
-    /// `<6>message`: the journal has a clock of its own, and takes the priority from the prefix.
+    /// `<6>message`: the journal adds the time itself, and takes the priority from the prefix.
     Journald,
 }
 
@@ -115,8 +115,8 @@ pub struct DaemonConfig {
     pub manager: Config,
     /// The configuration of the handlers.
     pub handlers: HandlerConfig,
-    /// Whether the daemon restricts itself to what it needs once it has started, unless it runs
-    /// programs.
+    /// Whether the daemon, once started, gives up the permissions that it does not need, unless it
+    /// runs programs.
     pub sandbox: bool,
     /// The format of the log; `None`: the one that fits standard error.
     pub log_format: Option<LogFormat>,
@@ -154,11 +154,11 @@ pub struct Exec {
     pub program: PathBuf,
 }
 
-/// The treatment of a registered plugin that stopped answering, although its socket exists.
-/// kubelet does not notice.
+/// The treatment of a registered plugin that has stopped answering although its socket exists
+/// (kubelet: does not notice).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDown {
-    /// The plugin stays registered, and is shown as down.
+    /// The plugin stays registered and is shown as down.
     #[default]
     Keep,
     /// The plugin is deregistered after it has been down for this time.
@@ -198,8 +198,8 @@ impl fmt::Display for UnknownTypes {
     }
 }
 
-/// Shows the options in force, except for directories of plugins and programs: `types=CSIPlugin
-/// unknown-types=reject on-down=keep memory-budget=16Mi`.
+/// Shows the options in force, except for the plugins directories and the programs:
+/// `types=CSIPlugin unknown-types=reject on-down=keep memory-budget=16Mi`.
 impl fmt::Display for DaemonConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let types = self.handlers.types.join(",");
@@ -269,10 +269,10 @@ impl Default for HandlerConfig {
     }
 }
 
-/// The unit of sizes, `Mi`.
+/// A mebibyte (octets), the unit `Mi` of a size.
 const MEBIBYTE: usize = 1 << 20;
 
-/// The configuration file that is read if it exists, unless another one is named.
+/// The configuration file that is read if it exists and no other one is named.
 pub const DEFAULT_CONFIG_FILE: &str = "/etc/plugind/plugind.conf";
 
 /// The default directory of registration sockets: [`PLUGINS_DIR`] in kubelet's default root
@@ -292,7 +292,7 @@ pub const DEVICE_PLUGINS_DIR: &str = "device-plugins";
 pub const DEFAULT_TYPES: [&str; 3] = ["CSIPlugin", "DevicePlugin", "DRAPlugin"];
 
 #[cfg(test)]
-#[allow(clippy::assertions_on_constants)] // Constants are what is tested.
+#[allow(clippy::assertions_on_constants)] // The test is about constants.
 mod tests {
     use super::*;
 
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_shown_in_the_words_of_their_options() {
+    fn choices_are_shown_as_the_values_of_their_options() {
         let after = OnDown::Deregister(Duration::from_secs(30));
         assert_eq!(after.to_string(), "deregister=30s");
         let mut config = DaemonConfig::default();

@@ -13,11 +13,11 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Untrusted text that is shown with everything but visible characters and plain spaces escaped,
-/// and with a length limit.
+/// Untrusted text that is shown with control and format characters escaped, and with a length
+/// limit.
 ///
-/// Characters that are not printable appear as in a Rust string literal (`\n`, `\u{1b}`); bytes
-/// that are not UTF-8 appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
+/// These characters appear as in a Rust string literal (`\n`, `\u{1b}`); bytes that are not UTF-8
+/// appear as `\xNN`; a backslash is doubled, so that the output is unambiguous.
 #[derive(Clone, Copy)]
 pub struct Escaped<'a> {
     bytes: &'a [u8],

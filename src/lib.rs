@@ -29,7 +29,7 @@
 //!
 //! [`daemon::PluginManager`] is driven by the caller's event loop, whatever that loop is: it has
 //! one descriptor to wait for, one deadline, and a turn to call when either is ready. It starts no
-//! thread, installs no signal handler and never blocks.
+//! thread, installs no signal handler, and does not block after the start.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -92,25 +92,25 @@
 //! |---|---|
 //! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
-//! | backoff, and when a plugin is dialled again | `manager/desired.rs` (`failed`), `backoff.rs` |
+//! | backoff, and when a plugin is dialed again | `manager/desired.rs`, `backoff.rs` |
 //! | a handler's open calls | `handler/mod.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | the process of a plugin ends | `manager/visit.rs` (`liveness_lost`), `manager/outcomes.rs` |
+//! | the process of a plugin ends | `manager/visit.rs`, `manager/outcomes.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
 //! | lost inotify events, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
 //! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |
 //! | a peer that floods its connection | `http2/flood.rs` |
 //! | what operators see of a plugin, and its changes | `manager/records.rs`, `manager/changes.rs` |
 //! | a request to the API, and its response | `api/route.rs`, `api/answer.rs`, `guide/api.rs` |
-//! | who may read the API, and who may change something | `api/server.rs`, `daemon/api/server.rs` |
+//! | which users may read or change what by the API | `api/server.rs`, `daemon/api/server.rs` |
 //! | a client of the API socket that misbehaves | `api/connection.rs`, `config/limits.rs` |
 //! | memory for all plugins together | `budget.rs` |
 //! | metrics | `manager/messages.rs`, `api/counters.rs`, `api/metrics.rs` |
 //! | links to endpoints by plugin name | `daemon/fs/by_name.rs`, `daemon/fs/link_name.rs` |
-//! | commands that ask the daemon; their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
+//! | commands that query the daemon; their columns | `cli/client.rs`, `cli/list.rs`, `cli/age.rs` |
 //! | an option of `run`, and how to add one | `cli/settings.rs` |
 //! | a type of plugins, and how to add one | `handler/built_in.rs`, `handler/mod.rs`, `config.rs` |
 //! | the configuration file; a reload | `cli/command_line.rs`, `daemon/service/reload.rs` |

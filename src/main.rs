@@ -13,8 +13,8 @@ use plugind::cli::{
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
-/// Runs the command. No command is inlined, so that the daemon does not have the variables of all
-/// of them on its stack.
+/// Runs the command. No command is inlined, so that the daemon does not have the variables of the
+/// others on its stack.
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(command_line)) => run(&command_line),
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the daemon. From here on, only the logger writes to standard error, and it never waits for
-/// the reader.
+/// Runs the daemon. Once the logger is installed, only the logger writes to standard error, and it
+/// never waits for the reader.
 #[inline(never)]
 fn run(command_line: &CommandLine) -> ExitCode {
     let options = match command_line.load() {
@@ -79,7 +79,7 @@ fn serve(
     Ok(())
 }
 
-/// Returns the exit code of work that may have failed, after printing its error.
+/// Returns the exit code of a command. If the command has failed, prints the error first.
 fn exit_code_of(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| print_error(&error, ExitCode::FAILURE))
 }

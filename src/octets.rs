@@ -1,7 +1,7 @@
-//! Comparing octets from their end.
+//! Compares octets from their end.
 //!
 //! musl's `memcmp` compares one octet at a time, and the paths of sockets share long prefixes. The
-//! order is not that of the texts, so it must not be shown to users.
+//! order is not alphabetical, so it must not be shown to users.
 
 use std::cmp::Ordering;
 use std::path::Path;

@@ -24,7 +24,7 @@ impl Time {
         Self(Self::ZERO.0.saturating_add(nanos(elapsed)))
     }
 
-    /// Returns the time that many milliseconds after the origin.
+    /// Returns the time `millis` milliseconds after the origin.
     pub const fn from_millis(millis: u64) -> Self {
         Self::after_origin(Duration::from_millis(millis))
     }
@@ -50,7 +50,8 @@ impl Default for Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Adds a duration and saturates: a time too far away to be represented never comes.
+    /// Adds a duration and saturates: a time that is too far away to be represented is never
+    /// reached.
     fn add(self, after: Duration) -> Self {
         Self(self.0.saturating_add(nanos(after)))
     }

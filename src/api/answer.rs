@@ -16,8 +16,8 @@ use crate::escape;
 use crate::handler::Inventory;
 use crate::manager::{Record, State};
 
-/// Returns the response to a call that neither is a change nor follows changes. `clients` is the
-/// number of clients of the API.
+/// Returns the response to a call that is not a change and does not follow changes. `clients` is
+/// the number of clients of the API.
 pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
     match call {
         Call::Plugins { kind, name, state } => {
@@ -38,12 +38,13 @@ pub(super) fn answer(call: &Call, view: &View<'_>, clients: usize) -> Response {
             Response::new(Status::OK, ContentType::JSON, body)
         }
         Call::Watch { .. } | Call::Change(_) => {
-            Response::error(Status::INTERNAL_SERVER_ERROR, "not answered as a whole")
+            let why = "this call is not answered as a whole";
+            Response::error(Status::INTERNAL_SERVER_ERROR, why)
         }
     }
 }
 
-/// Returns the response with a list of this kind.
+/// Returns the response with a list of this kind and these items.
 fn list<T: Serialize>(
     kind: &'static str,
     view: &View<'_>,
@@ -57,7 +58,7 @@ fn list<T: Serialize>(
     })
 }
 
-/// Returns the records that match all of these.
+/// Returns the records that match all given values, or 404 if a name is given and none matches.
 fn list_plugins(
     kind: Option<&str>,
     name: Option<&str>,
@@ -74,10 +75,10 @@ fn list_plugins(
     if name.is_some() && records.peek().is_none() {
         return Response::error(Status::NOT_FOUND, "no such plugin");
     }
-    let asked = if name.is_some() { MAX_PEERS } else { 0 };
+    let max_peers = if name.is_some() { MAX_PEERS } else { 0 };
     let entries = records.enumerate().map(|(at, record)| {
         let entry = RecordEntry::new(&record, view);
-        if at < asked {
+        if at < max_peers {
             entry.with_peer(&record, view)
         } else {
             entry
@@ -86,8 +87,8 @@ fn list_plugins(
     list("PluginList", view, entries)
 }
 
-/// Returns the devices of each resource, or of one, as its current plugin lists them, and then
-/// those of DRA drivers.
+/// Returns the devices of all resources, or of one, as their current plugins list them, and then
+/// the devices of DRA drivers.
 fn list_devices(resource: Option<&str>, view: &View<'_>) -> Response {
     let none = Inventory::default();
     let inventory = view.inventory.unwrap_or(&none);
@@ -127,5 +128,6 @@ fn render_metrics(view: &View<'_>) -> Response {
     Response::new(Status::OK, ContentType::METRICS, body)
 }
 
-/// The number of processes that are looked up for one response: few sockets have the same name.
+/// The maximum number of processes that are looked up for one response: few plugins have the same
+/// name.
 const MAX_PEERS: usize = 32;

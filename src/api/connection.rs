@@ -14,7 +14,7 @@
 //!      |                       send()          finish()          |
 //!      |                                                         |
 //!      +---------------------------------------------------------+
-//!                refused, timeout, end of input  
+//!                refused, timeout, end of input
 //! ```
 
 use std::mem;
@@ -30,22 +30,22 @@ pub struct Connection {
     state: State,
     /// The octets to write.
     output: Vec<u8>,
-    /// The number of octets of `output` that are written.
+    /// The number of octets of `output` that were written.
     written: usize,
-    /// The time at which output was written last, or began to wait.
-    moved: Time,
+    /// The last time at which output was written, or was queued while none was pending.
+    last_progress: Time,
 }
 
-/// What the connection waits for.
+/// The state of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// The rest of the request, until a deadline.
+    /// The rest of the request is awaited, until a deadline.
     Reading { input: Vec<u8>, until: Time },
-    /// The caller's response.
+    /// The caller has to respond to the request.
     Requested { is_head: bool },
-    /// More lines of the caller's response, whose head is written.
+    /// The head of the response is queued, and the caller sends lines.
     Streaming,
-    /// The client reads the rest of the output; nothing is read from it.
+    /// The rest of the output is written, and nothing is read from the client.
     Closing,
 }
 
@@ -59,17 +59,17 @@ impl Connection {
             },
             output: Vec::new(),
             written: 0,
-            moved: now,
+            last_progress: now,
         }
     }
 
-    /// Returns whether octets of the client are wanted: until its request is complete.
+    /// Returns whether to read from the client: only until its request is complete.
     pub fn wants_input(&self) -> bool {
         matches!(self.state, State::Reading { .. })
     }
 
     /// Adds octets that the client sent. Returns the request once it is complete; the caller has to
-    /// respond to it. A request that is not valid is refused here.
+    /// respond to it. An invalid request is refused here.
     pub fn receive(&mut self, octets: &[u8], now: Time) -> Option<Request> {
         let State::Reading { input, .. } = &mut self.state else {
             return None;
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Records that the client sends nothing more. A request that was received is answered.
+    /// Records that the client sends nothing more. A complete request is still answered.
     pub fn eof(&mut self) {
         if self.wants_input() {
             self.state = State::Closing;
@@ -105,8 +105,8 @@ impl Connection {
         }
     }
 
-    /// Begins a response whose lines follow. Returns whether they are to be sent: the response to
-    /// HEAD is complete without them.
+    /// Begins a response whose lines follow. Returns whether the caller has to send lines: not if
+    /// the method is HEAD, or if no request waits for a response.
     pub fn begin_stream(&mut self, now: Time) -> bool {
         let State::Requested { is_head } = self.state else {
             return false;
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Returns how much more of a stream may be rendered now (octets).
+    /// Returns how many more octets of a stream may be rendered now.
     pub fn room(&self) -> usize {
         API_OUTPUT.saturating_sub(self.pending().len())
     }
@@ -144,11 +144,11 @@ impl Connection {
         &self.output[self.written..]
     }
 
-    /// Counts octets that were written.
+    /// Records that octets of [`pending`](Self::pending) were written.
     pub fn sent(&mut self, octets: usize, now: Time) {
         self.written = self.output.len().min(self.written + octets);
         if octets > 0 {
-            self.moved = now;
+            self.last_progress = now;
         }
         if self.pending().is_empty() {
             self.drop_output();
@@ -164,11 +164,12 @@ impl Connection {
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Reading { until, .. } => Some(*until),
-            _ => (!self.pending().is_empty()).then(|| self.moved + API_STALL),
+            _ => (!self.pending().is_empty()).then(|| self.last_progress + API_STALL),
         }
     }
 
-    /// Does what is due by `now`. Calling this early, or twice, is harmless.
+    /// Ends the connection if its deadline has passed at `now`; responds with 408 if the request is
+    /// incomplete. Calling this early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return;
@@ -182,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Responds with a refusal, after which the connection closes.
+    /// Queues a response that refuses the request, after which the connection closes.
     fn refuse(&mut self, response: &Response, now: Time) {
         self.push(response.encode(false), now);
         self.state = State::Closing;
@@ -190,7 +191,7 @@ impl Connection {
 
     fn push(&mut self, mut octets: Vec<u8>, now: Time) {
         if self.pending().is_empty() {
-            self.moved = now;
+            self.last_progress = now;
         }
         self.output.drain(..mem::take(&mut self.written));
         self.output.append(&mut octets);

@@ -1,8 +1,7 @@
-//! What has been counted since the start, for the metrics.
+//! Counts since the start, for the metrics.
 //!
-//! The counters are fed with what leaves the core: events and measurements. Nothing else keeps
-//! numbers for the metrics. A plugin chooses its type and its status codes, so each table has a
-//! limit, and types that no handler is assigned to count as `other`.
+//! The events and measurements of the plugin manager are counted here. A plugin chooses its type
+//! and its status codes, so each table has a limit, and types without a handler count as `other`.
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ pub struct Counters {
     pub(super) turns: u64,
 }
 
-/// Counts or durations by labels, of which empty ones are unused, in at most [`MAX_ROWS`] rows.
+/// Counts or durations by labels, in at most [`MAX_ROWS`] rows. Unused labels are empty.
 #[derive(Debug, Default)]
 pub(super) struct Table<T>(pub(super) Vec<([Box<str>; 3], T)>);
 
@@ -55,7 +54,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Counts an event. `manager` knows the types with a handler.
+    /// Counts an event. `manager` has the table of the types with a handler.
     pub fn record(&mut self, event: &Event, manager: &Manager) {
         *self.events.row([event.reason(), "", ""]) += 1;
         match event {
@@ -84,7 +83,7 @@ impl Counters {
         *self.registrations.row([kind, result, ""]) += 1;
     }
 
-    /// Counts what the manager has measured.
+    /// Counts a measurement of the manager.
     pub fn measure(&mut self, measurement: &Measurement, manager: &Manager) {
         match measurement {
             Measurement::Called { method, code, took } => {
@@ -121,7 +120,8 @@ impl Counters {
 }
 
 impl<T: Default> Table<T> {
-    /// Returns the value with these labels; if the table is full, the value of the row [`OTHER`].
+    /// Returns the value with these labels, which is added if necessary; if the table is full,
+    /// returns the value of the row [`OTHER`].
     fn row(&mut self, labels: [&str; 3]) -> &mut T {
         let has_labels =
             |(of, _): &([Box<str>; 3], T)| of.iter().zip(labels).all(|(a, b)| **a == *b);
@@ -154,7 +154,7 @@ pub(super) fn type_of<'a>(plugin: &'a Plugin, manager: &Manager) -> &'a str {
     }
 }
 
-/// Returns the name of the limit that a directory exceeds, if it does.
+/// Returns the name of the limit that has caused a problem with a directory, if one has.
 fn limit_of(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooManySockets => "sockets",
@@ -179,7 +179,7 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
     })
 }
 
-/// The limits that are counted, whether or not they were hit.
+/// The limits whose hits are counted, each from the start, so that its count is never missing.
 const LIMITS: [&str; 11] = [
     "operations",
     "descriptors",
@@ -194,13 +194,13 @@ const LIMITS: [&str; 11] = [
     "inotify_instances",
 ];
 
-/// The limit of the clients of the API socket.
+/// The name of the limit on the number of API clients.
 pub const CLIENTS: &str = "clients";
 
-/// The label of everything without a row of its own.
+/// The label value for everything without a row of its own.
 pub(super) const OTHER: &str = "other";
 
-/// The type of a plugin that has not described itself.
+/// The label value for the type of a plugin that has not reported its type yet.
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// The maximum number of rows of a table.

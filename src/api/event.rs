@@ -8,7 +8,7 @@ use crate::handler::Plugin;
 use crate::manager::PluginEvent;
 use crate::watch::Report;
 
-/// An event of the plugin manager. It is logged already.
+/// An event of the plugin manager, which was logged before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An event of a socket or its plugin.
@@ -63,7 +63,7 @@ impl Event {
         }
     }
 
-    /// Returns whether another event is the same again.
+    /// Returns whether `other` is a repetition of this event.
     pub fn is_repeated_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plugin(event), Self::Plugin(again)) => event.is_repeated_by(again),
@@ -80,7 +80,7 @@ impl Event {
         }
     }
 
-    /// Returns the event with everything that is known about it.
+    /// Returns the event as text with everything that is known about it.
     pub fn detail(&self) -> String {
         match self {
             Self::Plugin(event) => event.detail().to_string(),

@@ -2,9 +2,9 @@
 //!
 //! The newest [`KEPT_EVENTS`] events are kept, and of each socket or directory the newest
 //! [`KEPT_EVENTS_OF_ONE`], so that a plugin that flaps does not displace the events of others. An
-//! event that repeats one of those is counted, as Kubernetes counts events. The newest
-//! [`KEPT_SECURITY_EVENTS`] events about security are not displaced by others. Events are kept as
-//! values and become text when they are read.
+//! event that repeats a kept one replaces it and increments its count, as in Kubernetes. The newest
+//! [`KEPT_SECURITY_EVENTS`] events about security are not displaced by events of other sockets.
+//! Events are kept as values and become text when they are read.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,20 +21,20 @@ use crate::manager::{Generation, PluginEvent};
 use crate::octets::PathKey;
 use crate::time::Time;
 
-/// An event that is kept, with its repetitions.
+/// An event that is kept, with the number and the times of its occurrences.
 #[derive(Clone, Debug)]
 pub struct KeptEvent {
-    /// The generation of the last repetition.
+    /// The generation of the last occurrence.
     pub generation: Generation,
-    /// The event, as it was the last time.
+    /// The last occurrence.
     pub event: Event,
-    /// The number of its occurrences.
+    /// The number of occurrences.
     pub count: u32,
-    /// The time of its first occurrence.
+    /// The time of the first occurrence.
     pub first: Time,
-    /// The time of its last occurrence.
+    /// The time of the last occurrence.
     pub last: Time,
-    /// The memory that it takes (octets).
+    /// The memory that the event takes, approximately (octets).
     len: usize,
 }
 
@@ -43,21 +43,21 @@ pub struct KeptEvent {
 pub struct EventLog {
     /// Sorted by generation.
     events: VecDeque<KeptEvent>,
-    /// The generations of the events about each socket or directory, and of those about the daemon.
+    /// The generations of the events by subject: a socket, a directory, or the daemon (`None`).
     subjects: BTreeMap<Option<PathKey>, SmallVec<[Generation; 2]>>,
-    /// The memory that the events take (octets).
+    /// The memory that the events take, approximately (octets).
     len: usize,
-    /// The newest event that was dropped: its generation, and when it happened last.
+    /// The newest event that was dropped: its generation, and the time of its last occurrence.
     dropped: (Generation, Time),
 }
 
 impl EventLog {
-    /// Adds an event that happened at `now`, and drops older ones beyond the limits. The events of
-    /// one turn may be added in any order: those of directories are before those of sockets.
+    /// Adds an event that happened at `now`, and drops older ones beyond the limits. An event may
+    /// be added after events with higher generations.
     pub fn add(&mut self, generation: Generation, mut event: Event, now: Time) {
         let mut len = len_of(&event);
         if len > KEPT_EVENTS_OF_ONE_LEN {
-            shorten(&mut event);
+            remove_versions(&mut event);
             len = len_of(&event);
         }
         let Self {
@@ -118,8 +118,8 @@ impl EventLog {
             .partition_point(|it| it.generation <= generation)
     }
 
-    /// Returns the generation of the newest event that was dropped, and when it happened last, if
-    /// events after a generation were dropped.
+    /// Returns the generation of the newest event that was dropped, and the time of its last
+    /// occurrence, if events after the given generation were dropped.
     pub fn dropped_after(&self, generation: Generation) -> Option<(Generation, Time)> {
         (generation < self.dropped.0).then_some(self.dropped)
     }
@@ -175,7 +175,7 @@ fn subject(event: &Event) -> Option<PathKey> {
 fn len_of(event: &Event) -> usize {
     let plugin = event.plugin().map_or(0, |plugin| plugin_len(plugin));
     let path = event.subject().map_or(0, |path| path.as_os_str().len());
-    BASE + path + plugin + words_len(event)
+    BASE + path + plugin + texts_len(event)
 }
 
 fn plugin_len(plugin: &Plugin) -> usize {
@@ -187,17 +187,17 @@ fn plugin_len(plugin: &Plugin) -> usize {
     plugin.kind.len() + plugin.name.len() + endpoint + versions.sum::<usize>()
 }
 
-/// Returns the length of the texts of peers and handlers in an event. Nearly every event has none:
-/// its message is made from its kind when it is read.
-fn words_len(event: &Event) -> usize {
+/// Returns the length of the texts from peers and handlers in an event. Nearly every event has
+/// none: its message is made from its kind when it is read.
+fn texts_len(event: &Event) -> usize {
     match event {
         Event::Plugin(event) if event.has_words() => event.message().to_string().len(),
         Event::Plugin(_) | Event::Directory(_) => 0,
     }
 }
 
-/// Leaves out the versions of an event's plugin, which can be longer than everything else.
-fn shorten(event: &mut Event) {
+/// Removes the versions of an event's plugin, which can be longer than everything else.
+fn remove_versions(event: &mut Event) {
     let Event::Plugin(event) = event else {
         return;
     };
@@ -210,7 +210,7 @@ fn shorten(event: &mut Event) {
     }
 }
 
-/// The memory of an event without its texts, approximately (octets).
+/// The memory of an event without its path, plugin and texts, approximately (octets).
 const BASE: usize = size_of::<KeptEvent>() + size_of::<PluginEvent>();
 
 #[cfg(test)]
@@ -287,7 +287,7 @@ mod tests {
             let event = event(&socket, taken_over.clone());
             log.add(generation as u64, event, Time::ZERO);
         }
-        assert_eq!(log.count(), KEPT_EVENTS, "they are limited, too");
+        assert_eq!(log.count(), KEPT_EVENTS, "security events are limited, too");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             log.add(generation, event("/r/a", kind), at(generation));
         }
         assert_eq!(shown(&log), ["Promoted /r/a x1", "Up /r/a x2"]);
-        let up = log.after(2).next().expect("it is the third event");
+        let up = log.after(2).next().expect("the third event");
         assert_eq!((up.generation, up.first, up.last), (3, at(1), at(3)));
         assert!(log.after(3).next().is_none());
         assert_eq!(log.dropped_after(0), None);
@@ -363,7 +363,7 @@ mod tests {
             let mut long = event("/r/long", warned(n));
             if let Event::Plugin(event) = &mut long {
                 let plugin = event.plugin.as_mut().map(Arc::make_mut);
-                plugin.expect("it has one").versions = vec!["v".repeat(256); 64];
+                plugin.expect("the event has a plugin").versions = vec!["v".repeat(256); 64];
             }
             log.add(n as u64, long, Time::ZERO);
             log.add(

@@ -28,7 +28,7 @@ impl Display for Seconds {
 }
 
 impl Samples {
-    /// Appends the lines that precede the samples of a metric.
+    /// Appends the HELP and TYPE lines of a metric, whose samples follow.
     pub(super) fn begin(&mut self, name: &'static str, kind: &str, help: &str) {
         self.name = name;
         self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
@@ -49,7 +49,7 @@ impl Samples {
         self.add_part("_count", labels, histogram.count());
     }
 
-    /// Appends a sample of the series that has `suffix` behind the name of the metric.
+    /// Appends a sample whose name is that of the current metric, followed by `suffix`.
     fn add_part(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Display) {
         for part in [self.name, suffix] {
             self.text.extend_from_slice(part.as_bytes());
@@ -75,8 +75,8 @@ impl Samples {
 /// Appends the value of a label: "label_value can be any sequence of UTF-8 characters, but the
 /// backslash (`\`), double-quote (`"`), and line feed (`\n`) characters have to be escaped".
 ///
-/// What is not UTF-8, or could mislead a terminal, is first escaped as in the log, and the
-/// backslashes of these escapes are doubled. So no two values look the same.
+/// Octets that are not UTF-8, or could mislead a terminal, are first escaped as in the log, and the
+/// backslashes of these escapes are doubled. So two different values never look the same.
 fn write_label_value(out: &mut Vec<u8>, value: &[u8]) {
     if escape::is_plain(value) {
         return out.extend_from_slice(value);
@@ -93,7 +93,7 @@ mod tests {
     fn shown(value: &[u8]) -> String {
         let mut out = Vec::new();
         write_label_value(&mut out, value);
-        String::from_utf8(out).expect("it is UTF-8 whatever the value is")
+        String::from_utf8(out).expect("UTF-8, whatever the value is")
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         samples.add(&[], u64::MAX);
         let value = Seconds(Duration::from_micros(1_000_100));
         samples.add(&[("b", b"1"), ("c", b"")], value);
-        let text = String::from_utf8(samples.text).expect("it is text");
+        let text = String::from_utf8(samples.text).expect("the samples are text");
         assert_eq!(
             text,
             "# HELP a_seconds A.\n# TYPE a_seconds gauge\na_seconds 18446744073709551615\n\

@@ -1,7 +1,7 @@
 //! Responses that follow changes, and have no end of their own.
 //!
-//! They are cursors, and are rendered in pieces, as fast as the client reads: a slow reader of a
-//! watch gets the latest state of each record.
+//! Such a response is a cursor, and is rendered in pieces as fast as the client reads: a slow
+//! reader of a watch gets the latest state of each record.
 
 use serde::Serialize;
 use serde_json::json;
@@ -18,24 +18,25 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Follower {
     position: Position,
-    /// The generation up to which nothing is left to send.
-    looked: Option<Generation>,
-    /// The time before which nothing more is rendered: see [`API_FOLLOW_PAUSE`].
+    /// The last generation at which everything had been sent.
+    caught_up: Option<Generation>,
+    /// The time before which nothing more is rendered, unless there is much to send: see
+    /// [`API_FOLLOW_PAUSE`].
     resumes_at: Time,
 }
 
 /// The position of the next line.
 #[derive(Debug)]
 enum Position {
-    /// The next record (`None`: the first one), and the generation at the beginning, whose later
-    /// changes follow.
+    /// In the list of records: the cursor, and the generation at which the list began, after which
+    /// the changes begin. `None` before the first record.
     Records(Option<(RecordCursor, Generation)>),
     Changes(ChangeCursor),
     Events(EventCursor),
 }
 
 impl Follower {
-    /// Returns a watch of the changes after a generation, or of the records and all later changes.
+    /// Returns a watch of the changes after a generation, or of all records and later changes.
     pub(super) fn watch(since: Option<Generation>) -> Self {
         Self::new(match since {
             Some(since) => Position::Changes(ChangeCursor::after(since)),
@@ -51,25 +52,26 @@ impl Follower {
     fn new(position: Position) -> Self {
         Self {
             position,
-            looked: None,
+            caught_up: None,
             resumes_at: Time::ZERO,
         }
     }
 
     /// Returns the earliest time at which there is anything to render if the manager is at this
-    /// generation; `None` if there is not.
+    /// generation; `None` if there is nothing to render.
     pub(super) fn work_at(&self, generation: Generation) -> Option<Time> {
-        let Some(looked) = self.looked else {
+        let Some(caught_up) = self.caught_up else {
             return Some(Time::ZERO);
         };
-        match generation.saturating_sub(looked) {
+        match generation.saturating_sub(caught_up) {
             0 => None,
-            1..MOST_GATHERED => Some(self.resumes_at),
+            1..MAX_GATHERED => Some(self.resumes_at),
             _ => Some(Time::ZERO),
         }
     }
 
-    /// Appends lines until `out` has this length. Returns whether the response is over.
+    /// Appends lines until `out` has this length or nothing is left. Returns whether the response
+    /// is over.
     pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
         while out.len() < len {
             match &mut self.position {
@@ -110,9 +112,10 @@ impl Follower {
         false
     }
 
-    /// Waits for further changes. Returns false: the response is not over.
+    /// Records that everything was sent, and delays later changes. Returns `false`: the response is
+    /// not over.
     fn pause(&mut self, view: &View<'_>) -> bool {
-        self.looked = Some(view.manager.generation());
+        self.caught_up = Some(view.manager.generation());
         self.resumes_at = view.now + API_FOLLOW_PAUSE;
         false
     }
@@ -123,12 +126,12 @@ impl Follower {
 pub(super) struct EventCursor {
     /// The generation of the last event that was rendered.
     seen: Generation,
-    /// The generation up to which the client knows that events were dropped.
+    /// The generation of the newest dropped event that was reported to the client.
     dropped: Generation,
 }
 
 impl EventCursor {
-    /// Returns a reader that has seen everything up to a generation.
+    /// Returns the cursor of a reader that has seen everything up to a generation.
     pub(super) fn after(generation: Generation) -> Self {
         Self {
             seen: generation,
@@ -136,7 +139,7 @@ impl EventCursor {
         }
     }
 
-    /// Appends events until `out` has this length. Returns whether none is left.
+    /// Appends events until `out` has this length. Returns whether no events are left.
     pub(super) fn render(&mut self, view: &View<'_>, len: usize, out: &mut Vec<u8>) -> bool {
         let known = self.seen.max(self.dropped);
         if let Some((generation, last)) = view.events.dropped_after(known) {
@@ -187,6 +190,6 @@ fn write(line: &impl Serialize, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The number of changes and events that end a pause: fewer than the removals and events that are
-/// kept, so that a reader misses none of them because of a pause.
-const MOST_GATHERED: Generation = 64;
+/// The number of changes and events that end a pause. It is less than the limits on the removals
+/// and events that are kept, which must not be exceeded during a pause.
+const MAX_GATHERED: Generation = 64;

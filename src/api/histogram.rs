@@ -1,4 +1,4 @@
-//! Histograms of durations, with the same buckets for everything.
+//! Histograms of durations, which all have the same buckets.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use crate::time;
 /// The number of observed durations by size, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// The number of durations in each bucket and not in the one before; the last is unbounded.
+    /// The number of durations in each bucket that are not in the one before; the last bucket is
+    /// unbounded.
     counts: [u64; Self::BUCKETS],
-    /// In nanoseconds: overflows after 584 years.
+    /// In nanoseconds: saturates after 584 years.
     sum: u64,
 }
 
 impl Histogram {
-    /// The number of buckets, with the unbounded one.
+    /// The number of buckets, including the unbounded one.
     pub const BUCKETS: usize = BOUNDS.len() + 1;
 
     /// Counts a duration.
@@ -46,8 +47,8 @@ impl Histogram {
     }
 }
 
-/// The upper bounds of the buckets, in nanoseconds, and in seconds as text: from a plugin that
-/// answers at once to the longest work of a handler.
+/// The upper bounds of the buckets, in nanoseconds, and in seconds as text: 0.1 ms to 100 s, each
+/// about three times the one before. Longer durations are in the unbounded bucket.
 const BOUNDS: [(u64, &str); 13] = [
     (100_000, "0.0001"),
     (300_000, "0.0003"),
@@ -96,7 +97,7 @@ mod tests {
     fn the_bounds_grow_and_their_texts_agree_with_them() {
         assert!(BOUNDS.is_sorted());
         for (nanos, text) in BOUNDS {
-            let seconds: f64 = text.parse().expect("it is a number");
+            let seconds: f64 = text.parse().expect("a number");
             assert_eq!(
                 Duration::from_secs_f64(seconds),
                 Duration::from_nanos(nanos)

@@ -1,6 +1,6 @@
 //! The documents of the API: lists, records, devices, events and the status, as JSON.
 //!
-//! The structs are the documents: their fields are the keys. Facts that are not known are left out.
+//! Each struct is a document whose keys are the fields. Facts that are not known are left out.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use crate::manager::{Generation, Record, State};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
-/// A list of records or devices, which are created one at a time while the list is written.
+/// A list of records or devices. Its items are created one at a time while the list is written.
 #[derive(Serialize)]
 #[serde(bound = "I: Iterator<Item: Serialize>")]
 pub(super) struct List<'a, I> {
@@ -39,7 +39,7 @@ where
     to.collect_seq(items.take().into_iter().flatten())
 }
 
-/// A record.
+/// A record: the state of a registration socket and its plugin.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RecordEntry<'a> {
@@ -125,7 +125,7 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// Adds the facts about the process, unless its id may belong to another process by now.
+    /// Adds the facts about the process, unless its ID may belong to another process by now.
     pub(super) fn with_peer(mut self, record: &Record<'a>, view: &View<'_>) -> Self {
         let process = record.process.filter(|_| record.state != State::Down);
         self.peer = process.and_then(|process| match process.pid {
@@ -168,7 +168,7 @@ impl Details {
     }
 }
 
-/// A device of a plugin, in a limited number of octets.
+/// A device of a plugin. The length of its ID and the number of its NUMA nodes are limited.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DeviceEntry<'a> {
@@ -219,7 +219,7 @@ impl<'a> DeviceEntry<'a> {
     }
 }
 
-/// An event, with its repetitions.
+/// An event, with the number and the times of its occurrences.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventEntry<'a> {
@@ -265,8 +265,8 @@ impl<'a> EventEntry<'a> {
         }
     }
 
-    /// Returns the entry that reports that events after a generation were dropped; the newest of
-    /// these happened at `last`.
+    /// Returns the entry that reports that events after a generation were dropped. The newest of
+    /// the dropped events happened at `last`.
     pub(super) fn dropped(after: Generation, last: Time, view: &View<'_>) -> Self {
         Self {
             generation: after,
@@ -279,7 +279,7 @@ impl<'a> EventEntry<'a> {
     }
 }
 
-/// Returns the status of the daemon with that number of clients.
+/// Returns the status of the daemon; `clients` is the number of clients of the API.
 pub(super) fn status(view: &View<'_>, clients: usize) -> Value {
     let daemon = view.daemon;
     let mut counts = [0; State::ALL.len()];
@@ -357,7 +357,7 @@ mod tests {
         Failure::UndecodableInfo("a\nb".to_owned())
     }
 
-    /// Returns the record of a plugin as JSON, with what this inventory knows.
+    /// Returns the record of a plugin as JSON, with the details from this inventory.
     fn shown(plugin: &Arc<Plugin>, inventory: &Inventory) -> Value {
         let (handlers, _) = built_in(DEFAULT_TYPES, UnknownTypes::Reject);
         let daemon = Daemon {

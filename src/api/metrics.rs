@@ -1,8 +1,8 @@
 //! The response to `GET /metrics`: Prometheus text.
 //!
-//! A metric is a row of `METRICS`. Gauges are computed from the manager while they are rendered,
-//! and counters are those of [`Counters`], so nothing is kept between two responses. The number of
-//! series is bounded by the number of sockets and by that of the rows of each table.
+//! A metric is a row of `METRICS`. Gauges are computed while they are rendered, and most counters
+//! are those of [`Counters`], so nothing is kept here between two responses. The number of series
+//! is bounded by the number of sockets and by the number of rows of each table.
 
 use std::fmt::Display;
 
@@ -17,15 +17,15 @@ use crate::watch::{DirectoryState, RoundReason, Watch};
 /// The sources of the metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// The core.
+    /// The state machine of the plugin manager.
     pub manager: &'a Manager,
     /// The watched directories.
     pub watch: &'a Watch,
     /// The counts since the start.
     pub counters: &'a Counters,
-    /// The devices of the built-in handlers; `None` without them.
+    /// The plugins of the built-in handlers; `None` without these handlers.
     pub inventory: Option<&'a Inventory>,
-    /// The resources of the process; `None` if the system does not report them.
+    /// The resources that the daemon uses; `None` if the system does not report them.
     pub process: Option<ProcessFacts>,
 }
 
@@ -57,13 +57,13 @@ const METRICS: &[Metric] = &[
         "plugin_manager_total_plugins",
         GAUGE,
         "[ALPHA] Number of plugins in Plugin Manager",
-        total_plugins,
+        add_total_plugins,
     ),
     (
         "plugind_plugins",
         GAUGE,
         "Plugins and sockets by type and state.",
-        plugins,
+        add_plugins,
     ),
     (
         "plugind_registrations_total",
@@ -105,19 +105,19 @@ const METRICS: &[Metric] = &[
         "plugind_rpc_duration_seconds",
         HISTOGRAM,
         "Duration of unary calls to plugins.",
-        calls,
+        add_calls,
     ),
     (
         "plugind_devices",
         GAUGE,
         "Devices that the current plugin of each resource lists.",
-        devices,
+        add_devices,
     ),
     (
         "plugind_backoff_seconds",
         GAUGE,
         "Pause after the last failed attempt to register a plugin.",
-        backoffs,
+        add_backoffs,
     ),
     (
         "plugind_rescans_total",
@@ -161,7 +161,7 @@ const METRICS: &[Metric] = &[
     (
         "plugind_memory_held_bytes",
         GAUGE,
-        "Memory that is held of plugins and counts against the budget.",
+        "Memory that is held for plugins and counts against the budget.",
         |from, to| {
             let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.used);
@@ -170,7 +170,7 @@ const METRICS: &[Metric] = &[
     (
         "plugind_memory_budget_bytes",
         GAUGE,
-        "Memory that may be held of all plugins together.",
+        "Memory that may be held for all plugins together.",
         |from, to| {
             let [.., memory] = from.manager.records().usage();
             to.add(&[], memory.limit);
@@ -220,7 +220,7 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
+fn add_total_plugins(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.records().sockets_by_path() {
         for (is_in, world) in [
             (socket.desired().is_some(), World::Desired),
@@ -236,7 +236,7 @@ fn total_plugins(from: &Sources<'_>, to: &mut Samples) {
     }
 }
 
-fn plugins(from: &Sources<'_>, to: &mut Samples) {
+fn add_plugins(from: &Sources<'_>, to: &mut Samples) {
     let types = from.manager.handlers().types().take(MAX_TYPES);
     let mut rows: Vec<_> = types.map(|it| (it, [0; State::ALL.len()])).collect();
     for record in from.manager.records().iter() {
@@ -259,7 +259,7 @@ fn plugins(from: &Sources<'_>, to: &mut Samples) {
     }
 }
 
-/// Appends the counts of a table. A label without a name is not used.
+/// Appends the counts of a table. Labels with empty names are left out.
 fn add_table(table: &Table<u64>, names: [&str; 3], to: &mut Samples) {
     let used = names.iter().filter(|name| !name.is_empty()).count();
     for (labels, count) in &table.0 {
@@ -268,16 +268,16 @@ fn add_table(table: &Table<u64>, names: [&str; 3], to: &mut Samples) {
     }
 }
 
-fn calls(from: &Sources<'_>, to: &mut Samples) {
+fn add_calls(from: &Sources<'_>, to: &mut Samples) {
     for ([method, code, _], durations) in &from.counters.calls.0 {
         let labels = [("method", method.as_bytes()), ("code", code.as_bytes())];
         to.add_histogram(&labels, durations);
     }
 }
 
-/// Appends the devices of each resource and DRA driver: of several plugins of one name, only the
-/// current one counts, because only its devices can be used.
-fn devices(from: &Sources<'_>, to: &mut Samples) {
+/// Appends the number of devices of each resource and DRA driver: of several plugins of one name,
+/// only the current one counts, because only its devices can be used.
+fn add_devices(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.records().sockets_by_path() {
         let (Some(registered), Some(inventory)) = (socket.registered(), from.inventory) else {
             continue;
@@ -317,7 +317,7 @@ fn devices(from: &Sources<'_>, to: &mut Samples) {
     }
 }
 
-fn backoffs(from: &Sources<'_>, to: &mut Samples) {
+fn add_backoffs(from: &Sources<'_>, to: &mut Samples) {
     for socket in from.manager.records().sockets_by_path() {
         let backoff = socket.desired().and_then(|it| it.backoff.delay());
         if let Some(backoff) = backoff {
@@ -330,14 +330,14 @@ fn path_label(socket: &Socket) -> Label<'_> {
     ("socket_path", socket.path().as_os_str().as_encoded_bytes())
 }
 
-/// Appends a fact about the process, if the system reports those.
+/// Appends a fact about the process, if the system reports such facts.
 fn add_process_fact<T: Display>(from: &Sources<'_>, to: &mut Samples, of: fn(&ProcessFacts) -> T) {
     if let Some(facts) = &from.process {
         to.add(&[], of(facts));
     }
 }
 
-/// The revision of the source, which the builder may set.
+/// The revision of the source code, if `SOURCE_REVISION` was set during the build.
 pub(crate) const REVISION: &str = match option_env!("SOURCE_REVISION") {
     Some(revision) => revision,
     None => "unknown",

@@ -1,6 +1,6 @@
 //! The API of the daemon: HTTP/1.1 on a Unix socket, for commands, scripts and scrapers.
 //!
-//! Pure, as all of the folder: octets and times are arguments, requests are returned as values. The
+//! All of this folder is pure: octets and times are arguments, requests are returned as values. The
 //! module never reads a clock, opens a socket or starts a thread; `daemon` carries the octets.
 //!
 //! ```text
@@ -19,12 +19,13 @@
 //! length. Only a response that follows changes has no end of its own: it is rendered as fast as
 //! the client reads, so a client that does not read takes a bounded amount of memory.
 //!
-//! Reading order: `request` parses a head, `response` writes heads and bodies, `connection` is the
-//! state machine of one client, with its deadlines. `route` makes a [`Call`] of a [`Request`], or
-//! the response that refuses it. `answer` renders the response to a call from a [`View`] of the
-//! daemon, and `follow` those that follow changes, as `json` or `metrics`. `server` has the
-//! clients. `event_log` keeps the newest events for readers. `counters` counts with `histogram`,
-//! and `metrics` shows that in the format of Prometheus (`exposition`).
+//! Reading order: `request` parses the head of a request, `response` encodes responses,
+//! `connection` is the state machine of one client, with its deadlines. `route` converts a
+//! [`Request`] to a [`Call`], or to the response that refuses it. `answer` renders the response to
+//! a call from a [`View`] of the daemon, with `json` or `metrics`; `follow` renders the responses
+//! that follow changes. `server` manages the clients. `event_log` keeps the newest events for
+//! readers. `counters` has the counts and the [`Histogram`]s, and `metrics` renders them in the
+//! text format of Prometheus (`exposition`).
 
 mod answer;
 mod connection;

@@ -1,4 +1,4 @@
-//! Facts about processes, which the daemon reads when they are asked for.
+//! Facts about processes, which the daemon reads when a response needs them.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub struct ProcessFacts {
     pub resident: u64,
     /// The virtual memory in bytes.
     pub virtual_size: u64,
-    /// The time of the start, since the beginning of 1970 in UTC.
+    /// The wall-clock time of the start, since the Unix epoch.
     pub start: Duration,
 }
 
-/// Facts about the process of a plugin, besides its ids.
+/// Facts about the process of a plugin, besides its process ID and user ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerFacts {
@@ -31,6 +31,6 @@ pub struct PeerFacts {
     /// The path of the control group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// Whether the process is in another PID namespace than the daemon, as in a container.
+    /// Whether the process is in a PID namespace other than the daemon's, as in a container.
     pub other_pid_namespace: bool,
 }

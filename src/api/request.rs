@@ -1,7 +1,7 @@
 //! Parses a [`Request`] from octets.
 //!
 //! The result does not depend on how the octets were split. Octets that cannot begin a request are
-//! refused at once: a client that speaks TLS need not wait for the timeout.
+//! refused at once, so that a client that uses TLS, for example, does not wait for the timeout.
 
 use super::response::{Response, Status};
 use crate::config::{API_FIELDS, API_HEAD};
@@ -20,17 +20,17 @@ pub struct Request {
 pub enum Method {
     /// GET.
     Get,
-    /// HEAD: as GET, but the response has no body.
+    /// HEAD: like GET, but the response has no body.
     Head,
     /// POST.
     Post,
-    /// Any other method, none of which is allowed anywhere.
+    /// Any other method, which no path allows.
     Other,
 }
 
 impl Request {
-    /// Parses the octets that a client has sent: returns `None` if the head is not complete, or the
-    /// response that refuses it. What follows the head is ignored.
+    /// Parses the octets that a client has sent: returns `None` if the head is incomplete, or the
+    /// response that refuses the request. Octets after the head are ignored.
     pub(super) fn parse(octets: &[u8]) -> Result<Option<Self>, Response> {
         let mut fields = [httparse::EMPTY_HEADER; API_FIELDS];
         let mut head = httparse::Request::new(&mut fields);
@@ -59,7 +59,7 @@ impl Request {
 }
 
 impl Method {
-    /// Returns the method with that name. Names of methods are case-sensitive.
+    /// Returns the method with this name. Method names are case-sensitive.
     fn parse(name: &str) -> Self {
         match name {
             "GET" => Self::Get,
@@ -70,7 +70,7 @@ impl Method {
     }
 }
 
-/// Refuses a request whose header fields are not valid, or announce a body.
+/// Refuses a request whose header fields are invalid or announce a body.
 fn check_fields(fields: &[httparse::Header<'_>], is_http_1_1: bool) -> Result<(), Response> {
     let mut hosts = 0;
     for field in fields {
@@ -97,7 +97,8 @@ fn is_zero(digits: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(|digit| *digit == b'0')
 }
 
-/// Returns the target without scheme and authority, which proxies and some libraries send.
+/// Returns the target in origin form: without the scheme and authority of an absolute-form target,
+/// which some libraries send.
 ///
 /// RFC 9112 §3.2.2: "a server MUST accept the absolute-form in requests even though most HTTP/1.1
 /// clients will only send the absolute-form to a proxy."
@@ -125,7 +126,7 @@ fn too_large(why: &str) -> Response {
 mod tests {
     use super::*;
 
-    /// Parses a head, and returns the status of its refusal if it is refused.
+    /// Parses a complete head; returns the status of the response if the request is refused.
     fn parse(head: &str) -> Result<Request, Status> {
         let parsed = Request::parse(head.as_bytes());
         let parsed = parsed.map_err(|response| response.status);

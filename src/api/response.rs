@@ -1,4 +1,4 @@
-//! A [`Response`], and how responses are written.
+//! The [`Response`] type, and the encoding of responses.
 //!
 //! Responses do not have a Date field: the core has no clock (RFC 9110 §6.6.1: "An origin server
 //! without a clock MUST NOT generate a Date header field"), and clients do not need one.
@@ -62,7 +62,7 @@ impl Response {
         let allow = allow.unwrap_or_default();
         let length = self.body.len();
         let fields = format!("{allow}Content-Length: {length}\r\n");
-        let mut octets = head(self.status, self.content_type, &fields);
+        let mut octets = encode_head(self.status, self.content_type, &fields);
         // mutation: the response to HEAD has a body
         if !is_head {
             octets.extend_from_slice(&self.body);
@@ -71,7 +71,7 @@ impl Response {
     }
 }
 
-/// A body that is being written, and whose length is limited.
+/// A body that is being written. Its length is limited.
 struct Body(Vec<u8>);
 
 impl io::Write for Body {
@@ -98,13 +98,13 @@ impl Status {
     pub const BAD_REQUEST: Self = Self("400 Bad Request");
     /// 403: the client is not permitted to make the request.
     pub const FORBIDDEN: Self = Self("403 Forbidden");
-    /// 404: nothing has that path or name.
+    /// 404: the path, plugin or resource does not exist.
     pub const NOT_FOUND: Self = Self("404 Not Found");
     /// 405: the method is not allowed for the target.
     pub const METHOD_NOT_ALLOWED: Self = Self("405 Method Not Allowed");
     /// 408: the request was not complete within 10 s.
     pub const REQUEST_TIMEOUT: Self = Self("408 Request Timeout");
-    /// 409: the request does not fit the state of a plugin.
+    /// 409: the request conflicts with the state of a plugin.
     pub const CONFLICT: Self = Self("409 Conflict");
     /// 413: the request has a body.
     pub const CONTENT_TOO_LARGE: Self = Self("413 Content Too Large");
@@ -114,11 +114,11 @@ impl Status {
     pub const HEADER_FIELDS_TOO_LARGE: Self = Self("431 Request Header Fields Too Large");
     /// 500: the response would be too long.
     pub const INTERNAL_SERVER_ERROR: Self = Self("500 Internal Server Error");
-    /// 502: a plugin has refused what was asked of it.
+    /// 502: a plugin has refused a call.
     pub const BAD_GATEWAY: Self = Self("502 Bad Gateway");
-    /// 503: there are too many clients, or the daemon is not ready.
+    /// 503: there are too many clients, or the daemon is not ready or is stopping.
     pub const SERVICE_UNAVAILABLE: Self = Self("503 Service Unavailable");
-    /// 505: the request has another version of HTTP.
+    /// 505: the version of HTTP is not supported.
     pub const VERSION_NOT_SUPPORTED: Self = Self("505 HTTP Version Not Supported");
 }
 
@@ -139,13 +139,15 @@ impl ContentType {
 /// connection.
 pub(super) fn stream_head() -> Vec<u8> {
     // mutation: a response that follows changes has a length
-    head(Status::OK, ContentType::JSON, "")
+    encode_head(Status::OK, ContentType::JSON, "")
 }
 
-/// Returns a head. RFC 9112 §9.3: "A server that does not support persistent connections MUST send
-/// the "close" connection option in every response message that does not have a 1xx
-/// (Informational) status code."
-fn head(status: Status, content_type: ContentType, fields: &str) -> Vec<u8> {
+/// Returns the head of a response.
+///
+/// RFC 9112 §9.3: "A server that does not support persistent connections MUST send the "close"
+/// connection option in every response message that does not have a 1xx (Informational) status
+/// code."
+fn encode_head(status: Status, content_type: ContentType, fields: &str) -> Vec<u8> {
     let (Status(status), ContentType(content_type)) = (status, content_type);
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{fields}Connection: close\r\n\r\n"

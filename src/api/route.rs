@@ -1,8 +1,8 @@
-//! A [`Request`] becomes a [`Call`], or the response that refuses it.
+//! Converts a [`Request`] to a [`Call`], or to the response that refuses it.
 //!
-//! The paths and their parameters are a table. What a client may not do is refused with the first
-//! of these that applies: an unknown path, a method that the path does not have, a parameter that
-//! is not valid, a parameter that the path does not have.
+//! The paths and their parameters are a table. A request is refused for the first of these reasons
+//! that applies: the path is unknown, the path does not allow the method, a parameter is invalid,
+//! the path does not have a parameter of that name.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -17,10 +17,10 @@ use crate::escape;
 use crate::handler::device::Wish;
 use crate::manager::State;
 
-/// A request of a client, as its path and parameters name it.
+/// What a client requests with a path and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {
-    /// The records of all sockets, or of those that match all of these.
+    /// The records of all sockets, or of those that match all given values.
     Plugins {
         /// The plugin's type.
         kind: Option<String>,
@@ -29,16 +29,16 @@ pub enum Call {
         /// The state.
         state: Option<State>,
     },
-    /// The devices of the device plugins.
+    /// The devices of device plugins and DRA drivers.
     Devices {
-        /// The resource; all if it is missing.
+        /// The name of the resource or of the DRA driver; `None` for all.
         name: Option<String>,
     },
     /// The state of the daemon.
     Status,
     /// The events that are kept.
     Events {
-        /// Only those with a higher generation.
+        /// Only the events with a higher generation.
         since: Option<u64>,
         /// Whether later events are sent as well.
         follow: bool,
@@ -52,24 +52,25 @@ pub enum Call {
     Metrics,
     /// Whether the daemon runs.
     Live,
-    /// Whether the daemon has done its first work.
+    /// Whether the daemon is ready: see [`View::not_ready`](super::View::not_ready).
     Ready,
-    /// A change, which not every client may make.
+    /// A change, for which a client needs [`Access::Change`](super::Access::Change), or
+    /// [`Access::Allocate`](super::Access::Allocate) to be granted devices.
     Change(Change),
 }
 
 /// A change that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Forget the backoff of these sockets, and try them at once.
+    /// Reset the backoff of these sockets, and retry them at once.
     Retry(Selection),
     /// Read every directory again.
     Rescan,
-    /// Log with this filter until it is changed again.
+    /// Log with this filter until the filter is changed again.
     Log(String),
     /// Read the configuration again.
     Reload,
-    /// Grant devices to the client, until its connection ends.
+    /// Grant devices to the client until its connection ends.
     Allocate(Wish),
     /// Deregister a plugin that is down.
     Forget {
@@ -96,7 +97,7 @@ pub enum Selection {
     },
 }
 
-/// Returns the call that a request makes, or the response that refuses it.
+/// Returns the call that a request makes, or the response that refuses the request.
 pub fn route(request: &Request) -> Result<Call, Response> {
     let target = &*request.target;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -123,10 +124,10 @@ pub fn route(request: &Request) -> Result<Call, Response> {
             call(&mut query)?
         }
     };
-    query.check_used().map(|()| call)
+    query.check_all_used().map(|()| call)
 }
 
-/// The methods that a path has, the path, and the call with its parameters.
+/// The methods that a path allows, the path, and the function that returns its call.
 type Route = (
     &'static str,
     &'static str,
@@ -188,7 +189,7 @@ const ROUTES: [Route; 14] = [
 /// The beginning of the path of one plugin, before the type and the name of the plugin.
 const PLUGIN: &str = "/v1/plugins/";
 
-/// Refuses a method that a path does not have.
+/// Refuses a method that a path does not allow.
 fn check_method(methods: &'static str, method: Method) -> Result<(), Response> {
     let is_allowed = match method {
         Method::Get | Method::Head => methods == GET,
@@ -206,12 +207,12 @@ fn check_method(methods: &'static str, method: Method) -> Result<(), Response> {
     Err(refused)
 }
 
-/// The parameters of a request that were not used yet, as they were sent.
+/// The parameters of a request that have not been used yet, still percent-encoded.
 struct Query<'a>(Vec<(&'a str, &'a str)>);
 
 impl Query<'_> {
-    /// Refuses a parameter that the path does not have.
-    fn check_used(&self) -> Result<(), Response> {
+    /// Refuses a parameter that was not used, because the path does not have it.
+    fn check_all_used(&self) -> Result<(), Response> {
         let Some((name, _)) = self.0.first() else {
             return Ok(());
         };
@@ -219,7 +220,8 @@ impl Query<'_> {
         Err(bad(&format!("unknown parameter {name}")))
     }
 
-    /// Returns the sockets that are selected: by their path, by their plugin, or all.
+    /// Removes the parameters that select sockets; returns the selection, which is all sockets if
+    /// there are none.
     fn take_selection(&mut self) -> Result<Selection, Response> {
         let path = self.take("socket")?;
         let (kind, name) = (self.take_text("type")?, self.take_text("name")?);
@@ -235,7 +237,8 @@ impl Query<'_> {
         }
     }
 
-    /// Returns the devices that are wanted: `RESOURCE` or `RESOURCE=N`, several times.
+    /// Removes the parameters of an allocation, of which `resource` (`RESOURCE` or `RESOURCE=N`)
+    /// and `device` may be repeated; returns the devices that are requested.
     fn take_wish(&mut self) -> Result<Wish, Response> {
         let devices = self.take_all("device")?;
         let mut resources = Vec::<(String, usize)>::new();
@@ -246,17 +249,18 @@ impl Query<'_> {
             if name.is_empty() || is_repeated || !(1..=MAX_LEASED_DEVICES).contains(&count) {
                 return Err(invalid(
                     "resource",
-                    "is not another NAME or NAME=N, N up to 256",
+                    "must be a name, or a name, = and a number from 1 to 256, and no name twice",
                 ));
             }
             resources.push((name.to_owned(), count));
         }
         if !(1..=MAX_LEASED_RESOURCES).contains(&resources.len()) {
-            return Err(invalid("resource", "is given 1 to 8 times"));
+            return Err(invalid("resource", "must be given 1 to 8 times"));
         }
         let is_sole = resources.len() == 1 && devices.len() <= resources[0].1;
         if !devices.is_empty() && !is_sole {
-            return Err(invalid("device", "needs one resource with as many devices"));
+            let why = "needs exactly one resource, with at least as many devices";
+            return Err(invalid("device", why));
         }
         let wait = self.take_parsed("wait", "is not a number", |text| text.parse().ok())?;
         Ok(Wish {
@@ -266,7 +270,7 @@ impl Query<'_> {
         })
     }
 
-    /// Removes all parameters of a name. Returns their values.
+    /// Removes all parameters with a name. Returns their values.
     fn take_all(&mut self, name: &str) -> Result<Vec<String>, Response> {
         let is_meant = |(other, _): &(&str, &str)| *other == name;
         let (found, rest) = self.0.drain(..).partition::<Vec<_>, _>(is_meant);
@@ -304,13 +308,13 @@ impl Query<'_> {
         parsed.map(Some).ok_or_else(|| invalid(name, wrong))
     }
 
-    /// Removes a parameter that is text.
+    /// Removes a parameter whose value is text. Returns the value, if there is one.
     fn take_text(&mut self, name: &str) -> Result<Option<String>, Response> {
         let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         self.take_parsed(name, "is empty or not UTF-8", not_empty)
     }
 
-    /// Removes a parameter that has to be there.
+    /// Removes a required parameter whose value is text. Returns the value.
     fn take_required(&mut self, name: &str) -> Result<String, Response> {
         self.take_text(name)?
             .ok_or_else(|| invalid(name, "is missing"))
@@ -331,7 +335,7 @@ fn parse_flag(text: &str) -> Option<bool> {
     }
 }
 
-/// Decodes percent-encoded text; `what` names it in the error.
+/// Decodes percent-encoded text; `what` names the text in an error.
 fn decode_text(part: &str, what: &str) -> Result<String, Response> {
     let decoded = decode(part).and_then(|decoded| String::from_utf8(decoded).ok());
     decoded.ok_or_else(|| bad(&format!("{what} is not percent-encoded UTF-8")))

@@ -1,11 +1,11 @@
-//! The clients, and what each of them waits for.
+//! The clients of the API, and the response that each of them waits for.
 //!
-//! The shell carries octets between clients and their [`Connection`]s, lends a [`View`] to
+//! `daemon` carries octets between clients and their [`Connection`]s, passes a [`View`] to
 //! [`Server::advance`] at [`Server::work_at`], and carries out changes: it takes each with
-//! [`Server::poll_change`] and responds to it with [`Server::answer`].
+//! [`Server::poll_change`] and responds to it with [`Server::answer`] or [`Server::hold`].
 //!
-//! After [`API_TURN`] octets, the other clients wait for the next turn, which begins with them. So
-//! clients that request much delay neither plugins nor other clients.
+//! Once more than [`API_TURN`] octets are rendered, the remaining clients wait for the next turn,
+//! which begins with them. So long responses delay neither plugins nor other clients for long.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub struct Server {
     clients: Vec<Client>,
     /// The ID of the newest client.
     last: u64,
-    /// The number of clients that were served in the last turn, and come last in the next one.
+    /// The number of clients that were served in the last turn; they come last in the next one.
     served: usize,
     is_stopping: bool,
 }
@@ -42,7 +42,7 @@ pub enum Access {
     Metrics,
     /// Everything but changes.
     Read,
-    /// Everything but changes, and the allocation of devices.
+    /// Everything but changes other than the allocation of devices.
     Allocate,
     /// Everything.
     Change,
@@ -55,8 +55,8 @@ struct Client {
     access: Access,
     connection: Connection,
     task: Option<Task>,
-    /// Whether the client holds devices, or waits for some. Such clients have a limit of their own,
-    /// so that they take no room from others.
+    /// Whether the client holds devices, or waits for some. Such clients have a limit of their own
+    /// and do not count towards the limit of the others.
     is_lease: bool,
 }
 
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
-    /// stopping. Clients for the metrics, which may be on other machines, leave room for others.
+    /// stopping. Metrics clients, which may be on other machines, leave room for others.
     pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
         let others = || self.clients.iter().filter(|it| !it.is_lease);
         let metrics = others().filter(|it| it.access == Access::Metrics).count();
@@ -109,7 +109,7 @@ impl Server {
         self.clients.len()
     }
 
-    /// Returns whether octets of the client are wanted. If not, they are left in the kernel.
+    /// Returns whether to read from the client. If not, its octets stay in the kernel's buffer.
     pub fn wants_input(&self, id: ClientId) -> bool {
         self.get(id)
             .is_some_and(|client| client.connection.wants_input())
@@ -120,12 +120,12 @@ impl Server {
         let leases = self.clients.iter().filter(|it| it.is_lease).count();
         if let Some(client) = self.get_mut(id) {
             if let Some(request) = client.connection.receive(octets, now) {
-                client.accept(&request, leases < MAX_LEASES, now);
+                client.handle_request(&request, leases < MAX_LEASES, now);
             }
         }
     }
 
-    /// Records that the client sends nothing more. A request that was received is answered.
+    /// Records that the client sends nothing more. A complete request is still answered.
     pub fn eof(&mut self, id: ClientId) {
         if let Some(client) = self.get_mut(id) {
             client.connection.eof();
@@ -138,7 +138,7 @@ impl Server {
             .map_or(&[], |client| client.connection.pending())
     }
 
-    /// Counts octets that were written to the client.
+    /// Records that octets of [`pending`](Self::pending) were written to the client.
     pub fn sent(&mut self, id: ClientId, octets: usize, now: Time) {
         if let Some(client) = self.get_mut(id) {
             client.connection.sent(octets, now);
@@ -156,7 +156,8 @@ impl Server {
         self.clients.retain(|client| client.id != id);
     }
 
-    /// Returns the next change that is to be made. The client waits for [`Server::answer`].
+    /// Returns the next requested change. The client waits for [`Server::answer`] or
+    /// [`Server::hold`].
     pub fn poll_change(&mut self) -> Option<(ClientId, Change)> {
         self.clients.iter_mut().find_map(|client| {
             let Some(Task::Change(change)) = &mut client.task else {
@@ -166,7 +167,7 @@ impl Server {
         })
     }
 
-    /// Responds to the change that the client has asked for. Does nothing if the client has left.
+    /// Responds to the change that the client has requested. Does nothing if the client has left.
     pub fn answer(&mut self, id: ClientId, response: &Response, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if let Some(Task::Change(None)) = client.task {
@@ -175,8 +176,9 @@ impl Server {
         }
     }
 
-    /// Begins the response to the client that was granted devices: a line that describes them, and
-    /// nothing more until the client closes its connection. Does nothing if the client has left.
+    /// Begins the response to a client that was granted devices: sends a line that describes them,
+    /// and keeps the response open until the client closes its connection. Does nothing if the
+    /// client has left.
     pub fn hold(&mut self, id: ClientId, devices: &Value, now: Time) {
         if let Some(client) = self.get_mut(id) {
             if client.connection.begin_stream(now) {
@@ -216,17 +218,17 @@ impl Server {
             .min()
     }
 
-    /// Does what is due by `now`: afterwards, clients may be finished. Calling this early, or
-    /// twice, is harmless.
+    /// Handles the deadlines that have passed at `now`: afterwards, clients may be finished.
+    /// Calling this early, or twice, is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         for client in &mut self.clients {
             client.connection.handle_timeout(now);
         }
     }
 
-    /// Accepts no further clients, ends responses that have no end of their own, and closes
-    /// connections without a request. The caller continues until every client is finished, or until
-    /// a deadline of its own.
+    /// Stops the server: accepts no further clients, ends responses that have no end of their own,
+    /// answers pending changes with 503, and closes connections without a request. The caller
+    /// continues until every client is finished, or until a deadline of its own.
     pub fn stop(&mut self, now: Time) {
         self.is_stopping = true;
         for client in &mut self.clients {
@@ -252,8 +254,8 @@ impl Server {
 }
 
 impl Client {
-    /// Begins the response to a request, or refuses it.
-    fn accept(&mut self, request: &Request, has_room: bool, now: Time) {
+    /// Sets the task that the request begins, or refuses the request.
+    fn handle_request(&mut self, request: &Request, has_room: bool, now: Time) {
         let call = match self.check_access(request) {
             Ok(call) => call,
             Err(refusal) => return self.respond(&refusal, now),
@@ -277,7 +279,7 @@ impl Client {
         }
     }
 
-    /// Returns the call of a request, if the client may make it.
+    /// Returns the call of a request if the client may make it, or the response that refuses it.
     fn check_access(&self, request: &Request) -> Result<Call, Response> {
         let path = request.target.split('?').next();
         if self.access == Access::Metrics && path.is_none_or(|path| !FOR_METRICS.contains(&path)) {
@@ -287,7 +289,7 @@ impl Client {
         let (needed, why) = match call {
             Call::Change(Change::Allocate(_)) => (
                 Access::Allocate,
-                "only root, the user of the daemon and the members of --allocate-group may do that",
+                "only root, the user of the daemon and members of --allocate-group may use devices",
             ),
             Call::Change(_) => (
                 Access::Change,
@@ -314,7 +316,7 @@ impl Client {
         }
     }
 
-    /// Renders what there is to render now. Returns the number of octets.
+    /// Renders what can be rendered now. Returns the number of octets rendered.
     fn advance(&mut self, view: &View<'_>, clients: usize) -> usize {
         let work_at = self.work_at(view.manager.generation());
         if work_at.is_none_or(|at| at > view.now) {
@@ -345,7 +347,7 @@ impl Client {
         self.task = None;
     }
 
-    /// Ends a response that follows changes.
+    /// Ends a response that has no end of its own.
     fn finish(&mut self) {
         self.connection.finish();
         self.task = None;
@@ -354,7 +356,7 @@ impl Client {
 
 const TOO_MANY: &str = "too many clients";
 
-/// The paths that a client for the metrics may ask for.
+/// The paths that a metrics client may request.
 const FOR_METRICS: [&str; 3] = ["/metrics", "/livez", "/readyz"];
 
 #[cfg(test)]

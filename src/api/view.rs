@@ -1,6 +1,6 @@
 //! The state from which responses are rendered.
 //!
-//! References and values only: the shell lends a view for each turn, and nothing here is kept.
+//! A view has only references and values: `daemon` creates one for each turn and does not keep it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::watch::Watch;
 /// The state of the daemon in one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The core.
+    /// The state machine of the plugin manager.
     pub manager: &'a Manager,
     /// The watched directories.
     pub watch: &'a Watch,
@@ -26,19 +26,19 @@ pub struct View<'a> {
     pub events: &'a EventLog,
     /// The counts since the start.
     pub counters: &'a Counters,
-    /// Reads the resources of the process; `None` if the system does not report them.
+    /// Reads the resources that the daemon uses; `None` if the system does not report them.
     pub process: fn() -> Option<ProcessFacts>,
-    /// Reads what is known of the process with this id.
+    /// Reads the facts about the process with this ID; `None` if the system does not report them.
     pub peer: fn(u32) -> Option<PeerFacts>,
     /// The facts that do not change while the daemon runs.
     pub daemon: &'a Daemon,
-    /// The reasons why the daemon is not ready, a sentence for each.
+    /// The reasons why the daemon is not ready, one sentence each.
     pub not_ready: &'a [String],
     /// The longest turn of the loop so far.
     pub longest_turn: Duration,
     /// The time of this turn.
     pub now: Time,
-    /// The same moment, since the beginning of 1970 in UTC.
+    /// The wall-clock time of this turn, since the Unix epoch.
     pub time_of_day: Duration,
 }
 
@@ -49,20 +49,20 @@ pub struct Daemon {
     pub pid: u32,
     /// Whether plugins are registered or only observed.
     pub mode: Mode,
-    /// An ID that differs after every start: generations of another instance mean nothing.
+    /// An ID that changes with every start: generations of different instances are unrelated.
     pub instance: String,
     /// The time of the start.
     pub started: Time,
-    /// The same moment as the clock showed it then, since the beginning of 1970 in UTC: setting the
-    /// clock later does not change it.
+    /// The wall-clock time of the start, since the Unix epoch. Setting the clock later does not
+    /// change it.
     pub start_time: Duration,
-    /// Whether the kernel keeps the process to what it needs, and how.
+    /// The state of the sandbox that limits what the process may do, as text.
     pub sandbox: String,
 }
 
 impl View<'_> {
-    /// Returns a time as text. It is computed from the present time of day, so that setting the
-    /// clock corrects all times.
+    /// Returns a time as text. The text is computed from the present wall-clock time, so that
+    /// setting the clock corrects all times.
     pub(super) fn time(&self, time: Time) -> String {
         let past = self.now.saturating_since(time);
         let to_come = time.saturating_since(self.now);

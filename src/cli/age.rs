@@ -1,23 +1,24 @@
-//! Times in the style of kubectl: how long ago, in two units at most.
+//! Ages and remaining times in the style of kubectl, in two units at most.
 //!
-//! The daemon sends times of day; the difference to the clock of this process is shown.
+//! The daemon sends timestamps, which are compared with the clock of this process.
 
 use std::ops::Range;
 
-/// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is as
-/// RFC 3339 has it, in UTC; `now` is in milliseconds since 1970. A future time is shown as `0s`.
+/// Returns the time from `then` until `now`, or `<unknown>` if `then` is not a time. `then` is in
+/// the format of RFC 3339, in UTC; `now` is in milliseconds since the Unix epoch. If `then` is in
+/// the future, the result is `0s`.
 pub(super) fn since(then: &str, now: u64) -> String {
-    between(parse(then), Some(now))
+    format_difference(parse_time(then), Some(now))
 }
 
 /// Returns the time from `now` until `then`, in the format of [`since`].
 pub(super) fn until(then: &str, now: u64) -> String {
-    between(Some(now), parse(then))
+    format_difference(Some(now), parse_time(then))
 }
 
-fn between(from: Option<u64>, to: Option<u64>) -> String {
+fn format_difference(from: Option<u64>, to: Option<u64>) -> String {
     match (from, to) {
-        (Some(from), Some(to)) => duration(to.saturating_sub(from) / 1000),
+        (Some(from), Some(to)) => format_duration(to.saturating_sub(from) / 1000),
         _ => super::UNKNOWN.to_owned(),
     }
 }
@@ -25,7 +26,7 @@ fn between(from: Option<u64>, to: Option<u64>) -> String {
 /// Formats a number of seconds in the largest unit of which it has at least two, and adds the next
 /// smaller unit if it has fewer than eight: similar to kubectl (`HumanDuration` of
 /// k8s.io/apimachinery).
-pub(super) fn duration(seconds: u64) -> String {
+pub(super) fn format_duration(seconds: u64) -> String {
     let at = UNITS.iter().position(|(unit, _)| seconds / 2 >= *unit);
     let at = at.unwrap_or(UNITS.len() - 1);
     let (unit, letter) = UNITS[at];
@@ -50,8 +51,9 @@ const UNITS: [(u64, char); 5] = [
 
 const DAY: u64 = 24 * 3600;
 
-/// Parses a time such as `2026-01-31T12:00:00.250Z` and returns the milliseconds since 1970.
-fn parse(time: &str) -> Option<u64> {
+/// Parses a time such as `2026-01-31T12:00:00.250Z`, and returns the milliseconds since the Unix
+/// epoch.
+fn parse_time(time: &str) -> Option<u64> {
     let number = |digits: Range<usize>| time.get(digits)?.parse::<u64>().ok();
     let [year, month, day] = [number(0..4)?, number(5..7)?, number(8..10)?];
     let [hour, minute, second] = [number(11..13)?, number(14..16)?, number(17..19)?];
@@ -71,7 +73,7 @@ fn parse(time: &str) -> Option<u64> {
     Some(seconds * 1000 + millis)
 }
 
-/// The number of days from March of the year 0 until 1970.
+/// The number of days from March 1 of the year 0 until January 1, 1970.
 const DAYS_BEFORE_1970: u64 = 719_468;
 
 #[cfg(test)]
@@ -103,12 +105,12 @@ mod tests {
             (9 * 365 * DAY + 300 * DAY, "9y"),
             (u64::MAX, "584942417355y"),
         ] {
-            assert_eq!(duration(seconds), expected, "{seconds} s");
+            assert_eq!(format_duration(seconds), expected, "{seconds} s");
         }
     }
 
     #[test]
-    fn times_are_read_as_the_log_writes_them() {
+    fn times_are_parsed_in_the_format_of_the_log() {
         for (seconds, time) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399, "2000-02-28T23:59:59.000Z"),
@@ -117,9 +119,12 @@ mod tests {
             (1_735_689_599, "2024-12-31T23:59:59.000Z"),
             (4_107_542_400, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(parse(time), Some(seconds * 1000), "{time}");
+            assert_eq!(parse_time(time), Some(seconds * 1000), "{time}");
         }
-        assert_eq!(parse("2026-01-31T12:00:00.250Z"), Some(1_769_860_800_250));
+        assert_eq!(
+            parse_time("2026-01-31T12:00:00.250Z"),
+            Some(1_769_860_800_250)
+        );
     }
 
     #[test]

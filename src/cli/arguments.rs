@@ -1,8 +1,8 @@
 //! The arguments of a command, and the errors about them.
 //!
 //! The help text of a command is the list of its options: an option that is not listed is unknown,
-//! and a similar one that is listed is suggested. Every error names the option, the value, the
-//! accepted values, and the help to read.
+//! and the error suggests a similar one that is listed. An error names the option, the value and
+//! the accepted values, if there are any, and the help to read.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use lexopt::{Arg, Parser};
 
-use super::values::{Read, invalid};
+use super::values::{Parsed, invalid};
 use super::{Command, HELP, Help, VERSION};
 use crate::escape;
 
@@ -18,7 +18,7 @@ use crate::escape;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageError {
     problem: String,
-    /// The command whose help explains more; empty for the program itself.
+    /// The command whose help to suggest; empty for the program itself.
     command: &'static str,
 }
 
@@ -108,10 +108,10 @@ impl Arguments {
         Some(rest.collect())
     }
 
-    /// Returns the value of the last option, as `read` reads it.
+    /// Parses the value of the last option with `read`.
     pub(super) fn value<T>(
         &mut self,
-        read: impl FnOnce(&OsStr) -> Read<T>,
+        read: impl FnOnce(&OsStr) -> Parsed<T>,
     ) -> Result<T, UsageError> {
         let option = &self.option;
         let early = self.socket.take();
@@ -127,8 +127,8 @@ impl Arguments {
         self.error(format!("invalid argument {value:?}, expected {expected}"))
     }
 
-    /// Returns the action of an option that every command has, or the error about an argument that
-    /// is not expected here.
+    /// Returns the command for `--help` or `--version`, which every command accepts, or the error
+    /// about an argument that is not expected here.
     pub(super) fn parse_standard(&self, argument: &Argument) -> Result<Command, UsageError> {
         match argument {
             Argument::Option("--help") => Ok(Command::Print(self.help)),
@@ -154,15 +154,16 @@ impl Arguments {
         self.error(format!("unknown option {}{hint}", escape::text(option)))
     }
 
-    /// Returns the options of the command and of the program, with their short names.
+    /// Returns the short and long names of the options of the command, and of those that every
+    /// command accepts.
     fn known_options(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        let standard = options([HELP, ""]).filter(|(short, _)| !short.is_empty());
-        options(self.help)
-            .chain(options([self.others, ""]))
+        let standard = options_in_help([HELP, ""]).filter(|(short, _)| !short.is_empty());
+        options_in_help(self.help)
+            .chain(options_in_help([self.others, ""]))
             .chain(standard)
     }
 
-    /// Returns the error about any other problem.
+    /// Returns an error with this problem.
     pub(super) fn error(&self, problem: impl Into<String>) -> UsageError {
         UsageError {
             problem: problem.into(),
@@ -171,8 +172,9 @@ impl Arguments {
     }
 }
 
-/// Returns the options that a help text lists: the short name, or an empty one, and the long name.
-pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the options that a help text lists, each with its short name, which may be empty, and
+/// its long name.
+pub(super) fn options_in_help(help: Help) -> impl Iterator<Item = (&'static str, &'static str)> {
     let [own, common] = help.map(str::lines);
     own.chain(common).filter_map(|line| {
         let entry = line.strip_prefix("  ").filter(|it| it.starts_with('-'))?;
@@ -190,11 +192,11 @@ pub(super) fn options(help: Help) -> impl Iterator<Item = (&'static str, &'stati
 pub(super) fn did_you_mean<T: AsRef<str>>(typed: &str, known: impl Iterator<Item = T>) -> String {
     let lower = typed.to_lowercase();
     let by_distance = known.map(|name| {
-        let is_begun = typed.len() >= BEGUN && name.as_ref().starts_with(typed);
-        let distance = if is_begun {
+        let is_prefix = typed.len() >= MIN_PREFIX && name.as_ref().starts_with(typed);
+        let distance = if is_prefix {
             0
         } else {
-            distance(&lower, &name.as_ref().to_lowercase())
+            edit_distance(&lower, &name.as_ref().to_lowercase())
         };
         (distance, name)
     });
@@ -207,9 +209,9 @@ pub(super) fn did_you_mean<T: AsRef<str>>(typed: &str, known: impl Iterator<Item
     }
 }
 
-/// Returns the number of characters that must be inserted, removed or replaced to turn one text
-/// into the other (Levenshtein distance).
-fn distance(one: &str, other: &str) -> usize {
+/// Returns the Levenshtein distance: the number of characters that must be inserted, removed or
+/// replaced to turn one text into the other.
+fn edit_distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.chars().count()).collect();
     for (i, a) in one.chars().enumerate() {
         let mut diagonal = std::mem::replace(&mut row[0], i + 1);
@@ -222,8 +224,8 @@ fn distance(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// The minimum length of the beginning of a name for which the whole name is suggested.
-const BEGUN: usize = 4;
+/// The minimum length of a prefix for which the whole name is suggested.
+const MIN_PREFIX: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -233,7 +235,7 @@ mod tests {
     fn a_help_text_is_the_list_of_options() {
         let help =
             "Usage\n\nOptions:\n  -o, --output FORMAT  text, or json\n  --fast\n      --no\n";
-        let found: Vec<_> = options([help, "  -V, --version\n"]).collect();
+        let found: Vec<_> = options_in_help([help, "  -V, --version\n"]).collect();
         let expected = [("-o", "--output"), ("", "--fast"), ("-V", "--version")];
         assert_eq!(found, expected);
     }
@@ -258,8 +260,8 @@ mod tests {
             ("prob", "probe", 1),
             ("kitten", "sitting", 3),
         ] {
-            assert_eq!(distance(a, b), expected);
-            assert_eq!(distance(b, a), expected);
+            assert_eq!(edit_distance(a, b), expected);
+            assert_eq!(edit_distance(b, a), expected);
         }
     }
 }

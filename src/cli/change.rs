@@ -1,23 +1,23 @@
-//! `plugind retry`, `forget`, `rescan`, `reload` and `log-level`: requests to do something now.
+//! `plugind retry`, `forget`, `rescan`, `reload`, `log-level`: requests that make the daemon act.
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::client::{Request, encode, print};
-use super::failure::{Failure, Kind, Result};
+use super::client::{Request, percent_encode, print};
+use super::failure::{Failure, FailureKind, Result};
 use super::options::{Context, DEFAULT, Options, Target};
 use super::table::Table;
 
-/// Sends the request, and shows what the daemon did.
+/// Sends the request, and shows the daemon's response.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(context.options);
     let mut request = Request::get(&path);
     request.changes = true;
     let done = context.client.json(&request);
     let mut done = done.map_err(|failure| match context.options.target.display_name() {
-        Some(named) if failure.kind == Kind::NoSuchPlugin => {
+        Some(named) if failure.kind == FailureKind::NoSuchPlugin => {
             Failure::new(failure.kind, format!("{named} does not exist"))
         }
-        Some(named) if failure.kind == Kind::Conflict => {
+        Some(named) if failure.kind == FailureKind::Conflict => {
             Failure::new(failure.kind, format!("{named}: {}", failure.why))
         }
         _ => failure,
@@ -34,12 +34,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 fn path(options: &Options) -> String {
     let query = match &options.target {
         Target::Plugin { kind, name } => {
-            let (kind, name) = (encode(kind.as_bytes()), encode(name.as_bytes()));
+            let (kind, name) = (
+                percent_encode(kind.as_bytes()),
+                percent_encode(name.as_bytes()),
+            );
             format!("?type={kind}&name={name}")
         }
-        Target::Socket(path) => format!("?socket={}", encode(path.as_os_str().as_bytes())),
+        Target::Socket(path) => format!("?socket={}", percent_encode(path.as_os_str().as_bytes())),
         Target::Text(filter) if filter == DEFAULT => "?filter=".to_owned(),
-        Target::Text(filter) => format!("?filter={}", encode(filter.as_bytes())),
+        Target::Text(filter) => format!("?filter={}", percent_encode(filter.as_bytes())),
         Target::All | Target::Type(_) => String::new(),
     };
     let verb = options.verb.trim_end_matches("-level");
@@ -104,7 +107,7 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::options;
+    use super::super::testing::parse_options;
     use super::*;
 
     #[test]
@@ -119,7 +122,7 @@ mod tests {
             (&["log", "a=b,c"], "/v1/log?filter=a%3Db%2Cc"),
             (&["log", "default"], "/v1/log?filter="),
         ] {
-            assert_eq!(path(&options(line)), expected);
+            assert_eq!(path(&parse_options(line)), expected);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `plugind check-config`: the configuration that `run` would have.
+//! `plugind check-config`: the configuration that `run` would use.
 
 use super::arguments::{Arguments, UsageError};
 use super::command_line::{Given, Options, Origin, parse_as};
 use super::config_file;
-use super::settings::{Setting, keys};
+use super::settings::{Setting, file_settings};
 use super::{Command, CommandLine};
 use crate::config::{ApiSocket, DEFAULT_TYPES, DaemonConfig, Mode};
 use crate::daemon::client;
@@ -16,7 +16,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 }
 
 /// Returns each option in force as a line of a configuration file, with the source of its value. An
-/// option that is off is a comment.
+/// option that was not given and has no fixed default is a comment.
 pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
     line.load().map(|options| show(&options))
 }
@@ -29,8 +29,8 @@ pub fn show(options: &Options) -> String {
         let (mut key, mut value) = (setting.long_name(), &**value);
         let device_plugins_dir = &options.config.manager.device_plugins_dir;
         if let ("device-plugins", Some(dir)) = (key, device_plugins_dir) {
-            // Shown as its path: the flag alone depends on `root-dir`, which another source may
-            // override.
+            // The path is shown instead of the flag, which depends on `root-dir`: another source
+            // may override that option.
             (key, value) = ("device-plugins-dir", dir.as_os_str());
         }
         let origin = match (given.origin, &options.config.file) {
@@ -42,15 +42,15 @@ pub fn show(options: &Options) -> String {
             "type" => note_missing_types(&options.config.handlers.types),
             _ => String::new(),
         };
-        text += &config_file::show(key, value, &(origin + &note));
+        text += &config_file::format_line(key, value, &(origin + &note));
     }
-    for setting in keys() {
+    for setting in file_settings() {
         let mut given = options.given.iter();
         if given.any(|it| it.setting.purpose() == setting.purpose()) {
             continue;
         }
         for value in setting.default {
-            text += &config_file::show(setting.long_name(), value.as_ref(), "default");
+            text += &config_file::format_line(setting.long_name(), value.as_ref(), "default");
         }
         if setting.default.is_empty() {
             let value = default_value(setting, &options.config);
@@ -111,8 +111,8 @@ mod tests {
     use super::super::command_line::tests::variables;
     use super::*;
 
-    /// Returns what is printed for a file with this content.
-    fn checked(content: &str, environment: &[(&str, &str)]) -> String {
+    /// Returns what is printed for a file with this content, and these variables.
+    fn show_file(content: &str, environment: &[(&str, &str)]) -> String {
         let file = (Path::new("/etc/a.conf"), content.as_bytes());
         let options = CommandLine::default().combine(Some(file), &variables(environment));
         show(&options.unwrap())
@@ -155,8 +155,8 @@ memory-budget 16Mi  # default
             .display()
             .to_string();
         let expected = expected.replace("/r  #", &(run_dir + "  #"));
-        assert_eq!(checked(content, &environment), expected);
-        let shown = checked("run-dir /r\ntype CSIPlugin", &[]);
+        assert_eq!(show_file(content, &environment), expected);
+        let shown = show_file("run-dir /r\ntype CSIPlugin", &[]);
         assert!(
             shown.contains("\n#socket /r/plugind.sock  # default\n"),
             "{shown}"
@@ -183,7 +183,7 @@ memory-budget 16Mi  # default
                 line.combine(file, &variables(environment)).unwrap()
             };
             let first = options(content, environment);
-            let again = options(&checked(content, environment), &[]);
+            let again = options(&show_file(content, environment), &[]);
             assert_eq!(first.config, again.config);
             assert_eq!(first.verbosity, again.verbosity);
         }

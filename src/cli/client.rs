@@ -1,7 +1,8 @@
 //! The client of a running daemon: one HTTP/1.0 request for each connection to its API socket.
 //!
-//! Another program than plugind may own the socket, so every response is bounded: it has to begin
-//! and to continue in time, and a head, a line and a document have a maximum length.
+//! A program other than plugind may own the socket, so every response is bounded: it has to begin
+//! and, unless it follows changes, to continue in time; the head, a line and a document have a
+//! maximum length.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
@@ -11,14 +12,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::failure::{Failure, Kind, Result};
-use super::json::parse;
+use super::failure::{Failure, FailureKind, Result};
+use super::json::parse_object;
 use crate::config::API_BODY;
 use crate::daemon::client::{Connection, Deadline, WaitError};
 use crate::escape;
 use crate::handler::DialError;
 
-/// A daemon, by its API socket.
+/// The API socket of a daemon, and the time limit for its responses.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: PathBuf,
@@ -31,12 +32,13 @@ pub(super) struct Client {
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
+    /// Whether the request changes something: its method is then POST, else GET.
     pub(super) changes: bool,
     /// The path and the query.
     pub(super) target: &'a str,
-    /// Whether the response continues with changes.
+    /// Whether the response continues with each change, until the daemon stops.
     pub(super) follows: bool,
-    /// The moment at which waiting ends in any case.
+    /// The deadline for the whole response, besides the time limits of the client.
     pub(super) until: Deadline,
 }
 
@@ -46,11 +48,11 @@ pub(super) struct Response {
     pub(super) connection: Connection,
     status: u16,
     timeout: Option<Duration>,
-    /// The moment at which waiting ends in any case.
+    /// The deadline for the whole response.
     pub(super) until: Deadline,
     /// The octets of the head, then of the body, that were received but not returned yet.
     received: Vec<u8>,
-    /// The number of octets of the body that are missing, if its length was announced.
+    /// The number of octets of the body that were not received yet, according to Content-Length.
     missing: usize,
     is_complete: bool,
 }
@@ -106,8 +108,8 @@ impl Client {
         while response.status == 0 {
             response.receive_more()?;
             let parsed = response.parse_head();
-            // Not to be retried: a peer that does not speak HTTP will not do so later.
-            parsed.map_err(|why| Failure::new(Kind::Failed, read_error(why).why))?;
+            // A retry would not help: a peer that does not speak HTTP will not do so later.
+            parsed.map_err(|why| Failure::new(FailureKind::Failed, read_error(why).why))?;
         }
         if request.follows {
             response.timeout = None;
@@ -120,12 +122,12 @@ impl Client {
 
     /// Sends a request and returns the body of the response.
     pub(super) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>> {
-        self.open(request)?.rest(MAX_DOCUMENT)
+        self.open(request)?.read_rest(MAX_DOCUMENT)
     }
 
     /// Sends a request and returns the JSON of the response.
     pub(super) fn json(&self, request: &Request<'_>) -> Result<Value> {
-        parse(&self.body(request)?)
+        parse_object(&self.body(request)?)
     }
 
     /// Returns the failure that reports a connection error.
@@ -135,11 +137,14 @@ impl Client {
             DialError::Gone | DialError::Refused => {
                 let remedy = "start plugind run, or name another socket with --socket";
                 let why = format!("no daemon at {socket}: {error}; {remedy}");
-                return Failure::new(Kind::NoDaemon, why);
+                return Failure::new(FailureKind::NoDaemon, why);
             }
-            DialError::Busy => (Kind::Interrupted, ""),
-            DialError::Denied => (Kind::Failed, "; run as root or as a member of its group"),
-            _ => (Kind::Failed, ""),
+            DialError::Busy => (FailureKind::Interrupted, ""),
+            DialError::Denied => (
+                FailureKind::Failed,
+                "; run as root or as a member of its group",
+            ),
+            _ => (FailureKind::Failed, ""),
         };
         Failure::new(kind, format!("cannot connect to {socket}: {error}{why}"))
     }
@@ -147,7 +152,7 @@ impl Client {
 
 impl Response {
     /// Returns the next line, or `None` after the last one.
-    pub(super) fn line(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut searched = 0;
         loop {
             let new = &self.received[searched..];
@@ -173,9 +178,9 @@ impl Response {
     }
 
     /// Returns the JSON in the next line, or `None` after the last one.
-    pub(super) fn json_line(&mut self) -> Result<Option<Value>> {
-        let line = self.line()?;
-        line.map(|line| parse(&line)).transpose()
+    pub(super) fn next_json(&mut self) -> Result<Option<Value>> {
+        let line = self.next_line()?;
+        line.map(|line| parse_object(&line)).transpose()
     }
 
     /// Returns whether a whole line was received and not returned.
@@ -183,8 +188,8 @@ impl Response {
         self.received.contains(&b'\n')
     }
 
-    /// Returns the rest of the body.
-    fn rest(mut self, limit: usize) -> Result<Vec<u8>> {
+    /// Receives the rest of the body, up to a limit, and returns it.
+    fn read_rest(mut self, limit: usize) -> Result<Vec<u8>> {
         while !self.is_complete {
             self.receive_more()?;
             if self.received.len() > limit {
@@ -194,7 +199,7 @@ impl Response {
         Ok(self.received)
     }
 
-    /// Receives a part of the response.
+    /// Receives the next part of the response.
     fn receive_more(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
         let until = match self.timeout {
@@ -206,12 +211,12 @@ impl Response {
             WaitError::TimedOut => {
                 let limit = self.timeout.unwrap_or_default();
                 read_error(if self.until.is_over() {
-                    format!("it takes longer than {:?}", response_time(limit))
+                    format!("it is not complete after {:?}", response_time(limit))
                 } else {
                     format!("the daemon does not respond within {limit:?}")
                 })
             }
-            WaitError::OutputClosed => Failure::new(Kind::OutputClosed, ""),
+            WaitError::OutputClosed => Failure::new(FailureKind::OutputClosed, ""),
             WaitError::Failed(error) => read_error(error),
         })?;
         self.received.extend_from_slice(&buf[..len]);
@@ -225,7 +230,7 @@ impl Response {
         }
     }
 
-    /// Parses the head, and removes it, if it is complete.
+    /// Parses and removes the head, if it is complete.
     fn parse_head(&mut self) -> std::result::Result<(), &'static str> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut head = httparse::Response::new(&mut fields);
@@ -259,7 +264,7 @@ impl Response {
     /// plugin, a socket or a resource, so 404 means that it does not exist.
     fn into_failure(self, names: bool) -> Failure {
         let status = self.status;
-        let body = self.rest(MAX_LINE).unwrap_or_default();
+        let body = self.read_rest(MAX_LINE).unwrap_or_default();
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
         let why = match &json["error"] {
             Value::String(error) => error.as_bytes(),
@@ -268,15 +273,15 @@ impl Response {
         let lines = why.split(|&byte| byte == b'\n').map(escape::composed);
         let lines: Vec<_> = lines.collect();
         if status == 422 && !why.is_empty() {
-            // The problems of a configuration, as `check-config` shows them.
-            return Failure::new(Kind::BadConfig, lines.join("\nplugind: "));
+            // One line for each problem of the configuration, as in the output of `check-config`.
+            return Failure::new(FailureKind::BadConfig, lines.join("\nplugind: "));
         }
         let kind = match status {
-            404 if names => Kind::NoSuchPlugin,
-            422 => Kind::BadConfig,
-            409 => Kind::Conflict,
-            503 => Kind::Interrupted,
-            _ => Kind::Failed,
+            404 if names => FailureKind::NoSuchPlugin,
+            422 => FailureKind::BadConfig,
+            409 => FailureKind::Conflict,
+            503 => FailureKind::Interrupted,
+            _ => FailureKind::Failed,
         };
         let why = match (&json["error"], lines.join("\\n")) {
             (Value::String(_), why) => why,
@@ -287,9 +292,9 @@ impl Response {
     }
 }
 
-/// Percent-encodes a text for a path segment or a query: all octets but the unreserved ones
-/// (RFC 3986 §2.3).
-pub(super) fn encode(text: &[u8]) -> String {
+/// Percent-encodes a text for a path segment or a query: all octets except the unreserved
+/// characters (RFC 3986 §2.3).
+pub(super) fn percent_encode(text: &[u8]) -> String {
     let mut encoded = String::new();
     for &byte in text {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -306,55 +311,55 @@ pub(super) fn print(text: impl AsRef<[u8]>) -> Result<()> {
     let mut out = io::stdout();
     let printed = out.write_all(text.as_ref()).and_then(|()| out.flush());
     printed.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, ""),
+        io::ErrorKind::BrokenPipe => Failure::new(FailureKind::OutputClosed, ""),
         _ => Failure::new(
-            Kind::Failed,
+            FailureKind::Failed,
             format!("cannot write to standard output: {error}"),
         ),
     })
 }
 
-/// Returns the failure to read a response; a retry may succeed.
+/// Returns the failure for a response that cannot be read; a retry may succeed.
 fn read_error(why: impl Display) -> Failure {
     Failure::new(
-        Kind::Interrupted,
+        FailureKind::Interrupted,
         format!("cannot read the daemon's response: {why}"),
     )
 }
 
 fn too_long() -> Failure {
-    Failure::new(Kind::Failed, "the daemon's response is too long")
+    Failure::new(FailureKind::Failed, "the daemon's response is too long")
 }
 
-/// Returns the time in which a response that does not follow changes must be complete: never less
-/// than the time in which it must begin.
+/// Returns the time within which a response that does not follow changes must be complete: at least
+/// the time within which it must begin.
 fn response_time(timeout: Duration) -> Duration {
     timeout.max(RESPONSE_TIME)
 }
 
-/// The time in which a response must begin, and continue. The daemon responds within milliseconds,
-/// even when it is busy.
+/// The time within which a response must begin, and within which it must continue. The daemon
+/// responds within milliseconds, even when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The minimum time limit for a complete response that does not follow changes.
 const RESPONSE_TIME: Duration = Duration::from_secs(30);
 
-/// The maximum length of one line: a record is below 100 KiB (bytes).
+/// The maximum length of a line in bytes. A record is shorter than 100 KiB.
 const MAX_LINE: usize = 1024 * 1024;
 
-/// The maximum length of a document: the daemon's own limit (bytes).
+/// The maximum length of a document in bytes: the daemon's own limit.
 const MAX_DOCUMENT: usize = API_BODY;
 
 const NOT_HTTP: &str = "the response is not HTTP; does another program own the socket?";
 const LONG_HEAD: &str = "the head of the response is longer than 16 KiB or 64 fields";
 const FRAMING: &str = "the framing of the response is invalid";
 const NO_RESPONSE: &str = "the connection was closed without a response";
-const TRUNCATED: &str = "the connection was closed within the response";
+const TRUNCATED: &str = "the connection was closed before the response was complete";
 
 /// The maximum number of fields in a head; plugind sends about four.
 const MAX_FIELDS: usize = 64;
 
-/// The maximum length of a head, which is about 150 bytes from plugind (bytes).
+/// The maximum length of a head in bytes; that of plugind has about 150.
 const MAX_HEAD: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -387,14 +392,21 @@ mod tests {
                 asked.join().unwrap()
             });
             let why = "cannot read the daemon's response: the daemon does not respond within 20ms";
-            assert_eq!(asked, Err(Failure::new(Kind::Interrupted, why)), "{head}");
+            assert_eq!(
+                asked,
+                Err(Failure::new(FailureKind::Interrupted, why)),
+                "{head}"
+            );
         }
     }
 
     #[test]
     fn all_octets_but_unreserved_ones_are_encoded() {
-        assert_eq!(encode(b"a-Z0._~"), "a-Z0._~");
-        assert_eq!(encode(b"example.com/gpu"), "example.com%2Fgpu");
-        assert_eq!(encode(b"a+b &=?#%\xff\n"), "a%2Bb%20%26%3D%3F%23%25%FF%0A");
+        assert_eq!(percent_encode(b"a-Z0._~"), "a-Z0._~");
+        assert_eq!(percent_encode(b"example.com/gpu"), "example.com%2Fgpu");
+        assert_eq!(
+            percent_encode(b"a+b &=?#%\xff\n"),
+            "a%2Bb%20%26%3D%3F%23%25%FF%0A"
+        );
     }
 }

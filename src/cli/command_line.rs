@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError, did_you_mean};
 use super::config_file::{self, Line};
-use super::settings::{Chosen, Setting, find, keys};
+use super::settings::{Chosen, Setting, file_settings, find_setting};
 use super::values::{NONE, absolute, invalid};
 use crate::config::{ApiSocket, DEFAULT_CONFIG_FILE, DaemonConfig, MAX_CONFIG_PROBLEMS};
 use crate::daemon;
@@ -40,7 +40,7 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) setting: &'static Setting,
-    /// The value; empty for a flag without one.
+    /// The value; empty for a flag that was given without a value.
     pub(super) value: OsString,
     pub(super) origin: Origin,
 }
@@ -48,7 +48,7 @@ pub(super) struct Given {
 /// The source of an option, in ascending order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
-    /// This line of the configuration file.
+    /// The line of the configuration file with this number.
     Line(usize),
     Environment,
     CommandLine,
@@ -70,7 +70,7 @@ impl Given {
     }
 }
 
-/// A configuration file that was read, and its content.
+/// The path of a configuration file, and its content.
 pub(super) type File<'a> = (&'a Path, &'a [u8]);
 
 /// The variables of the environment.
@@ -91,7 +91,7 @@ pub(super) fn parse_as(
     let mut chosen = Chosen::default();
     let (mut given, mut file) = (Vec::new(), None);
     while let Some(argument) = arguments.next()? {
-        let setting = match (find(&argument), argument) {
+        let setting = match (find_setting(&argument), argument) {
             (Some(setting), _) => setting,
             (_, Argument::Value(value)) if takes_file && file.is_none() && !value.is_empty() => {
                 file = Some(value.into());
@@ -115,9 +115,9 @@ pub(super) fn parse_as(
 }
 
 impl CommandLine {
-    /// Reads the configuration file, and combines it with the environment and the command line.
-    /// What the configuration names, such as a program, has to exist. An error has a line for each
-    /// problem.
+    /// Reads the configuration file, and combines its options with those of the environment and the
+    /// command line. The programs and the directory of the state file have to exist. The error
+    /// lists the problems.
     pub fn load(&self) -> Result<Options, Vec<String>> {
         let options = self.read()?;
         match daemon::missing(&options.config) {
@@ -148,7 +148,7 @@ impl CommandLine {
     }
 
     /// Combines the options of a file, the environment and the command line, which has the highest
-    /// priority. An error has a line for each problem.
+    /// priority. The error lists the first [`MAX_CONFIG_PROBLEMS`] problems, and counts the others.
     pub fn combine(
         &self,
         file: Option<File<'_>>,
@@ -166,7 +166,7 @@ impl CommandLine {
                 }
             }
         }
-        for setting in keys() {
+        for setting in file_settings() {
             let name = setting.variable();
             if let Some(value) = find_variable(environment, &name) {
                 let read = apply_absolute(setting, &mut Chosen::default(), Some(&value));
@@ -202,10 +202,10 @@ impl CommandLine {
     }
 }
 
-/// Drops the options that others replace, and applies the rest.
+/// Drops the options that options of higher sources replace, and applies the rest.
 fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
-    // `--device-plugins` needs kubelet's root directory, even if a higher source replaces it as a
-    // plugins directory.
+    // `--device-plugins` needs the last `root-dir`, even if `plugins-dir` from a higher source
+    // replaces that option.
     let root = given
         .iter()
         .rfind(|it| it.setting.long_name() == "root-dir");
@@ -222,19 +222,20 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     Ok((chosen.into_config(root), verbosity))
 }
 
-/// Adds the option in a line of the configuration file to `given`.
+/// Adds the option in a line of the configuration file to `given`, or returns the problem with the
+/// line.
 fn read_line(
     (key, value): Line<'_>,
     number: usize,
     chosen: &mut Chosen,
     given: &mut Vec<Given>,
 ) -> Result<(), String> {
-    let setting = keys().find(|setting| setting.long_name() == key);
+    let setting = file_settings().find(|setting| setting.long_name() == key);
     let setting = setting.ok_or_else(|| {
         if key == "config" {
             return "a configuration file cannot name another one".to_owned();
         }
-        let hint = did_you_mean(key, keys().map(Setting::long_name));
+        let hint = did_you_mean(key, file_settings().map(Setting::long_name));
         format!("unknown key {}{hint}", escape::text(key))
     })?;
     let same = |it: &&Given| it.setting.purpose() == setting.purpose();
@@ -260,7 +261,7 @@ fn apply_absolute(
     value: Option<&OsStr>,
 ) -> Result<(), String> {
     setting.apply(chosen, value)?;
-    let path = value.map(|value| (setting.value(), value.to_str().unwrap_or("/")));
+    let path = value.map(|value| (setting.placeholder(), value.to_str().unwrap_or("/")));
     let path = path.and_then(|(kind, text)| match kind {
         "DIR" | "FILE" => Some(text),
         "DIR|@" => Some(text).filter(|it| *it != "@"),
@@ -276,7 +277,7 @@ fn apply_absolute(
     }
 }
 
-/// Returns the value of a variable that is set and not empty.
+/// Returns the value of a variable, or `None` if the variable is not set or is empty.
 fn find_variable(environment: &Environment, name: &str) -> Option<OsString> {
     let mut set = environment.iter().filter(|(_, value)| !value.is_empty());
     let (_, value) = set.find(|(it, _)| it == name)?;
@@ -291,7 +292,7 @@ fn check_variable(name: &str, value: &OsStr) -> Option<String> {
     let is_kubernetes = own.starts_with("SERVICE_") || own.split('_').next() == Some("PORT");
     let others = PROGRAM_VARIABLES.iter().chain([&CONFIG]);
     let known = || {
-        keys()
+        file_settings()
             .map(Setting::variable)
             .chain(others.clone().map(|&it| it.to_owned()))
     };
@@ -337,13 +338,13 @@ pub(super) mod tests {
     ) -> Result<Options, Vec<String>> {
         let line = [&["run"], line].concat();
         let Ok(Command::Run(line)) = Command::parse(Parser::from_args(line)) else {
-            panic!("it is not a command line of run");
+            panic!("not a command line of run");
         };
         let file = (Path::new(FILE), file);
         line.combine(Some(file), &variables(environment))
     }
 
-    /// Returns variables of the environment.
+    /// Returns an environment with these variables.
     pub(in crate::cli) fn variables(pairs: &[(&str, &str)]) -> Environment {
         let owned = pairs
             .iter()
@@ -394,7 +395,7 @@ pub(super) mod tests {
         assert_eq!(of_file.config, of_line.config);
         assert_eq!(of_file.verbosity, of_line.verbosity);
         let text = String::from_utf8_lossy(file);
-        for setting in keys() {
+        for setting in file_settings() {
             assert!(text.contains(&format!("\n{}", setting.long_name())));
         }
     }
@@ -407,7 +408,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_command_line_is_over_the_environment() {
+    fn the_command_line_overrides_the_environment() {
         let on_down = |file: &[u8], environment: &[(&str, &str)], line: &[&str]| {
             let options = combine(file, environment, line).unwrap();
             options.config.manager.on_down.to_string()

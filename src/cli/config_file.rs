@@ -1,4 +1,4 @@
-//! The configuration file, as text: what its lines mean, and how a setting is written.
+//! The syntax of the configuration file: parses lines, and formats the line of a setting.
 //!
 //! A line is a key, which is a long option of `run` without the dashes, and the value of that
 //! option after blanks, `=` or both; a flag needs no value. Blanks around the key and the value are
@@ -21,11 +21,11 @@ pub(super) fn lines(
 ) -> impl Iterator<Item = (usize, Result<Line<'_>, &'static str>)> {
     let content = content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content);
     let numbered = (1..).zip(content.split(|&byte| byte == b'\n'));
-    numbered.filter_map(|(number, line)| Some((number, parse(line).transpose()?)))
+    numbered.filter_map(|(number, line)| Some((number, parse_line(line).transpose()?)))
 }
 
-/// Parses a line, or returns `None` for a blank one and a comment.
-fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
+/// Parses a line. Returns `None` if the line is blank or a comment.
+fn parse_line(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
     let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8")?;
     let is_comment = |at: &usize| {
         let bytes = line.as_bytes();
@@ -57,7 +57,7 @@ fn parse(line: &[u8]) -> Result<Option<Line<'_>>, &'static str> {
 
 /// Returns the line of a setting, with a comment. If no line can hold the value, the whole line is
 /// a comment. The value of a flag is empty.
-pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
+pub(super) fn format_line(key: &str, value: &OsStr, comment: &str) -> String {
     let text = value.to_str().unwrap_or_default();
     let separator = match text.as_bytes() {
         [] => "",
@@ -67,7 +67,7 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
         _ => " ",
     };
     let line = [key, separator, text, "  # ", comment, "\n"].concat();
-    match parse(line.as_bytes()) {
+    match parse_line(line.as_bytes()) {
         Ok(Some((_, parsed))) if parsed.unwrap_or_default() == value => line,
         _ => {
             let value = escape::bytes(value.as_bytes()).to_string();
@@ -76,7 +76,7 @@ pub(super) fn show(key: &str, value: &OsStr, comment: &str) -> String {
     }
 }
 
-/// The mark that some editors write at the beginning of a file in UTF-8.
+/// The byte order mark that some editors write at the beginning of a file in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 fn is_blank(byte: u8) -> bool {
@@ -87,18 +87,18 @@ fn is_blank(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    fn parsed(content: &[u8]) -> Vec<(usize, Result<Line<'_>, &'static str>)> {
+    fn collect_lines(content: &[u8]) -> Vec<(usize, Result<Line<'_>, &'static str>)> {
         lines(content).collect()
     }
 
     #[test]
     fn a_byte_order_mark_is_not_part_of_the_first_key() {
         let expected = [(1, Ok(("observe", None)))];
-        assert_eq!(parsed(b"\xef\xbb\xbfobserve"), expected);
+        assert_eq!(collect_lines(b"\xef\xbb\xbfobserve"), expected);
     }
 
     #[test]
-    fn a_value_stands_behind_blanks_or_an_equals_sign() {
+    fn a_value_follows_blanks_or_an_equals_sign() {
         for line in [
             "exec X=/lib/hook",
             "exec=X=/lib/hook",
@@ -109,7 +109,7 @@ mod tests {
             "exec X=/lib/hook\t#",
         ] {
             let expected = Ok(("exec", Some("X=/lib/hook")));
-            assert_eq!(parsed(line.as_bytes()), [(1, expected)], "{line:?}");
+            assert_eq!(collect_lines(line.as_bytes()), [(1, expected)], "{line:?}");
         }
         for (line, value) in [
             ("observe", None),
@@ -122,21 +122,24 @@ mod tests {
             ("observe ==", Some("=")),
             ("observe \u{e4}\u{a0}", Some("\u{e4}\u{a0}")),
         ] {
-            assert_eq!(parsed(line.as_bytes()), [(1, Ok(("observe", value)))]);
+            assert_eq!(
+                collect_lines(line.as_bytes()),
+                [(1, Ok(("observe", value)))]
+            );
         }
     }
 
     #[test]
-    fn blank_lines_and_comments_are_counted_and_left_out() {
+    fn blank_lines_and_comments_are_counted_but_not_returned() {
         let content = b"\n# a\r\n \t\r\n  # b\na 1\r\n#\nb\n\n";
         let expected = [(5, Ok(("a", Some("1")))), (7, Ok(("b", None)))];
-        assert_eq!(parsed(content), expected);
-        assert_eq!(parsed(b""), []);
-        assert_eq!(parsed(b"a"), [(1, Ok(("a", None)))]);
+        assert_eq!(collect_lines(content), expected);
+        assert_eq!(collect_lines(b""), []);
+        assert_eq!(collect_lines(b"a"), [(1, Ok(("a", None)))]);
     }
 
     #[test]
-    fn a_line_that_is_not_text_has_its_problem() {
+    fn an_invalid_line_is_returned_as_its_problem() {
         let content = b"a \xff\nb\n= 1\nc\x00\nd \x1b[1m\ne\rf\n# \x07\n";
         let control = Err("the line contains a control character");
         let expected = [
@@ -147,18 +150,21 @@ mod tests {
             (5, control),
             (6, control),
         ];
-        assert_eq!(parsed(content), expected);
+        assert_eq!(collect_lines(content), expected);
     }
 
     #[test]
-    fn a_setting_is_written_so_that_it_is_read_as_the_same() {
+    fn a_formatted_line_is_parsed_to_the_same_setting() {
         for value in ["/a", "/a b", "X=/lib/hook", "a#b", "keep", "=", "==a", "#"] {
-            let line = show("key", value.as_ref(), "default");
-            assert_eq!(parsed(line.as_bytes()), [(1, Ok(("key", Some(value))))]);
+            let line = format_line("key", value.as_ref(), "default");
+            assert_eq!(
+                collect_lines(line.as_bytes()),
+                [(1, Ok(("key", Some(value))))]
+            );
         }
-        let flag = show("observe", "".as_ref(), "default");
+        let flag = format_line("observe", "".as_ref(), "default");
         assert_eq!(flag, "observe  # default\n");
-        assert_eq!(parsed(flag.as_bytes()), [(1, Ok(("observe", None)))]);
+        assert_eq!(collect_lines(flag.as_bytes()), [(1, Ok(("observe", None)))]);
         for value in [
             &b"/a #b"[..],
             b" /a",
@@ -167,8 +173,8 @@ mod tests {
             b"\x1b",
             b"\xff",
         ] {
-            let line = show("key", OsStr::from_bytes(value), "environment");
-            assert_eq!(parsed(line.as_bytes()), [], "{line:?}");
+            let line = format_line("key", OsStr::from_bytes(value), "environment");
+            assert_eq!(collect_lines(line.as_bytes()), [], "{line:?}");
         }
     }
 }

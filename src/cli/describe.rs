@@ -1,37 +1,38 @@
-//! `plugind describe`: one plugin or socket, with all that is known about it.
+//! `plugind describe`: everything that is known about a plugin or socket.
 
 use serde_json::Value;
 
-use super::client::{Request, encode, print};
+use super::client::{Request, percent_encode, print};
 use super::failure::Result;
 use super::json::{
-    document, escaped_or_none, format_value, items, keys, map_or_none, or_none, or_unknown, text,
+    escaped_or_none, format_value, items, map_or_none, or_none, or_unknown, record_keys,
+    text_field, to_json_document,
 };
 use super::options::{Context, Format, now};
-use super::table::{Column, Table, coloured};
+use super::table::{Column, Table, add_colour};
 use super::{age, events, list};
 
 /// Shows the plugin or socket.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    let mut list = list::read(context)?;
+    let mut list = list::fetch_list(context)?;
     let records = items(&mut list)?;
     add_processes(records, context);
-    let mut events = events::read(context)?;
-    events.retain(|event| records.iter().any(|it| belongs(event, it)));
+    let mut events = events::fetch_events(context)?;
+    events.retain(|event| records.iter().any(|it| is_about(event, it)));
     if context.options.format == Format::Json {
         list["events"] = events.into();
-        return print(document(&list));
+        return print(to_json_document(&list));
     }
     let records = records.iter();
     let described = records.map(|it| describe(it, &events, now(), context.is_coloured));
     print(described.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Replaces the records of a plugin by those with its process, which the API shows only in a list
-/// of one name. If the plugin has gone meanwhile, the records stay as they are.
+/// Replaces the records of a plugin by those with its process, which the API returns only for a
+/// single name. If the plugin was removed meanwhile, the records stay unchanged.
 fn add_processes(records: &mut [Value], context: &Context<'_>) {
-    let [kind, name, _] = records.first().map(keys).unwrap_or_default();
-    let [kind, name] = [kind, name].map(|text| encode(text.as_bytes()));
+    let [kind, name, _] = records.first().map(record_keys).unwrap_or_default();
+    let [kind, name] = [kind, name].map(|text| percent_encode(text.as_bytes()));
     let path = format!("/v1/plugins/{kind}/{name}");
     let found = context.client.json(&Request::get(&path));
     let mut found = found.unwrap_or_default();
@@ -44,11 +45,11 @@ fn add_processes(records: &mut [Value], context: &Context<'_>) {
 }
 
 /// Returns whether an event is about the socket of a record.
-fn belongs(event: &Value, record: &Value) -> bool {
+fn is_about(event: &Value, record: &Value) -> bool {
     event["socket"].is_string() && event["socket"] == record["socket"]
 }
 
-/// Returns the description of a record, with those of the events that belong to it.
+/// Returns the description of a record, with the events that belong to it.
 fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.add_lines(LINES, record, now);
@@ -59,14 +60,14 @@ fn describe(record: &Value, events: &[Value], now: u64, is_coloured: bool) -> St
     let details = with_heading("Details:", &table.take_text("  "));
 
     let mut table = Table::default();
-    let events: Vec<&Value> = events.iter().filter(|it| belongs(it, record)).collect();
+    let events: Vec<&Value> = events.iter().filter(|it| is_about(it, record)).collect();
     if !events.is_empty() {
-        table.add_all(EVENT, events, now);
+        table.add_with_labels(EVENT, events, now);
     }
     lines + &details + &with_heading("Events:", &table.take_text("  "))
 }
 
-/// Returns lines below their heading.
+/// Returns lines below a heading, or the heading with `<none>` if there are none.
 fn with_heading(heading: &str, lines: &str) -> String {
     match lines {
         "" => format!("{heading}  <none>\n"),
@@ -77,9 +78,9 @@ fn with_heading(heading: &str, lines: &str) -> String {
 const LINES: &[Column] = &[
     ("Name:", |it, _| or_unknown(&it["name"])),
     ("Type:", |it, _| or_unknown(&it["type"])),
-    ("State:", |it, _| coloured(or_unknown(&it["state"]))),
+    ("State:", |it, _| add_colour(or_unknown(&it["state"]))),
     ("Since:", |it, now| {
-        map_or_none(text(it, "since"), |then| {
+        map_or_none(text_field(it, "since"), |then| {
             format!("{} ({} ago)", or_none(then), age::since(then, now))
         })
     }),
@@ -101,7 +102,7 @@ const LINES: &[Column] = &[
     ("Attempts:", |it, _| format_value(&it["attempts"])),
     ("Last Error:", |it, _| escaped_or_none(&it["lastError"])),
     ("Next Try:", |it, now| {
-        map_or_none(text(it, "nextRetry"), |then| {
+        map_or_none(text_field(it, "nextRetry"), |then| {
             format!("{} (in {})", or_none(then), age::until(then, now))
         })
     }),
@@ -208,7 +209,7 @@ Events:  <none>
     }
 
     #[test]
-    fn an_event_belongs_to_its_socket_and_to_no_other_of_the_name() {
+    fn an_event_is_only_about_its_own_socket() {
         let record = json!({"type": "A", "name": "a", "socket": "/r/a"});
         for (event, expected) in [
             (json!({"socket": "/r/a"}), true),
@@ -219,7 +220,7 @@ Events:  <none>
             (json!({"socket": "/r/b"}), false),
             (json!({}), false),
         ] {
-            assert_eq!(belongs(&event, &record), expected);
+            assert_eq!(is_about(&event, &record), expected);
         }
     }
 }

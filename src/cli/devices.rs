@@ -1,22 +1,23 @@
-//! `plugind devices`: the devices that device plugins list and DRA drivers report.
+//! `plugind devices`: the devices that device plugins and DRA drivers report.
 
-use super::client::{Request, encode};
+use super::client::{Request, percent_encode};
 use super::failure::Result;
 use super::json::format_value;
 use super::options::{Context, Target};
-use super::table::{Column, coloured, print_list};
+use super::table::{Column, add_colour, print_list};
 
-/// Shows the devices, in the order of the daemon: by resource and ID.
+/// Shows the devices in the order in which the daemon returns them: by resource and ID.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(&context.options.target);
     let list = context.client.json(&Request::get(&path))?;
     print_list(context, list, COLUMNS, "No devices.\n")
 }
 
-/// Returns the path of the list. If a resource is named and does not exist, the daemon returns 404.
+/// Returns the path of the list in the API. If a resource is named and does not exist, the daemon
+/// returns 404.
 fn path(target: &Target) -> String {
     match target {
-        Target::Text(name) => format!("/v1/devices?name={}", encode(name.as_bytes())),
+        Target::Text(name) => format!("/v1/devices?name={}", percent_encode(name.as_bytes())),
         _ => "/v1/devices".to_owned(),
     }
 }
@@ -24,7 +25,7 @@ fn path(target: &Target) -> String {
 const COLUMNS: &[Column] = &[
     ("RESOURCE", |it, _| format_value(&it["resource"])),
     ("DEVICE", |it, _| format_value(&it["id"])),
-    ("HEALTH", |it, _| coloured(format_value(&it["health"]))),
+    ("HEALTH", |it, _| add_colour(format_value(&it["health"]))),
     ("HOLDER", |it, _| format_value(&it["holder"]["pid"])),
     ("NUMA", |it, _| format_value(&it["numaNodes"])),
     ("SOCKET", |it, _| format_value(&it["socket"])),
@@ -53,11 +54,11 @@ mod tests {
     use serde_json::json;
 
     use super::super::table::Rows;
-    use super::super::testing::{context, options};
+    use super::super::testing::{context, parse_options};
     use super::*;
 
     /// Returns what the command prints for three devices.
-    fn shown(line: &[&str], is_coloured: bool) -> String {
+    fn show(line: &[&str], is_coloured: bool) -> String {
         let all = [
             json!({
                 "resource": "example.com/gpu", "id": "gpu-0", "health": "Healthy",
@@ -69,7 +70,7 @@ mod tests {
             }),
             json!({"resource": "example.com/nic", "id": "", "health": "Healthy"}),
         ];
-        let options = options(line);
+        let options = parse_options(line);
         let mut rows = Rows::new(&context(&options, is_coloured), COLUMNS, &[]);
         for device in all {
             rows.add(&device, 0);
@@ -85,9 +86,9 @@ example.com/gpu  gpu-0             Healthy    812     0,1     /r/gpu-reg.sock
 example.com/gpu  gpu-1\\u{1b}[2J\\t  Unhealthy  <none>  <none>  /r/gpu-reg.sock
 example.com/nic  <none>            Healthy    <none>  <none>  <none>
 ";
-        assert_eq!(shown(&["devices"], false), expected);
+        assert_eq!(show(&["devices"], false), expected);
         let (_, rows) = expected.split_once('\n').unwrap();
-        let coloured = shown(&["devices", "--no-headers"], true);
+        let coloured = show(&["devices", "--no-headers"], true);
         assert!(
             coloured.contains("  \x1b[32mHealthy\x1b[0m    812"),
             "{coloured}"
@@ -102,7 +103,7 @@ example.com/nic  <none>            Healthy    <none>  <none>  <none>
 
     #[test]
     fn json_lines_are_the_devices_in_ascii() {
-        let shown = shown(&["devices", "-o", "jsonl"], false);
+        let shown = show(&["devices", "-o", "jsonl"], false);
         let lines: Vec<&str> = shown.lines().collect();
         let expected = "{\"health\":\"Unhealthy\",\"id\":\"gpu-1\\u001b[2J\\t\",\
                         \"resource\":\"example.com/gpu\",\"socket\":\"/r/gpu-reg.sock\"}";
@@ -110,13 +111,13 @@ example.com/nic  <none>            Healthy    <none>  <none>  <none>
     }
 
     #[test]
-    fn the_daemon_is_asked_for_a_resource_by_its_whole_name() {
+    fn a_resource_is_requested_by_its_whole_name() {
         for (line, expected) in [
             (&["devices"][..], "/v1/devices"),
             (&["devices", "a.b/c d"], "/v1/devices?name=a.b%2Fc%20d"),
             (&["devices", "gpu"], "/v1/devices?name=gpu"),
         ] {
-            assert_eq!(path(&options(line).target), expected);
+            assert_eq!(path(&parse_options(line).target), expected);
         }
     }
 }

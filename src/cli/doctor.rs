@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
-use super::json::document;
+use super::json::to_json_document;
 use super::options::{Format, TEXT, named_socket};
-use super::table::{Table, coloured};
-use super::values::{choice, path};
+use super::table::{Table, add_colour};
+use super::values::{one_of, path};
 use crate::config::{DEFAULT_PLUGINS_DIR, PLUGINS_DIR};
 use crate::daemon::doctor::{self, Finding, Level};
 use crate::daemon::has_colours;
@@ -31,7 +31,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let mut format = Format::Text;
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.value(|it| choice(it, TEXT))?,
+            Argument::Option("--output") => format = arguments.value(|it| one_of(it, TEXT))?,
             Argument::Option("--run-dir") => examined.run_dir = Some(arguments.value(path)?),
             Argument::Option("--socket") => examined.socket = Some(arguments.value(path)?),
             Argument::Option("--plugins-dir") => examined.dirs.push(arguments.value(path)?),
@@ -53,8 +53,8 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<dyn Error>> {
     let findings = doctor::examine(examined)?;
     let shown = match format {
-        Format::Json => as_json(&findings),
-        _ => text(&findings, has_colours(&io::stdout())),
+        Format::Json => findings_to_json(&findings),
+        _ => format_findings(&findings, has_colours(&io::stdout())),
     };
     // A closed output is not a failure of the examination.
     let _ = io::stdout().write_all(shown.as_bytes());
@@ -67,11 +67,11 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
 }
 
 /// Returns the findings as text: a line for each, with its remedy below it.
-fn text(findings: &[Finding], is_coloured: bool) -> String {
+fn format_findings(findings: &[Finding], is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.widths = WIDTHS.to_vec();
     let mut add = |level: &str, check: &str, text: String| {
-        table.add([coloured(level.to_owned()), check.to_owned(), text]);
+        table.add([add_colour(level.to_owned()), check.to_owned(), text]);
     };
     for found in findings {
         let Finding { paths, count, .. } = found;
@@ -97,11 +97,11 @@ fn text(findings: &[Finding], is_coloured: bool) -> String {
     table.take_text("")
 }
 
-/// The widths of the columns: the longest level and check.
+/// The minimum widths of the columns: the lengths of the longest level and check.
 const WIDTHS: [usize; 2] = [7, 11];
 
 /// Returns the findings as a JSON object.
-fn as_json(findings: &[Finding]) -> String {
+fn findings_to_json(findings: &[Finding]) -> String {
     let findings = findings.iter().map(|found| {
         let mut json = json!({
             "level": found.level.name(),
@@ -118,7 +118,7 @@ fn as_json(findings: &[Finding]) -> String {
         }
         json
     });
-    document(&json!({ "findings": findings.collect::<Value>() }))
+    to_json_document(&json!({ "findings": findings.collect::<Value>() }))
 }
 
 pub(super) const HELP: &str = "\
@@ -194,7 +194,8 @@ mod tests {
         }
     }
 
-    /// Returns a finding of each level, with texts from outside.
+    /// Returns findings of every level, with no path, one or several, some of which have to be
+    /// escaped.
     fn findings() -> [Finding; 5] {
         let finding = |level, message: &str, remedy: &str, paths: &[&str]| Finding {
             level,
@@ -231,8 +232,8 @@ warning  sockets      2 sockets: nothing listens
 problem  sockets      none
            remedy     stay
 ";
-        assert_eq!(text(&findings(), false), expected);
-        let shown = text(&findings(), true);
+        assert_eq!(format_findings(&findings(), false), expected);
+        let shown = format_findings(&findings(), true);
         assert!(
             shown.contains("\x1b[31mproblem\x1b[0m  sockets      none\n"),
             "{shown}"
@@ -252,12 +253,12 @@ problem  sockets      none
              "paths": ["/a", "/b"], "remedy": "go"},
             {"check": "sockets", "level": "problem", "message": "none", "remedy": "stay"},
         ]});
-        let shown = as_json(&findings());
+        let shown = findings_to_json(&findings());
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(
             serde_json::from_str::<Value>(&shown).expect("it is JSON"),
             expected
         );
-        serde_json::from_str::<Value>(&as_json(&[])).expect("it is JSON");
+        serde_json::from_str::<Value>(&findings_to_json(&[])).expect("it is JSON");
     }
 }

@@ -1,13 +1,13 @@
-//! `plugind events`: what happened to plugins.
+//! `plugind events`: the events of plugins and sockets.
 
 use serde_json::{Value, json};
 
 use super::age;
 use super::client::{Request, print};
 use super::failure::{Failure, Result};
-use super::json::{escaped_or_none, event_keys, object, or_unknown, text};
+use super::json::{escaped_or_none, event_keys, format_object, or_unknown, text_field};
 use super::options::{Context, Target, now};
-use super::table::{Column, Rows, coloured, print_list};
+use super::table::{Column, Rows, add_colour, print_list};
 
 /// Shows the events.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
@@ -16,13 +16,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let past = if options.follows && !is_plugin {
         Vec::new()
     } else {
-        read(context)?
+        fetch_events(context)?
     };
-    let shown = Shown::new(&options.target, &past);
+    let filter = EventFilter::new(&options.target, &past);
     if !options.follows {
         let generation = past.last().and_then(|it| it["generation"].as_u64());
         let generation = generation.unwrap_or_default();
-        let items = past.into_iter().filter(|it| shown.includes(it));
+        let items = past.into_iter().filter(|it| filter.includes(it));
         let items: Value = items.collect();
         let list = json!({ "kind": "EventList", "generation": generation, "items": items });
         return print_list(context, list, COLUMNS, "No events.\n");
@@ -30,8 +30,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let request = Request::follow("/v1/events?follow=1");
     let mut response = context.client.open(&request)?;
     let mut rows = Rows::new(context, COLUMNS, WIDTHS);
-    while let Some(event) = response.json_line()? {
-        if shown.includes(&event) {
+    while let Some(event) = response.next_json()? {
+        if filter.includes(&event) {
             rows.add(&event, now());
         }
         if !response.has_line() {
@@ -41,21 +41,21 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     Err(Failure::daemon_stopped())
 }
 
-/// The events that were asked for.
-struct Shown<'a> {
+/// The filter that selects the requested events.
+struct EventFilter<'a> {
     target: &'a Target,
-    /// The sockets of the requested plugin: their first events do not name a plugin yet.
+    /// The sockets of the requested plugin. The first events of a socket do not name a plugin yet.
     sockets: Vec<String>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> EventFilter<'a> {
     fn new(target: &'a Target, past: &[Value]) -> Self {
         let is_of_plugin =
             |event: &&Value| event["plugin"].is_object() && target.includes(event_keys(event));
         let sockets = past
             .iter()
             .filter(is_of_plugin)
-            .map(|event| text(event, "socket").to_owned());
+            .map(|event| text_field(event, "socket").to_owned());
         Self {
             target,
             sockets: sockets.collect(),
@@ -69,34 +69,34 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Reads all events, oldest first.
-pub(super) fn read(context: &Context<'_>) -> Result<Vec<Value>> {
+/// Fetches all events from the daemon, oldest first.
+pub(super) fn fetch_events(context: &Context<'_>) -> Result<Vec<Value>> {
     let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
-    while let Some(event) = response.json_line()? {
+    while let Some(event) = response.next_json()? {
         events.push(event);
     }
     Ok(events)
 }
 
-/// The path of the events.
+/// The path of the events in the API.
 const PATH: &str = "/v1/events";
 
 const COLUMNS: &[Column] = &[
     ("LAST SEEN", last_seen),
-    ("TYPE", |it, _| coloured(or_unknown(&it["type"]))),
+    ("TYPE", |it, _| add_colour(or_unknown(&it["type"]))),
     ("REASON", |it, _| or_unknown(&it["reason"])),
-    ("OBJECT", |it, _| object(event_keys(it))),
+    ("OBJECT", |it, _| format_object(event_keys(it))),
     ("MESSAGE", |it, _| escaped_or_none(&it["message"])),
 ];
 
 /// Returns how long ago an event last happened and, if it was repeated, its count and the time
 /// since it first happened.
 pub(super) fn last_seen(event: &Value, now: u64) -> String {
-    let last = age::since(text(event, "lastTime"), now);
+    let last = age::since(text_field(event, "lastTime"), now);
     match event["count"].as_u64() {
         Some(count @ 2..) => {
-            let first = age::since(text(event, "firstTime"), now);
+            let first = age::since(text_field(event, "firstTime"), now);
             format!("{last} (x{count} over {first})")
         }
         _ => last,
@@ -124,16 +124,16 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{NOW, context, events, options};
+    use super::super::testing::{NOW, context, events, parse_options};
     use super::*;
 
     fn show(line: &[&str]) -> String {
-        let options = options(line);
+        let options = parse_options(line);
         let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
         let events = events();
-        let shown = Shown::new(&options.target, &events);
+        let filter = EventFilter::new(&options.target, &events);
         for event in events {
-            if shown.includes(&event) {
+            if filter.includes(&event) {
                 rows.add(&event, NOW);
             }
         }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_events_are_one_line_with_their_number() {
+    fn repeated_events_are_one_line_with_their_count() {
         assert_eq!(
             show(&["events"]),
             "\
@@ -166,7 +166,7 @@ LAST SEEN         TYPE     REASON         OBJECT                        MESSAGE
 
     #[test]
     fn an_empty_event_is_shown() {
-        let options = options(&["events", "--no-headers"]);
+        let options = parse_options(&["events", "--no-headers"]);
         let mut rows = Rows::new(&context(&options, false), COLUMNS, WIDTHS);
         rows.add(&json!({}), NOW);
         assert_eq!(

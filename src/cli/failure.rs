@@ -9,25 +9,25 @@ pub(super) type Result<T> = std::result::Result<T, Failure>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Failure {
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
     /// The reason, for the terminal.
     pub(super) why: String,
 }
 
 /// A way to fail, which has an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// The reader of standard output has closed it: nothing is left to do.
     OutputClosed = 0,
     /// The command failed, and would fail again.
     Failed = 1,
-    /// No daemon listens on the socket.
+    /// No daemon listens on the socket, or the daemon has stopped.
     NoDaemon = 3,
-    /// The plugin that was named does not exist.
+    /// The plugin, socket or resource that was named does not exist.
     NoSuchPlugin = 4,
-    /// The plugin that was named exists, but not in the state that was asked for.
+    /// The plugin that was named exists, but is not in the requested state.
     OtherState = 5,
-    /// The requested devices are not free: `EX_TEMPFAIL` of sysexits(3).
+    /// The requested devices cannot be allocated now: `EX_TEMPFAIL` of sysexits(3).
     Busy = 75,
     /// The configuration of the daemon is not valid.
     BadConfig = BAD_CONFIG as isize,
@@ -37,28 +37,28 @@ pub(super) enum Kind {
     NotExecutable = 126,
     /// The command does not exist, as in a shell.
     CommandNotFound = 127,
-    /// The request does not fit the state of a plugin.
+    /// The request conflicts with the state of a plugin or of its devices.
     Conflict,
-    /// The exchange with the daemon broke off; another one may succeed.
+    /// The daemon was too busy or not ready, or its response broke off; a retry may succeed.
     Interrupted,
 }
 
 impl Failure {
     /// Creates a failure with this reason.
-    pub(super) fn new(kind: Kind, why: impl Into<String>) -> Self {
+    pub(super) fn new(kind: FailureKind, why: impl Into<String>) -> Self {
         let why = why.into();
         Self { kind, why }
     }
 
     /// Returns the failure for a response that ended because the daemon has stopped.
     pub(super) fn daemon_stopped() -> Self {
-        Self::new(Kind::NoDaemon, "the daemon has stopped")
+        Self::new(FailureKind::NoDaemon, "the daemon has stopped")
     }
 
     /// Returns the exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Interrupted | Kind::Conflict => Kind::Failed as u8,
+            FailureKind::Interrupted | FailureKind::Conflict => FailureKind::Failed as u8,
             kind => kind as u8,
         }
     }

@@ -1,7 +1,7 @@
-//! The daemon's data as text for the terminal, and as JSON in plain ASCII, which is safe there,
-//! too.
+//! The daemon's data as text for the terminal, and as JSON in plain ASCII, which is also safe on a
+//! terminal.
 //!
-//! Records and events stay JSON. A fact that the daemon has left out is null.
+//! Records and events are kept as JSON values. A field that the daemon has left out is null.
 
 use std::fmt::Write as _;
 use std::slice;
@@ -9,65 +9,71 @@ use std::slice;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::failure::{Failure, Kind, Result};
+use super::failure::{Failure, FailureKind, Result};
 use super::{NONE, UNKNOWN};
 use crate::escape;
 
 /// The type and the name of a plugin, which may be empty, and a socket.
 pub(super) type Keys<'a> = [&'a str; 3];
 
-/// Returns a text of an object, or an empty one if it is missing.
-pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+/// Returns a text field of an object, or an empty text if the field is missing.
+pub(super) fn text_field<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
 }
 
-/// Returns the plugin and the socket of a record.
-pub(super) fn keys(record: &Value) -> Keys<'_> {
-    ["type", "name", "socket"].map(|key| text(record, key))
+/// Returns the type, the name and the socket of a record.
+pub(super) fn record_keys(record: &Value) -> Keys<'_> {
+    ["type", "name", "socket"].map(|key| text_field(record, key))
 }
 
-/// Returns the plugin and the socket of an event.
+/// Returns the type, the name and the socket of an event.
 pub(super) fn event_keys(event: &Value) -> Keys<'_> {
     let plugin = &event["plugin"];
     [
-        text(plugin, "type"),
-        text(plugin, "name"),
-        text(event, "socket"),
+        text_field(plugin, "type"),
+        text_field(plugin, "name"),
+        text_field(event, "socket"),
     ]
 }
 
 /// Returns the items of a list.
 pub(super) fn items(list: &mut Value) -> Result<&mut Vec<Value>> {
-    list["items"].as_array_mut().ok_or_else(unexpected)
+    list["items"].as_array_mut().ok_or_else(unexpected_response)
 }
 
-/// Parses JSON of the daemon, which always sends objects.
-pub(super) fn parse(bytes: &[u8]) -> Result<Value> {
+/// Parses a JSON object, which every JSON response of the daemon is.
+pub(super) fn parse_object(bytes: &[u8]) -> Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(unexpected()),
-        Err(_) => Err(Failure::new(Kind::Failed, "the response is not JSON")),
+        Ok(_) => Err(unexpected_response()),
+        Err(_) => Err(Failure::new(
+            FailureKind::Failed,
+            "the response is not JSON",
+        )),
     }
 }
 
-fn unexpected() -> Failure {
-    Failure::new(Kind::Failed, "the response is not what was asked for")
+fn unexpected_response() -> Failure {
+    Failure::new(
+        FailureKind::Failed,
+        "the response has an unexpected structure",
+    )
 }
 
-/// Returns the plugin as the commands accept it, or else the socket.
-pub(super) fn object([kind, name, socket]: Keys<'_>) -> String {
+/// Returns the plugin as `TYPE/NAME`, or the socket if the type is empty; both escaped.
+pub(super) fn format_object([kind, name, socket]: Keys<'_>) -> String {
     match kind {
         "" => or_none(socket),
         _ => format!("{}/{}", escape::text(kind), escape::text(name)),
     }
 }
 
-/// Escapes a text for the terminal; `<none>` if it is empty.
+/// Escapes a text for the terminal; returns `<none>` if it is empty.
 pub(super) fn or_none(text: &str) -> String {
     map_or_none(text, |text| escape::text(text).to_string())
 }
 
-/// Escapes a text for the terminal; `<unknown>` if it is empty.
+/// Escapes a text for the terminal; returns `<unknown>` if it is empty or missing.
 pub(super) fn or_unknown(value: &Value) -> String {
     match value.as_str().unwrap_or_default() {
         "" => UNKNOWN.to_owned(),
@@ -75,8 +81,8 @@ pub(super) fn or_unknown(value: &Value) -> String {
     }
 }
 
-/// Returns a text, or several joined, or `<none>`. The daemon has escaped what comes from plugins,
-/// so that is not escaped again.
+/// Returns a text, or several texts joined with semicolons, or `<none>`. The daemon has already
+/// escaped the texts of plugins, so backslashes are not doubled again.
 pub(super) fn escaped_or_none(value: &Value) -> String {
     let texts = match value {
         Value::Array(all) => &all[..],
@@ -86,7 +92,7 @@ pub(super) fn escaped_or_none(value: &Value) -> String {
     map_or_none(&texts.join("; "), |text| escape::composed(text.as_bytes()))
 }
 
-/// Applies `show` to a text; `<none>` if it is empty.
+/// Applies `show` to a text; returns `<none>` if it is empty.
 pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> String {
     match text {
         "" => NONE.to_owned(),
@@ -94,32 +100,32 @@ pub(super) fn map_or_none(text: &str, show: impl FnOnce(&str) -> String) -> Stri
     }
 }
 
-/// Formats a value for a table: a list joined with commas, an object as a line of JSON; `<none>` if
-/// it is null or empty.
+/// Formats a value for a table: a list is joined with commas, an object is a line of JSON, and null
+/// or an empty value is `<none>`.
 pub(super) fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => or_none(text),
         Value::Array(all) if !all.is_empty() => {
             all.iter().map(format_value).collect::<Vec<_>>().join(",")
         }
-        Value::Object(entries) if !entries.is_empty() => line(entries),
+        Value::Object(entries) if !entries.is_empty() => to_json_line(entries),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => NONE.to_owned(),
     }
 }
 
 /// Returns JSON in one line, with sorted keys.
-pub(super) fn line(value: &impl Serialize) -> String {
-    ascii(&json!(value).to_string())
+pub(super) fn to_json_line(value: &impl Serialize) -> String {
+    escape_non_ascii(&json!(value).to_string())
 }
 
 /// Returns JSON in indented lines, with sorted keys and a line end.
-pub(super) fn document(value: &impl Serialize) -> String {
-    ascii(&format!("{:#}\n", json!(value)))
+pub(super) fn to_json_document(value: &impl Serialize) -> String {
+    escape_non_ascii(&format!("{:#}\n", json!(value)))
 }
 
-/// Escapes everything but plain ASCII; in JSON, only texts contain other characters.
-pub(super) fn ascii(json: &str) -> String {
+/// Escapes all characters but printable ASCII and line ends. In JSON, only strings contain others.
+pub(super) fn escape_non_ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {
         if matches!(c, ' '..='~' | '\n') {
@@ -146,17 +152,20 @@ mod tests {
             "18446744073709551615",
         ] {
             let value: Value = serde_json::from_str(document).unwrap();
-            for shown in [line(&value), super::document(&value)] {
+            for shown in [to_json_line(&value), to_json_document(&value)] {
                 let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
                 assert!(shown.bytes().all(is_plain), "{shown}");
                 assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
             }
-            assert_eq!(line(&value).lines().count(), 1);
+            assert_eq!(to_json_line(&value).lines().count(), 1);
         }
         let value: Value = serde_json::from_str(r#"{"a":[1,{}],"b":{"c":"é"},"d":[]}"#).unwrap();
         let expected = "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": \"\\u00e9\"\n  },\n  \"d\": []\n}\n";
-        assert_eq!(document(&value), expected);
-        assert_eq!(line(&value), r#"{"a":[1,{}],"b":{"c":"\u00e9"},"d":[]}"#);
+        assert_eq!(to_json_document(&value), expected);
+        assert_eq!(
+            to_json_line(&value),
+            r#"{"a":[1,{}],"b":{"c":"\u00e9"},"d":[]}"#
+        );
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! `plugind list`: the plugins.
+//! `plugind list`: lists the plugins.
 
 use serde_json::Value;
 
 use super::arguments::did_you_mean;
-use super::client::{Request, encode};
-use super::failure::{Failure, Kind, Result};
+use super::client::{Request, percent_encode};
+use super::failure::{Failure, FailureKind, Result};
 use super::json::{
-    escaped_or_none, format_value, items, keys, map_or_none, object, or_none, or_unknown, text,
+    escaped_or_none, format_object, format_value, items, map_or_none, or_none, or_unknown,
+    record_keys, text_field,
 };
 use super::options::{Context, Format, Options, Target};
-use super::table::{Column, coloured, print_list};
+use super::table::{Column, add_colour, print_list};
 use super::{UNKNOWN, age};
 use crate::config::DEFAULT_TYPES;
 use crate::manager::State;
@@ -18,7 +19,7 @@ use crate::manager::State;
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let columns = columns(context.options.format);
     let absent = format!("No plugins.{}\n", suggest_type(&context.options.target));
-    print_list(context, read(context)?, columns, &absent)
+    print_list(context, fetch_list(context)?, columns, &absent)
 }
 
 /// Returns a hint at a built-in type with a similar name if the named type is not built in.
@@ -31,60 +32,60 @@ fn suggest_type(target: &Target) -> String {
     }
 }
 
-/// Reads the list of the requested records, sorted. Returns an error if a plugin or socket was
-/// named and no record was found.
-pub(super) fn read(context: &Context<'_>) -> Result<Value> {
+/// Fetches the requested records, and sorts them. Returns an error if a plugin or socket was named
+/// and no record was found.
+pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
     let mut list = context.client.json(&Request::get(&path(options)))?;
     let all = items(&mut list)?;
-    all.retain(|record| options.target.includes(keys(record)));
+    all.retain(|record| options.target.includes(record_keys(record)));
     let exists = !all.is_empty();
     all.retain(|record| selects(options, record));
-    sort(all);
+    sort_records(all);
     match options.target.display_name() {
         Some(named) if !exists => {
             let why = format!("{named} does not exist");
-            Err(Failure::new(Kind::NoSuchPlugin, why))
+            Err(Failure::new(FailureKind::NoSuchPlugin, why))
         }
         Some(named) if all.is_empty() => {
             let state = options.state.map_or(UNKNOWN, State::name);
             let why = format!("{named} is not in state {state}");
-            Err(Failure::new(Kind::OtherState, why))
+            Err(Failure::new(FailureKind::OtherState, why))
         }
         _ => Ok(list),
     }
 }
 
-/// Returns whether a record was asked for.
+/// Returns whether the options select a record.
 pub(super) fn selects(options: &Options, record: &Value) -> bool {
     let is_in_state = |state: State| record["state"] == state.name();
-    options.target.includes(keys(record)) && options.state.is_none_or(is_in_state)
+    options.target.includes(record_keys(record)) && options.state.is_none_or(is_in_state)
 }
 
-/// Returns the path of the list. Names and states are filtered here, not by the daemon: the
-/// unfiltered list shows whether a plugin exists in another state.
+/// Returns the path of the list in the API. Names and states are filtered here, not by the daemon:
+/// the unfiltered list shows whether a plugin exists in another state.
 fn path(options: &Options) -> String {
     match &options.target {
         Target::Plugin { kind, .. } | Target::Type(kind) => {
-            format!("/v1/plugins?type={}", encode(kind.as_bytes()))
+            format!("/v1/plugins?type={}", percent_encode(kind.as_bytes()))
         }
         _ => "/v1/plugins".to_owned(),
     }
 }
 
-/// Sorts records by type, name and socket; plugins that are still unknown come last.
-pub(super) fn sort(records: &mut [Value]) {
+/// Sorts records by type, name and socket; sockets whose plugin is not known yet come last.
+pub(super) fn sort_records(records: &mut [Value]) {
     records.sort_by_cached_key(|record| {
-        let keys = keys(record);
+        let keys = record_keys(record);
         (keys[0].is_empty(), keys.map(str::to_owned))
     });
 }
 
-/// Returns the columns of records in this format.
+/// Returns the columns of a list of records in this format.
 pub(super) fn columns(format: Format) -> &'static [Column] {
     match format {
         Format::Wide => WIDE_COLUMNS,
-        Format::Name => &[("", |it, _| object(keys(it)))],
+        Format::Name => &[("", |it, _| format_object(record_keys(it)))],
         _ => COLUMNS,
     }
 }
@@ -92,10 +93,10 @@ pub(super) fn columns(format: Format) -> &'static [Column] {
 const COLUMNS: &[Column] = &[
     ("TYPE", |it, _| or_unknown(&it["type"])),
     ("NAME", |it, _| or_unknown(&it["name"])),
-    ("STATE", |it, _| coloured(or_unknown(&it["state"]))),
+    ("STATE", |it, _| add_colour(or_unknown(&it["state"]))),
     ("REASON", |it, _| format_value(&it["reason"])),
-    ("AGE", |it, now| age::since(text(it, "since"), now)),
-    ("ENDPOINT", |it, _| match text(it, "endpoint") {
+    ("AGE", |it, now| age::since(text_field(it, "since"), now)),
+    ("ENDPOINT", |it, _| match text_field(it, "endpoint") {
         "" => format_value(&it["socket"]),
         endpoint => or_none(endpoint),
     }),
@@ -115,7 +116,7 @@ const WIDE_COLUMNS: &[Column] = &[
     }),
     ("PID", |it, _| format_value(&it["pid"])),
     ("RETRY-IN", |it, now| {
-        map_or_none(text(it, "nextRetry"), |then| age::until(then, now))
+        map_or_none(text_field(it, "nextRetry"), |then| age::until(then, now))
     }),
     ("LAST-ERROR", |it, _| escaped_or_none(&it["lastError"])),
 ];
@@ -151,15 +152,15 @@ mod tests {
     use serde_json::json;
 
     use super::super::table::Rows;
-    use super::super::testing::{NOW, context, options, records};
+    use super::super::testing::{NOW, context, parse_options, records};
     use super::*;
 
     /// Returns what the command prints for these records.
     fn show(line: &[&str], mut all: Vec<Value>, is_coloured: bool) -> String {
-        let options = options(line);
+        let options = parse_options(line);
         let context = context(&options, is_coloured);
         let mut rows = Rows::new(&context, columns(options.format), WIDTHS);
-        sort(&mut all);
+        sort_records(&mut all);
         for record in all.iter().filter(|record| selects(&options, record)) {
             rows.add(record, NOW);
         }
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_sorted_and_names_what_is_missing() {
+    fn a_table_is_sorted_and_marks_missing_values() {
         assert_eq!(
             show(&["list"], records(), false),
             "\
@@ -181,7 +182,7 @@ DevicePlugin  example.com/gpu  Backoff     GetInfoFailed  5s     /r/gpu.sock
     }
 
     #[test]
-    fn a_wide_table_has_the_process_and_the_next_try() {
+    fn a_wide_table_has_the_process_and_the_next_retry() {
         assert_eq!(
             show(&["list", "-o", "wide", "DevicePlugin"], records(), false),
             "\
@@ -238,7 +239,7 @@ DevicePlugin/example.com/gpu
     }
 
     #[test]
-    fn the_daemon_is_asked_for_the_type() {
+    fn the_list_is_requested_by_type() {
         for (line, expected) in [
             (&["list"][..], "/v1/plugins"),
             (&["list", "A b"], "/v1/plugins?type=A%20b"),
@@ -246,7 +247,7 @@ DevicePlugin/example.com/gpu
             (&["list", "A/b/c", "--state=Down"], "/v1/plugins?type=A"),
             (&["describe", "/r/a.sock"], "/v1/plugins"),
         ] {
-            assert_eq!(path(&options(line)), expected);
+            assert_eq!(path(&parse_options(line)), expected);
         }
     }
 

@@ -1,5 +1,4 @@
-//! The log level. The format and the destination of log lines belong to the daemon
-//! ([`crate::daemon::Logger`]).
+//! Starts the log with a level. [`crate::daemon::Logger`] formats and writes the log lines.
 
 use std::env;
 
@@ -8,8 +7,8 @@ use log::LevelFilter;
 use crate::config::LogFormat;
 use crate::daemon::Logger;
 
-/// Starts logging at this verbosity, which the environment variable `RUST_LOG` overrides, in this
-/// format, or in the one that fits standard error.
+/// Starts logging at this verbosity, which the environment variable `RUST_LOG` overrides. Without a
+/// format, uses the one that fits standard error.
 ///
 /// Returns `None` if another logger is already installed.
 pub fn start(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {

@@ -1,7 +1,7 @@
 //! The command line: one file per command.
 //!
-//! A command line is parsed into a [`Command`]. Wrong usage has an exit status of its own,
-//! [`WRONG_USAGE`], which distinguishes it from a command that fails. No file of this folder opens
+//! A command line is parsed into a [`Command`]. Wrong usage has its own exit status,
+//! [`WRONG_USAGE`], which distinguishes it from a command that fails. Nothing in this folder opens
 //! files or sockets: `daemon` does that for the commands.
 
 mod age;
@@ -70,7 +70,7 @@ pub enum Command {
     Simulate(Profile),
     /// Run a command with devices.
     With(with::Options),
-    /// Ask a running daemon, or print the version and how the program was built.
+    /// Ask a running daemon, or print the version.
     Ask(AskOptions),
     /// Print a text: help, the version, a configuration file or completions.
     Print(Help),
@@ -87,7 +87,7 @@ impl Command {
             first = arguments.next()?;
         }
         match first {
-            Some(Argument::Value(name)) if name == "help" => help(&mut arguments),
+            Some(Argument::Value(name)) if name == "help" => parse_help(&mut arguments),
             Some(Argument::Value(name)) => {
                 let verb = find_verb(&name, &arguments)?;
                 arguments.enter(verb.name, verb.help, socket);
@@ -119,7 +119,7 @@ enum Parse {
     Ask(Formats, &'static str, Run),
 }
 
-/// Creates a command that does its work itself.
+/// Creates a command with its own parser of arguments.
 const fn local(
     name: &'static str,
     help: &'static str,
@@ -132,7 +132,7 @@ const fn local(
     }
 }
 
-/// Creates a command that asks a running daemon.
+/// Creates a command with the common parser of the commands that ask a running daemon.
 const fn remote(
     name: &'static str,
     help: &'static str,
@@ -218,8 +218,8 @@ fn find_verb(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, Usage
     })
 }
 
-/// Returns the help text of the command that is named after `help`, or that of the program.
-fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
+/// Parses the arguments after `help`: at most the name of a command.
+fn parse_help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let text = match arguments.next()? {
         None => [HELP, ""],
         Some(Argument::Value(name)) if name == "help" => [HELP, ""],
@@ -232,7 +232,7 @@ fn help(arguments: &mut Arguments) -> Result<Command, UsageError> {
     }
 }
 
-/// The exit status for wrong usage, the same as shells use.
+/// The exit status for wrong usage, as in shells.
 pub const WRONG_USAGE: u8 = 2;
 
 /// The exit status for a configuration that is not valid: `EX_CONFIG` of sysexits(3).
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn help_and_version_are_everywhere() {
+    fn help_and_version_are_accepted_with_and_without_a_command() {
         assert_eq!(parse(&["--help"]), Ok(Command::Print([HELP, ""])));
         assert_eq!(parse(&["-h"]), Ok(Command::Print([HELP, ""])));
         for line in [vec!["--version"], vec!["-V"], vec!["run", "--version"]] {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_named_with_the_help_to_read() {
+    fn wrong_usage_names_the_problem_and_the_help_to_read() {
         let missing = "missing command; see plugind --help";
         assert_eq!(parse(&[]), Err(missing.to_owned()));
         for (line, expected) in [
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn every_option_that_a_help_text_lists_is_known() {
         for verb in VERBS.iter() {
-            for (_, option) in arguments::options(verb.help) {
+            for (_, option) in arguments::options_in_help(verb.help) {
                 let found = parse(&[verb.name, option, "1"]);
                 let unknown = format!("unknown option {option}");
                 let is_unknown = |error: &String| error.starts_with(&unknown);

@@ -1,8 +1,8 @@
 //! The commands that ask a running daemon: their common options, and the choice of the daemon.
 //!
 //! All of them find the daemon by `--socket`, else by the environment variable
-//! `PLUGIND_API_SOCKET`, else in the default run directory. `PLUGIND_SOCKET` is the socket of a
-//! plugin, in the environment of programs of `--exec`.
+//! `PLUGIND_API_SOCKET`, else in the default run directory. `PLUGIND_SOCKET` is not used for that:
+//! in the environment of programs of `--exec`, it names the socket of a plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,9 +14,9 @@ use std::time::Duration;
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::client::{Client, RESPONSE_TIMEOUT};
-use super::failure::{self, Kind};
+use super::failure::{self, FailureKind};
 use super::json::Keys;
-use super::values::{absolute, any_of, choice, duration, parse_with, path};
+use super::values::{absolute, any_of, duration, one_of, parse_with, path};
 use crate::daemon::client::default_socket;
 pub(super) use crate::daemon::client::time_of_day as now;
 use crate::daemon::has_colours;
@@ -34,11 +34,11 @@ pub struct Options {
     pub(super) state: Option<State>,
     pub(super) has_headers: bool,
     pub(super) follows: bool,
-    /// The condition to wait for; empty for other commands than `wait`.
+    /// The condition to wait for; empty for commands other than `wait`.
     pub(super) condition: &'static str,
     pub(super) timeout: Duration,
     /// The timeout, as typed.
-    pub(super) patience: String,
+    pub(super) timeout_text: String,
 }
 
 /// The function that runs a command.
@@ -62,11 +62,11 @@ pub(super) enum Target {
         name: String,
     },
     Socket(PathBuf),
-    /// A resource, or a filter.
+    /// The name of a resource, or a log filter.
     Text(String),
 }
 
-/// The last lines of the help texts.
+/// The last lines of the help texts of these commands.
 pub(super) const HELP: &str = "\
 \x20 --socket PATH        the API socket of plugind (default: $PLUGIND_API_SOCKET,
                        else that of your own daemon, else
@@ -75,7 +75,7 @@ pub(super) const HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";
 
-/// The word for the log filter of the configuration, which is empty in the API.
+/// The argument for the log filter of the configuration. In the API, that filter is empty.
 pub(super) const DEFAULT: &str = "default";
 
 /// The condition that the daemon itself is ready.
@@ -102,13 +102,14 @@ pub(super) type Formats = &'static [(&'static str, Format)];
 /// The formats of commands that show one thing.
 pub(super) const TEXT: Formats = &[("text", Format::Text), ("json", Format::Json)];
 
-/// The formats of commands that show a list.
+/// The formats of commands that list devices or events.
 pub(super) const ROWS: Formats = &[
     ("table", Format::Text),
     ("json", Format::Json),
     ("jsonl", Format::JsonLines),
 ];
 
+/// The formats of commands that list plugins.
 pub(super) const LIST: Formats = &[
     ("table", Format::Text),
     ("wide", Format::Wide),
@@ -120,7 +121,8 @@ pub(super) const LIST: Formats = &[
 const CONDITIONS: [&str; 3] = ["registered", "deregistered", READY];
 
 impl Target {
-    /// Parses an argument. `expected` names the kinds of target that are accepted.
+    /// Parses an argument, or returns `None` if it is none of the accepted kinds of target, which
+    /// `expected` names.
     fn parse(value: &OsStr, expected: &str) -> Option<Self> {
         let starts = |with: &str| value.as_bytes().starts_with(with.as_bytes());
         if ["/", "./", "../"].into_iter().any(starts) {
@@ -181,13 +183,13 @@ pub(super) fn parse(
         follows: verb == "watch",
         condition: "",
         timeout: Duration::from_secs(30),
-        patience: "30s".to_owned(),
+        timeout_text: "30s".to_owned(),
     };
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("--socket") => options.socket = Some(arguments.value(path)?),
             Argument::Option("--output") => {
-                options.format = arguments.value(|it| choice(it, formats))?;
+                options.format = arguments.value(|it| one_of(it, formats))?;
             }
             Argument::Option("--state") => {
                 let names = State::ALL.map(State::name);
@@ -198,13 +200,13 @@ pub(super) fn parse(
             Argument::Option("--watch") => options.follows = true,
             Argument::Option("--timeout") => {
                 options.timeout = arguments.value(|it| {
-                    options.patience = it.to_string_lossy().into_owned();
+                    options.timeout_text = it.to_string_lossy().into_owned();
                     duration(it)
                 })?;
             }
             Argument::Option("--for") => {
                 let conditions = CONDITIONS.map(|name| (name, name));
-                options.condition = arguments.value(|it| choice(it, &conditions))?;
+                options.condition = arguments.value(|it| one_of(it, &conditions))?;
             }
             Argument::Value(value) if options.target == Target::All && !expected.is_empty() => {
                 options.target = Target::parse(&value, expected)
@@ -233,7 +235,8 @@ pub(super) fn parse(
     Ok(Command::Ask(options))
 }
 
-/// Returns the path in the environment variable `PLUGIND_API_SOCKET`, unless that is empty.
+/// Returns the path in the environment variable `PLUGIND_API_SOCKET`, or `None` if the variable is
+/// not set or is empty.
 pub(super) fn named_socket() -> Option<PathBuf> {
     let named = env::var_os("PLUGIND_API_SOCKET");
     named.filter(|path| !path.is_empty()).map(PathBuf::from)
@@ -256,7 +259,7 @@ pub fn run(options: &Options) -> failure::Result<()> {
         is_coloured: has_colours(&io::stdout()),
     };
     match super::find_run(options.verb)(&context) {
-        Err(failure) if failure.kind == Kind::OutputClosed => Ok(()),
+        Err(failure) if failure.kind == FailureKind::OutputClosed => Ok(()),
         done => done,
     }
 }

@@ -1,9 +1,9 @@
-//! `plugind config` and `plugind completion`: files for the daemon and for shells.
+//! `plugind config` and `plugind completion`: a configuration file, and completions for shells.
 
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::settings::template;
-use super::values::{any_of, choice};
+use super::values::{any_of, one_of};
 
 /// Parses the arguments after `config`: there are none.
 pub(super) fn parse_config(arguments: &mut Arguments) -> Result<Command, UsageError> {
@@ -18,7 +18,7 @@ pub(super) fn parse_completion(arguments: &mut Arguments) -> Result<Command, Usa
     let expected = any_of(&SHELLS.map(|(name, _)| name));
     let script = match arguments.next()? {
         None => return Err(arguments.error(format!("missing shell, expected {expected}"))),
-        Some(Argument::Value(name)) => choice(&name, &SHELLS)
+        Some(Argument::Value(name)) => one_of(&name, &SHELLS)
             .map_err(|expected| arguments.invalid_argument(&name, &expected))?,
         Some(other) => return arguments.parse_standard(&other),
     };

@@ -1,7 +1,7 @@
 //! `plugind probe`: what the daemon would do with one socket, or with those in a directory.
 //!
-//! Parses the arguments and shows the steps of the probe: as text that can be pasted into a bug
-//! report, or as JSON, both in plain ASCII.
+//! Parses the arguments and shows the steps of the probe: as escaped text that can be pasted into a
+//! bug report, or as JSON in plain ASCII.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use super::Command;
 use super::arguments::{Argument, Arguments, UsageError};
 use super::client::print;
-use super::json::document;
+use super::json::to_json_document;
 use super::options::{Format, TEXT};
-use super::settings::{Chosen, find};
-use super::table::coloured;
-use super::values::{absolute, choice, duration};
+use super::settings::{Chosen, find_setting};
+use super::table::add_colour;
+use super::values::{absolute, duration, one_of};
 use crate::daemon::has_colours;
 use crate::daemon::probe::{Options, Outcome, Probed, Report, Step, probe};
 use crate::escape;
@@ -29,12 +29,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     let (mut path, mut timeout, mut format) = (None, None, Format::Text);
     while let Some(argument) = arguments.next()? {
         match argument {
-            Argument::Option("--output") => format = arguments.value(|it| choice(it, TEXT))?,
+            Argument::Option("--output") => format = arguments.value(|it| one_of(it, TEXT))?,
             Argument::Option("--timeout") => timeout = Some(arguments.value(duration)?),
             Argument::Value(value) if path.is_none() => path = Some(absolute(&value)),
-            other => match find(&other) {
-                // An option of `run` that decides whether a plugin is accepted: `arguments` returns
-                // only options that the help text of `probe` lists.
+            other => match find_setting(&other) {
+                // An option that `run` has, too. `arguments` returns only options that the help
+                // text of `probe` lists.
                 Some(setting) => arguments.value(|it| (setting.read)(&mut chosen, it))?,
                 None => return arguments.parse_standard(&other),
             },
@@ -63,7 +63,7 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         } else {
             sockets.next().unwrap_or_default()
         };
-        let _ = print(document(&json)); // A closed output is not a failure of the probe.
+        let _ = print(to_json_document(&json)); // A closed output is not a failure of the probe.
         report
     } else {
         let version = env!("CARGO_PKG_VERSION");
@@ -88,7 +88,7 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
     Ok(ExitCode::from(status))
 }
 
-/// Returns the line of a step, which names the socket if a directory is probed.
+/// Returns the line for a step. The line names the socket if a directory is probed.
 fn step_line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> String {
     let hundredths = time::micros(step.after).div_ceil(10);
     let after = format!("{}.{:02} ms", hundredths / 100, hundredths % 100);
@@ -99,7 +99,7 @@ fn step_line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> St
     let mut reason = step.reason.to_owned();
     let pad = 19 - reason.len().min(19);
     if is_coloured {
-        reason = coloured(reason);
+        reason = add_colour(reason);
     }
     format!(
         "{after:>11}  {reason}{:pad$}  {socket}{}\n",
@@ -107,7 +107,7 @@ fn step_line(step: &Step, socket: &Path, probed: &Path, is_coloured: bool) -> St
     )
 }
 
-/// Returns the lines after the last step of the only socket.
+/// Returns the lines that follow the last step if a single socket is probed.
 fn outcome_lines(probed: &Probed) -> String {
     let conclusion = |label, what: &str| format!("{:>11}  {label:<19}  {what}\n", "");
     let notification = probed.notification.iter();
@@ -123,7 +123,8 @@ fn outcome_lines(probed: &Probed) -> String {
     lines
 }
 
-/// Returns the lines after the last socket of a directory: the number of sockets for each outcome.
+/// Returns the lines that follow the last step if a directory is probed: the number of sockets for
+/// each outcome.
 fn summary(dir: &Path, report: &Report) -> String {
     let mut outcomes: Vec<Outcome> = report.sockets.values().map(|it| it.outcome).collect();
     outcomes.sort_unstable();
@@ -134,7 +135,7 @@ fn summary(dir: &Path, report: &Report) -> String {
     format!("\n{count} {sockets} in {dir}\n") + &groups.collect::<String>()
 }
 
-/// Returns the findings about a socket for programs. The texts of a plugin are escaped only as JSON
+/// Returns the findings about a socket as JSON. The texts of a plugin are escaped only as JSON
 /// requires, so that a program reads exactly those texts.
 fn to_json(socket: &Path, probed: &Probed) -> Value {
     let (status, outcome, ..) = probed.outcome.describe();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_socket_is_enough() {
+    fn a_socket_is_the_only_required_argument() {
         let (options, format) = parse(&["/a-reg.sock"]).unwrap();
         assert_eq!(options.path, PathBuf::from("/a-reg.sock"));
         let expected = DaemonConfig {

@@ -1,4 +1,4 @@
-//! `plugind run`: its help text.
+//! The help text of `plugind run`.
 
 use std::sync::LazyLock;
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_down_is_kept() {
+    fn a_plugin_that_is_down_is_kept_or_deregistered_after_a_time() {
         let on_down =
             |words: &str| parse(&["--on-down", words]).map(|it| it.config.manager.on_down);
         let after = |millis| Ok(OnDown::Deregister(Duration::from_millis(millis)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_directory_is_spelt_as_kubelet_does() {
+    fn root_dir_adds_the_plugins_registry_below_it() {
         let options = parse(&["--root-dir", "/data/kubelet", "--plugins-dir=/b"]).unwrap();
         let expected = ["/data/kubelet/plugins_registry", "/b"].map(PathBuf::from);
         assert_eq!(options.config.manager.plugins_dirs, expected);
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(socket(&["--socket=none"]), Ok(ApiSocket::None));
         assert_eq!(socket(&["--socket", "/a"]), Ok(ApiSocket::At("/a".into())));
         let Ok(ApiSocket::At(path)) = socket(&["--socket=./none"]) else {
-            panic!("it is not a path");
+            panic!("not a path");
         };
         assert!(path.is_absolute() && path.ends_with("none"));
         assert_eq!(

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::values::{NONE, Read, absolute, duration, parse_with, path_or_none};
+use super::values::{NONE, Parsed, absolute, duration, parse_with, path_or_none};
 use crate::config::{
     ApiSocket, DOWN_GRACE, Exec, LEAST_CSI_NODE_INFO, LEAST_MEMORY_BUDGET, LogFormat, OnDown,
     PinnedName, TrustMode, UnknownTypes,
@@ -21,7 +21,7 @@ pub(super) fn on_down(words: &str) -> Option<OnDown> {
     }
 }
 
-/// Parses the name of a CSI driver, and a period.
+/// Parses the name of a CSI driver, or `*`, and the period of its NodeGetInfo calls.
 pub(super) fn node_info(words: &str) -> Option<(String, Duration)> {
     let (driver, period) = words.split_once('=')?;
     let period = duration(period.as_ref()).ok();
@@ -29,8 +29,8 @@ pub(super) fn node_info(words: &str) -> Option<(String, Duration)> {
     (!driver.is_empty()).then(|| (driver.to_owned(), period))
 }
 
-/// Parses a size of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes as in Kubernetes.
-pub(super) fn size(words: &str) -> Option<usize> {
+/// Parses a memory budget of at least [`LEAST_MEMORY_BUDGET`]: octets, or mebibytes (`Mi`).
+pub(super) fn memory_budget(words: &str) -> Option<usize> {
     let (number, unit) = match words.strip_suffix("Mi") {
         Some(number) => (number, 1 << 20),
         None => (words, 1),
@@ -39,8 +39,8 @@ pub(super) fn size(words: &str) -> Option<usize> {
     (size >= LEAST_MEMORY_BUDGET).then_some(size)
 }
 
-/// Parses a plugin type. A list and quotes are rejected: they are probably a mistake.
-pub(super) fn kind(words: &str) -> Option<String> {
+/// Parses a plugin type. Rejects blanks, commas and quotes, which are probably a mistake.
+pub(super) fn plugin_type(words: &str) -> Option<String> {
     let is_odd = |c: char| c.is_whitespace() || matches!(c, ',' | '"' | '\'');
     (!words.is_empty() && !words.contains(is_odd)).then(|| words.to_owned())
 }
@@ -49,7 +49,7 @@ pub(super) fn kind(words: &str) -> Option<String> {
 pub(super) fn exec(words: &str) -> Option<Exec> {
     let (kind, program) = words.split_once('=')?;
     Some(Exec {
-        kind: self::kind(kind)?,
+        kind: plugin_type(kind)?,
         program: absolute(program.as_ref())?,
     })
 }
@@ -62,8 +62,8 @@ pub(super) fn path_mapping(words: &str) -> Option<(PathBuf, PathBuf)> {
     from.starts_with('/').then(|| (from.into(), to))
 }
 
-/// Parses a user's id, and a plugin type and name.
-pub(super) fn pinned(words: &str) -> Option<PinnedName> {
+/// Parses a user's id, and the type and name of the plugins that are reserved for that user.
+pub(super) fn pinned_name(words: &str) -> Option<PinnedName> {
     let (uid, plugin) = words.split_once('=')?;
     let (kind, pattern) = plugin.split_once('/')?;
     (!kind.is_empty() && !pattern.is_empty()).then_some(PinnedName {
@@ -73,13 +73,13 @@ pub(super) fn pinned(words: &str) -> Option<PinnedName> {
     })
 }
 
-/// Reads a group, which has to exist.
-pub(super) fn group(value: &OsStr) -> Read<Option<u32>> {
+/// Parses a group, which has to exist.
+pub(super) fn group(value: &OsStr) -> Parsed<Option<u32>> {
     parse_with(value, GROUP, group_id).map(Some)
 }
 
-/// Reads the path of the API socket, or `none`.
-pub(super) fn api_socket(value: &OsStr) -> Read<ApiSocket> {
+/// Parses the path of the API socket, or `none`.
+pub(super) fn api_socket(value: &OsStr) -> Parsed<ApiSocket> {
     let is_none = value == NONE;
     path_or_none(value).map(|path| {
         if is_none {
@@ -96,11 +96,11 @@ pub(super) const FROM_TO: &str = "FROM=TO, with FROM an absolute path";
 
 pub(super) const USER: &str = "a user of /etc/passwd, or a user's id";
 
-pub(super) const PINNED: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
+pub(super) const PINNED_NAME: &str = "UID=TYPE/NAME, such as 1000=CSIPlugin/nfs.example.com";
 
 const GROUP: &str = "a group of /etc/group, or a group's id";
 
-pub(super) const SIZE: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
+pub(super) const MEMORY_BUDGET: &str = "a size of at least 1Mi, such as 16Mi or 20000000";
 
 pub(super) const ON_DOWN: &str = "keep, deregister or deregister=DURATION such as deregister=30s";
 

@@ -1,6 +1,6 @@
-//! The options of `run`, a row for each.
+//! The table of the options of `run`.
 //!
-//! From these rows come the command line, the help text and with it the manual and the completions,
+//! From its rows come the command line, the help text and with it the manual and the completions,
 //! the keys of the configuration file, the variables of the environment, what `check-config`
 //! prints, and what needs a restart after a reload.
 
@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use super::arguments::Argument;
 use super::run_values::{
-    FROM_TO, LOG_FORMATS, NODE_INFO, ON_DOWN, PINNED, SANDBOX, SIZE, TRUST, TYPE, UNKNOWN_TYPES,
-    USER, api_socket, exec, group, kind, node_info, on_down, path_mapping, pinned, size,
+    FROM_TO, LOG_FORMATS, MEMORY_BUDGET, NODE_INFO, ON_DOWN, PINNED_NAME, SANDBOX, TRUST, TYPE,
+    UNKNOWN_TYPES, USER, api_socket, exec, group, memory_budget, node_info, on_down, path_mapping,
+    pinned_name, plugin_type,
 };
-use super::values::{Read, choice, invalid, parse_with, path, path_or_none};
+use super::values::{Parsed, invalid, one_of, parse_with, path, path_or_none};
 use crate::config::{
     DEFAULT_PLUGINS_DIR, DEFAULT_ROOT_DIR, DEFAULT_TYPES, DEVICE_PLUGINS_DIR, DaemonConfig, Mode,
     PLUGINS_DIR,
@@ -22,11 +23,11 @@ use crate::daemon::user_id;
 /// An option of `run`.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// The names and the value, as in the help text.
+    /// The names, and the placeholder of the value, as in the help text.
     spelled: &'static str,
     help: &'static str,
-    /// Reads the value and applies it.
-    pub(super) read: fn(&mut Chosen, &OsStr) -> Read<()>,
+    /// Parses the value and applies it.
+    pub(super) read: fn(&mut Chosen, &OsStr) -> Parsed<()>,
     /// The values in force if none is given; empty if there are none, or if they depend on the
     /// system.
     pub(super) default: &'static [&'static str],
@@ -35,7 +36,7 @@ pub(super) struct Setting {
     restart: fn(&DaemonConfig, &DaemonConfig) -> bool,
 }
 
-/// Two options are the same if their names are.
+/// Options are equal if their names are.
 impl PartialEq for Setting {
     fn eq(&self, other: &Self) -> bool {
         self.spelled == other.spelled
@@ -44,11 +45,11 @@ impl PartialEq for Setting {
 
 impl Eq for Setting {}
 
-/// Creates an option without default values, which a reload applies.
+/// Creates an option without default values that does not need a restart.
 const fn option(
     spelled: &'static str,
     help: &'static str,
-    read: fn(&mut Chosen, &OsStr) -> Read<()>,
+    read: fn(&mut Chosen, &OsStr) -> Parsed<()>,
 ) -> Setting {
     Setting {
         spelled,
@@ -116,14 +117,14 @@ const SETTINGS: &[Setting] = &[
         "--type NAME",
         "accept plugins of this type; can be given several times (default: CSIPlugin, \
                DevicePlugin, DRAPlugin)",
-        |it, value| push(&mut it.types, parse_with(value, TYPE, kind)),
+        |it, value| push(&mut it.types, parse_with(value, TYPE, plugin_type)),
     )
     .default(&DEFAULT_TYPES),
     option(
         "--unknown-types ACTION",
         "what to do with plugins of other types: reject and notify them as kubelet does, \
                accept them, or ignore them without a notification (default: reject)",
-        |it, value| set(&mut it.config.handlers.unknown_types, choice(value, UNKNOWN_TYPES)),
+        |it, value| set(&mut it.config.handlers.unknown_types, one_of(value, UNKNOWN_TYPES)),
     )
     .default(&["reject"]),
     option(
@@ -161,7 +162,7 @@ const SETTINGS: &[Setting] = &[
                those of --allow-uid and --allow-name; endpoints below the plugins directories, the \
                parent of one called plugins_registry, the targets of --map-path and --endpoint-dir; \
                and a name or an endpoint that no plugin of another user has",
-        |it, value| set(&mut it.config.manager.trust.mode, choice(value, TRUST)),
+        |it, value| set(&mut it.config.manager.trust.mode, one_of(value, TRUST)),
     )
     .default(&["warn"]),
     option(
@@ -187,14 +188,14 @@ const SETTINGS: &[Setting] = &[
         "trust this user with the plugins of this name, which may end with * for the rest of \
                it, and no other user but root and that of plugind; can be given several times \
                (default: none)",
-        |it, value| push(&mut it.config.manager.trust.names, parse_with(value, PINNED, pinned)),
+        |it, value| push(&mut it.config.manager.trust.names, parse_with(value, PINNED_NAME, pinned_name)),
     ),
     option(
         "--sandbox on|off",
         "on: after the start, keep plugind to its directories (Landlock) without TCP and, if it \
                runs as root, without capabilities but CAP_DAC_OVERRIDE, which it needs for sockets of \
                other users; programs of --exec turn that off (default: on)",
-        |it, value| set(&mut it.has_no_sandbox, choice(value, SANDBOX)),
+        |it, value| set(&mut it.has_no_sandbox, one_of(value, SANDBOX)),
     )
     .default(&["on"])
     .restart(|one, other| one.sandbox != other.sandbox),
@@ -205,7 +206,7 @@ const SETTINGS: &[Setting] = &[
                later, unless it is small; no plugin is deregistered for that; SIZE is a number of octets, or of mebibytes such as 32Mi, at least \
                1Mi; plugind itself needs 1Mi more, and up to 16Mi while it handles a long list \
                (default: 16Mi)",
-        |it, value| set(&mut it.config.manager.memory_budget, parse_with(value, SIZE, size)),
+        |it, value| set(&mut it.config.manager.memory_budget, parse_with(value, MEMORY_BUDGET, memory_budget)),
     )
     .default(&["16Mi"]),
     option(
@@ -271,19 +272,19 @@ const SETTINGS: &[Setting] = &[
                socket, type, name, attempt and reason of an event; or journald: \
                the priority in front, such as <6>, and no time (default: journald if JOURNAL_STREAM \
                names standard error, else text)",
-        |it, value| set(&mut it.config.log_format, choice(value, LOG_FORMATS).map(Some)),
+        |it, value| set(&mut it.config.log_format, one_of(value, LOG_FORMATS).map(Some)),
     )
     .restart(|one, other| one.log_format != other.log_format),
 ];
 
-/// The values of the options that were read so far.
+/// The values of the options that were parsed so far.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     pub(super) config: DaemonConfig,
     has_no_sandbox: bool,
     /// The plugins directories; if any, they replace the default one.
     pub(super) dirs: Vec<PathBuf>,
-    /// Whether device plugins may register in kubelet's root directory.
+    /// Whether device plugins may register in `device-plugins` of kubelet's root directory.
     has_device_plugins: bool,
     /// The plugin types; if any, they replace the default ones.
     types: Vec<String>,
@@ -294,8 +295,8 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Adds a plugin type with its program. A type can have only one.
-    fn add_program(&mut self, value: &OsStr) -> Read<()> {
+    /// Adds a plugin type with its program. Rejects a second program for the same type.
+    fn add_program(&mut self, value: &OsStr) -> Parsed<()> {
         let new = parse_with(value, "TYPE=PROGRAM", exec)?;
         let programs = &mut self.config.handlers.exec;
         if programs.iter().any(|exec| exec.kind == new.kind) {
@@ -306,7 +307,7 @@ impl Chosen {
     }
 
     /// Returns the configuration, with the defaults for all options that were not given. `root` is
-    /// kubelet's root directory if it is not the usual one.
+    /// kubelet's root directory if it is not the default one.
     pub(super) fn into_config(self, root: Option<PathBuf>) -> DaemonConfig {
         let mut config = self.config;
         if self.has_device_plugins {
@@ -341,7 +342,7 @@ impl Setting {
     }
 
     /// Returns the value's placeholder in the help text, such as `DIR`; empty for a flag.
-    pub(super) fn value(&self) -> &'static str {
+    pub(super) fn placeholder(&self) -> &'static str {
         self.spelled
             .rsplit("--")
             .next()
@@ -370,7 +371,7 @@ impl Setting {
     }
 
     pub(super) fn is_flag(&self) -> bool {
-        self.value().is_empty()
+        self.placeholder().is_empty()
     }
 
     /// Returns the name that is common to the options that set the same value: `root-dir`, for
@@ -394,11 +395,11 @@ impl Setting {
         format!("PLUGIND_{name}")
     }
 
-    /// Returns the lines of the help text.
+    /// Returns the lines of the option in the help text.
     fn help(&self) -> String {
         let head = format!("  {}", self.spelled);
         let width = if head.len() < INDENT { INDENT } else { WIDTH };
-        wrap(
+        wrap_words(
             format!("{head:INDENT$}"),
             width,
             &" ".repeat(INDENT),
@@ -408,8 +409,8 @@ impl Setting {
 
     /// Returns the lines of a configuration file that explain the option.
     fn comment(&self) -> String {
-        let mut text = wrap("\n#".to_owned(), 1, "#", self.help);
-        let values = [self.value()];
+        let mut text = wrap_words("\n#".to_owned(), 1, "#", self.help);
+        let values = [self.placeholder()];
         let values = if self.default.is_empty() {
             &values
         } else {
@@ -423,7 +424,7 @@ impl Setting {
 }
 
 /// Returns the option of `run` that an argument names, or `None`.
-pub(super) fn find(argument: &Argument) -> Option<&'static Setting> {
+pub(super) fn find_setting(argument: &Argument) -> Option<&'static Setting> {
     let Argument::Option(option) = argument else {
         return None;
     };
@@ -433,7 +434,7 @@ pub(super) fn find(argument: &Argument) -> Option<&'static Setting> {
 }
 
 /// Returns the options that a configuration file may have.
-pub(super) fn keys() -> impl Iterator<Item = &'static Setting> {
+pub(super) fn file_settings() -> impl Iterator<Item = &'static Setting> {
     SETTINGS
         .iter()
         .filter(|setting| setting.long_name() != "config")
@@ -444,13 +445,13 @@ pub(super) fn help() -> String {
     SETTINGS.iter().map(Setting::help).collect()
 }
 
-/// Returns the configuration file that has every option as a comment.
+/// Returns the lines of a configuration file that has every option as a comment.
 pub(super) fn template() -> String {
-    keys().map(Setting::comment).collect()
+    file_settings().map(Setting::comment).collect()
 }
 
 /// Appends words to a text whose last line has this width. Further lines begin with `margin`.
-fn wrap(mut text: String, mut width: usize, margin: &str, words: &str) -> String {
+fn wrap_words(mut text: String, mut width: usize, margin: &str, words: &str) -> String {
     for word in words.split(' ') {
         if width + 1 + word.len() > WIDTH {
             text = text + "\n" + margin;
@@ -470,14 +471,14 @@ pub fn needs_restart(one: &DaemonConfig, other: &DaemonConfig) -> Vec<String> {
         .collect()
 }
 
-/// Sets an option to a value that was read.
-fn set<T>(option: &mut T, value: Read<T>) -> Read<()> {
+/// Sets an option to a parsed value.
+fn set<T>(option: &mut T, value: Parsed<T>) -> Parsed<()> {
     *option = value?;
     Ok(())
 }
 
-/// Adds a value that was read to the list of an option.
-fn push<T>(list: &mut Vec<T>, value: Read<T>) -> Read<()> {
+/// Adds a parsed value to the list of an option.
+fn push<T>(list: &mut Vec<T>, value: Parsed<T>) -> Parsed<()> {
     list.push(value?);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! `plugind simulate`: a plugin to test a node with.
+//! `plugind simulate`: a plugin for testing a node.
 //!
-//! Parses the arguments, runs the simulated plugin, and prints its events, one line for each with
-//! the plugin's name in front.
+//! Parses the arguments, runs the simulated plugin, and prints a line for each of its events, which
+//! begins with the plugin's name.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -34,7 +34,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
             "--versions" => versions = Some(arguments.value(text)?),
             "--dir" => dir = Some(arguments.value(path)?),
             "--endpoint" => {
-                // `absolute` returns `None` for an empty path: the service is then on the
+                // `absolute` returns `None` for an empty path: the service is then served on the
                 // registration socket.
                 let path = absolute(arguments.value(text)?.as_ref());
                 profile.endpoint = path.map(|path| path.to_string_lossy().into_owned());
@@ -57,7 +57,7 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
     }
     let dir = dir.ok_or_else(|| arguments.error("missing option --dir"))?;
     let usual = PluginKind::named(&profile.kind);
-    check(&profile, usual).map_err(|problem| arguments.error(problem))?;
+    validate_options(&profile, usual).map_err(|problem| arguments.error(problem))?;
     profile.name = name.unwrap_or_else(|| usual.usual_name().to_owned());
     let versions = versions.unwrap_or_else(|| usual.usual_versions().to_owned());
     profile.versions = split_names(&versions);
@@ -70,8 +70,8 @@ fn split_names(names: &str) -> Vec<String> {
     names.split_terminator(',').map(str::to_owned).collect()
 }
 
-/// Refuses options that contradict each other.
-fn check(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
+/// Rejects options that contradict each other, and a `--toggle-health` of 0.
+fn validate_options(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
     let faults = &profile.faults;
     if profile.toggle_health == Some(Duration::ZERO) {
         return Err("invalid value for --toggle-health, expected more than 0");
@@ -88,11 +88,12 @@ fn check(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
     if profile.is_legacy && usual != PluginKind::Device {
         return Err("--legacy requires --type DevicePlugin");
     }
-    let is_found = profile.endpoint.is_some() || faults.fail_get_info > 0 || faults.reject_notify;
-    if profile.is_legacy && is_found {
+    let has_registration_options =
+        profile.endpoint.is_some() || faults.fail_get_info > 0 || faults.reject_notify;
+    if profile.is_legacy && has_registration_options {
         return Err(
-            "--legacy excludes --endpoint, --fail-getinfo and --reject-notify: the plugin has one \
-             socket, and nothing registers it there",
+            "--legacy excludes --endpoint, --fail-getinfo and --reject-notify: the plugin has only \
+             one socket, and does not serve the registration",
         );
     }
     Ok(())
@@ -103,24 +104,24 @@ fn check(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
 #[inline(never)]
 pub fn run(profile: &Profile) -> Result<ExitCode, Box<dyn StdError>> {
     let name = escape::text(&profile.name);
-    let say = |what: &dyn fmt::Display| {
-        let _ = writeln!(io::stdout(), "{name}: {what}");
+    let report = |event: &dyn fmt::Display| {
+        let _ = writeln!(io::stdout(), "{name}: {event}");
     };
-    Ok(match Simulation::new(profile, &say)?.run(&say)? {
+    Ok(match Simulation::new(profile, &report)?.run(&report)? {
         Ending::Asked => ExitCode::SUCCESS,
         Ending::Crashed => ExitCode::from(KILLED),
     })
 }
 
-/// Returns the file name of the plugin's socket, as plugins choose it, with `_` for the slash in
-/// the name of a resource. Because of the suffix, it is never `kubelet.sock`.
+/// Returns the file name of the plugin's socket: the plugin's name, with `_` for a slash, and a
+/// suffix. Because of the suffix, the file name is never `kubelet.sock`.
 fn file_name(name: &str, is_legacy: bool) -> String {
     let suffix = if is_legacy { "plugin" } else { "reg" };
     format!("{}-{suffix}.sock", name.replace('/', "_"))
 }
 
-/// The exit status of a simulated crash: the one that shells show for SIGKILL. The process exits
-/// instead, because the first process of a container cannot kill itself.
+/// The exit status of a simulated crash: the one that shells return after SIGKILL. The process
+/// exits with it instead of killing itself, which the init process of a container cannot do.
 const KILLED: u8 = 128 + 9;
 
 pub(super) const HELP: &str = "\
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn dir_is_the_only_required_option() {
-        let said = |kind| {
+        let defaults = |kind| {
             let profile = parse(&["--dir", "/r", "--type", kind]).unwrap();
             let socket = profile.socket.display().to_string();
             (profile.name, profile.versions.join(" "), socket)
@@ -230,7 +231,7 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(said(kind), strings(expected));
+            assert_eq!(defaults(kind), strings(expected));
         }
         let profile = parse(&["--dir", "/r"]).unwrap();
         assert_eq!(profile.kind, "CSIPlugin");
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_an_option() {
+    fn every_fault_has_an_option() {
         let line = [
             "--dir=/r",
             "--fail-getinfo=2",

@@ -1,33 +1,34 @@
-//! `plugind status` and `plugind metrics`: the daemon itself.
+//! `plugind status` and `plugind metrics`: the state of the daemon itself.
 
 use serde_json::Value;
 
 use super::age;
 use super::client::{Request, print};
 use super::failure::Result;
-use super::json::{document, escaped_or_none, format_value};
+use super::json::{escaped_or_none, format_value, to_json_document};
 use super::options::{Context, Format};
-use super::table::{Column, Table, coloured};
+use super::table::{Column, Table, add_colour};
 use crate::escape;
 
 /// Shows the status of the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let status = context.client.json(&Request::get("/v1/status"))?;
     if context.options.format == Format::Json {
-        return print(document(&status));
+        return print(to_json_document(&status));
     }
-    print(text(&status, context.is_coloured))
+    print(format_status(&status, context.is_coloured))
 }
 
-/// Prints the metrics. What could mislead a terminal is escaped, line by line: a daemon does that
-/// itself, but another program may own the socket.
+/// Prints the metrics. Escapes control characters: plugind has already done that, but another
+/// program may own the socket.
 pub(super) fn metrics(context: &Context<'_>) -> Result<()> {
     print(escape_lines(
         &context.client.body(&Request::get("/metrics"))?,
     ))
 }
 
-/// Escapes what is not visible in a text, except the ends of lines; a backslash is kept.
+/// Escapes the control and format characters of a text, except line ends. Backslashes are not
+/// doubled.
 fn escape_lines(text: &[u8]) -> String {
     let lines = text.split(|&byte| byte == b'\n');
     let lines = lines.map(|line| escape::bytes(line).at_most(usize::MAX).to_string());
@@ -36,16 +37,16 @@ fn escape_lines(text: &[u8]) -> String {
 }
 
 /// Returns the status as one screen of text.
-fn text(status: &Value, is_coloured: bool) -> String {
+fn format_status(status: &Value, is_coloured: bool) -> String {
     let items = |key| status[key].as_array().into_iter().flatten();
     let mut lines = Table::default();
     lines.add_lines(LINES, status, 0);
     let mut directories = Table::new(is_coloured);
-    directories.add_all(DIRECTORY, items("directories"), 0);
+    directories.add_with_labels(DIRECTORY, items("directories"), 0);
     let mut states = Table::default();
     states.add_entries("", &status["plugins"]);
     let mut limits = Table::default();
-    limits.add_all(LIMIT, items("limits"), 0);
+    limits.add_with_labels(LIMIT, items("limits"), 0);
     format!(
         "{}Directories:\n{}Sockets:  {}\n{}Limits:\n{}",
         lines.take_text(""),
@@ -63,7 +64,7 @@ const LINES: &[Column] = &[
     ("Sandbox:", |it, _| format_value(&it["sandbox"])),
     ("Started:", |it, _| format_value(&it["startTime"])),
     ("Uptime:", |it, _| {
-        age::duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
+        age::format_duration(it["uptimeSeconds"].as_u64().unwrap_or_default())
     }),
     ("Instance:", |it, _| format_value(&it["instance"])),
     ("Generation:", |it, _| format_value(&it["generation"])),
@@ -74,18 +75,18 @@ const LINES: &[Column] = &[
 
 const DIRECTORY: &[Column] = &[
     ("PATH", |it, _| format_value(&it["path"])),
-    ("STATE", |it, _| coloured(format_value(&it["state"]))),
+    ("STATE", |it, _| add_colour(format_value(&it["state"]))),
     ("PROBLEM", |it, _| escaped_or_none(&it["problem"])),
 ];
 
 const LIMIT: &[Column] = &[
     ("NAME", |it, _| format_value(&it["name"])),
-    ("USED", |it, _| amount(it, "used")),
-    ("LIMIT", |it, _| amount(it, "limit")),
+    ("USED", |it, _| format_amount(it, "used")),
+    ("LIMIT", |it, _| format_amount(it, "limit")),
 ];
 
-/// Returns a number of a limit, with its unit.
-fn amount(limit: &Value, key: &str) -> String {
+/// Returns the number in a field of a limit, with its unit.
+fn format_amount(limit: &Value, key: &str) -> String {
     match limit[key].as_u64() {
         Some(octets) if limit["name"] == "memory" => format!("{} KiB", octets.div_ceil(1024)),
         _ => format_value(&limit[key]),
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn the_status_is_one_screen() {
         assert_eq!(
-            text(&status(), false),
+            format_status(&status(), false),
             "\
 Version:       0.1.0
 Process:       812
@@ -156,7 +157,7 @@ Limits:
 
     #[test]
     fn an_empty_status_is_shown() {
-        let shown = text(&Value::Null, true);
+        let shown = format_status(&Value::Null, true);
         assert!(shown.starts_with("Version:       <none>\n"), "{shown}");
         assert!(
             shown.ends_with("Sockets:  <none>\nLimits:\n  NAME  USED  LIMIT\n"),

@@ -1,8 +1,8 @@
 //! Tables with a row for each value, or with a row for each column of one value; and rows in the
 //! format of the option `--output`: a table or lines of JSON.
 //!
-//! Columns are as wide as they have to be, with two spaces between them. Widths are
-//! remembered, so that rows which are shown later stand below the earlier ones.
+//! A column is as wide as its widest cell, and two spaces separate columns. The widths are kept, so
+//! that rows which are shown later are aligned with the earlier ones.
 
 use std::mem;
 
@@ -10,25 +10,25 @@ use serde_json::Value;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::{document, format_value, items, line};
+use super::json::{format_value, items, to_json_document, to_json_line};
 use super::options::{Context, Format, now, print_remark};
 use crate::escape;
 
-/// A column: its label, and the function that returns the cell of a value at a time (milliseconds
-/// since 1970).
+/// A column: its label, and the function that returns the cell of a value at a time, in
+/// milliseconds since the Unix epoch.
 pub(super) type Column = (&'static str, fn(&Value, u64) -> String);
 
 /// A table that is shown in one or several parts.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
-    /// The widths of the columns, which only grow: initial ones are minimum widths.
+    /// The widths of the columns, which only grow: the initial widths are minimum widths.
     pub(super) widths: Vec<usize>,
     is_coloured: bool,
 }
 
 impl Table {
-    /// Creates a table; without colours, it removes those of its cells.
+    /// Creates a table. If it is not coloured, it removes the colours of its cells.
     pub(super) fn new(is_coloured: bool) -> Self {
         Self {
             is_coloured,
@@ -43,7 +43,7 @@ impl Table {
             let cell = if self.is_coloured {
                 cell
             } else {
-                without_colour(&cell).to_owned()
+                strip_colour(&cell).to_owned()
             };
             if self.widths.len() == at {
                 self.widths.push(0);
@@ -54,15 +54,15 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Adds a row with the label and the value of each column.
+    /// Adds a row for each column of a value, with the column's label and cell.
     pub(super) fn add_lines(&mut self, columns: &[Column], value: &Value, now: u64) {
         for (label, cell) in columns {
             self.add([(*label).to_owned(), cell(value, now)]);
         }
     }
 
-    /// Adds a row of labels and one for each value.
-    pub(super) fn add_all<'a>(
+    /// Adds a row of labels, and a row for each value.
+    pub(super) fn add_with_labels<'a>(
         &mut self,
         columns: &[Column],
         values: impl IntoIterator<Item = &'a Value>,
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Removes and returns the rows as text, each line after `indent`.
+    /// Removes and returns the rows as text, each line indented by `indent`.
     pub(super) fn take_text(&mut self, indent: &str) -> String {
         let mut text = String::new();
         for row in mem::take(&mut self.rows) {
@@ -113,8 +113,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Creates the rows of a table with these columns. If changes are followed, they have these
-    /// minimum widths, so that later rows stand below earlier ones.
+    /// Creates the rows of a table with these columns. If changes are followed, the columns have
+    /// these minimum widths, so that later rows are aligned with earlier ones.
     pub(super) fn new(context: &Context<'_>, columns: &[Column], widths: &[usize]) -> Self {
         let options = context.options;
         let mut table = Table::new(context.is_coloured);
@@ -134,20 +134,20 @@ impl Rows {
     /// Adds a row, or a line of JSON.
     pub(super) fn add(&mut self, value: &Value, now: u64) {
         if self.is_json {
-            self.table.add([line(value)]);
+            self.table.add([to_json_line(value)]);
         } else {
             self.table.add(cells(&self.columns, value, now));
         }
     }
 
-    /// Removes and returns what was added.
+    /// Removes and returns the added rows as text.
     pub(super) fn take_text(&mut self) -> String {
         self.table.take_text("")
     }
 }
 
-/// Prints the daemon's list: as it is if the format is JSON, else with a row for each item.
-/// `absent` is printed in place of an empty list.
+/// Prints a list from the daemon: unchanged if the format is JSON, else with a row for each item.
+/// In place of an empty list, prints `absent` on standard error.
 pub(super) fn print_list(
     context: &Context<'_>,
     mut list: Value,
@@ -156,7 +156,7 @@ pub(super) fn print_list(
 ) -> Result<()> {
     let items = items(&mut list)?;
     if context.options.format == Format::Json {
-        return print(document(&list));
+        return print(to_json_document(&list));
     }
     if items.is_empty() {
         print_remark(absent);
@@ -179,9 +179,9 @@ fn cells(columns: &[Column], value: &Value, now: u64) -> impl Iterator<Item = St
     columns.iter().map(move |(_, cell)| cell(value, now))
 }
 
-/// Returns a state, a health, an event's type or a level in its colour, if it has one. A table
+/// Adds a colour to a word, such as a state, a health or a level, if the word has one. A table
 /// without colours removes the colour.
-pub(super) fn coloured(word: String) -> String {
+pub(super) fn add_colour(word: String) -> String {
     let colour = match &*word {
         "Registered" | "Watched" | "Healthy" | "WouldRegister" => "\x1b[32m",
         "Backoff"
@@ -207,20 +207,20 @@ pub(super) fn coloured(word: String) -> String {
     format!("{colour}{word}{RESET}")
 }
 
-fn without_colour(cell: &str) -> &str {
+fn strip_colour(cell: &str) -> &str {
     cell.strip_suffix(RESET)
         .map_or(cell, |cell| &cell[COLOUR..])
 }
 
 /// Returns the number of columns that a cell takes on a terminal.
 fn width(cell: &str) -> usize {
-    without_colour(cell).chars().count()
+    strip_colour(cell).chars().count()
 }
 
-/// The length of the terminal's sequence that begins a colour.
+/// The length of the escape sequence that begins a colour.
 const COLOUR: usize = "\x1b[3_m".len();
 
-/// The terminal's sequence that ends a colour.
+/// The escape sequence that ends a colour.
 const RESET: &str = "\x1b[0m";
 
 /// The number of spaces between columns.
@@ -252,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn a_colour_takes_no_room() {
+    fn a_colour_does_not_widen_a_column() {
         let mut table = Table::new(true);
         push(&mut table, &["NAME", "STATE", "X"]);
         table.add([
             "Down".to_owned(),
-            coloured("Down".to_owned()),
+            add_colour("Down".to_owned()),
             "b".to_owned(),
         ]);
         let expected = "NAME  STATE  X\nDown  \x1b[31mDown\x1b[0m   b\n";

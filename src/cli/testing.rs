@@ -1,4 +1,4 @@
-//! What a daemon could respond, for the tests of the commands.
+//! Fixtures for the tests of the commands: parsed command lines, and responses of a daemon.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use super::Command;
 use super::client::{Client, RESPONSE_TIMEOUT};
 use super::options::{Context, Options};
 
-/// The time at which the responses are shown: 2026-01-31T12:00:00Z.
+/// The current time for the tests: 2026-01-31T12:00:00Z.
 pub(super) const NOW: u64 = 1_769_860_800_000;
 
-/// Parses a command line.
-pub(super) fn options(line: &[&str]) -> Options {
+/// Parses the command line of a command that asks a running daemon.
+pub(super) fn parse_options(line: &[&str]) -> Options {
     match Command::parse(Parser::from_args(line)) {
         Ok(Command::Ask(options)) => options,
         other => panic!("{other:?}"),
     }
 }
 
-/// Returns what a command needs, without a daemon.
+/// Returns the context of a command, without a daemon.
 pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
     Context {
         options,
@@ -32,7 +32,7 @@ pub(super) fn context(options: &Options, is_coloured: bool) -> Context<'_> {
     }
 }
 
-/// Returns a record that is five seconds old.
+/// Returns a record of a plugin that has been in its state for five seconds.
 pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Value {
     json!({
         "type": kind, "name": name, "state": state, "socket": socket, "endpoint": socket,
@@ -40,7 +40,8 @@ pub(super) fn record(kind: &str, name: &str, state: &str, socket: &str) -> Value
     })
 }
 
-/// Returns the records of three plugins, one of which has two instances, and of a socket.
+/// Returns the records of two plugins, one of which has two sockets, and of a socket whose plugin
+/// is not known yet.
 pub(super) fn records() -> Vec<Value> {
     let csi = |state: &str, since: &str, socket: &str, endpoint: &str| {
         json!({
@@ -75,7 +76,7 @@ pub(super) fn records() -> Vec<Value> {
     all.into()
 }
 
-/// Returns events about two of the plugins.
+/// Returns events about the two plugins of [`records`].
 pub(super) fn events() -> Vec<Value> {
     let all = [
         json!({
@@ -99,7 +100,7 @@ pub(super) fn events() -> Vec<Value> {
     all.into()
 }
 
-/// Returns a status.
+/// Returns the status of a daemon.
 pub(super) fn status() -> Value {
     json!({
         "version": "0.1.0", "pid": 812, "startTime": "2026-01-31T08:48:00.000Z",

@@ -1,6 +1,6 @@
-//! The values of options, wherever they come from.
+//! Parsers for the values of options.
 //!
-//! Each function reads a value, or returns what is expected in its place.
+//! The error of each parser is what it expects in place of the value.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::escape;
 
-/// A value, or what is expected in its place.
-pub(super) type Read<T> = Result<T, String>;
+/// A parsed value, or a description of what is expected in its place.
+pub(super) type Parsed<T> = Result<T, String>;
 
-/// Returns the problem with a value that an option does not accept.
+/// Returns the error text for a value that an option does not accept.
 pub(super) fn invalid(value: &OsStr, option: &str, expected: &str) -> String {
     let value = escape::bytes(value.as_bytes());
     format!("invalid value {value:?} for {option}, expected {expected}")
@@ -23,13 +23,13 @@ pub(super) fn parse_with<T>(
     value: &OsStr,
     expected: &str,
     parse: impl FnOnce(&str) -> Option<T>,
-) -> Read<T> {
+) -> Parsed<T> {
     let parsed = value.to_str().and_then(parse);
     parsed.ok_or_else(|| expected.to_owned())
 }
 
-/// Reads one of these words.
-pub(super) fn choice<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Read<T> {
+/// Parses one of these words, and returns its meaning.
+pub(super) fn one_of<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Parsed<T> {
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
     parse_with(value, &any_of(&names), |value| {
         let found = words.iter().find(|(name, _)| *name == value);
@@ -37,26 +37,26 @@ pub(super) fn choice<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Read<T> {
     })
 }
 
-/// Reads any text.
-pub(super) fn text(value: &OsStr) -> Read<String> {
+/// Parses any text in UTF-8.
+pub(super) fn text(value: &OsStr) -> Parsed<String> {
     parse_with(value, "text in UTF-8", |text| Some(text.to_owned()))
 }
 
-/// Reads a path, which becomes absolute.
-pub(super) fn path(value: &OsStr) -> Read<PathBuf> {
+/// Parses a path, and makes it absolute.
+pub(super) fn path(value: &OsStr) -> Parsed<PathBuf> {
     absolute(value).ok_or_else(|| "a path".to_owned())
 }
 
-/// Reads a path, which becomes absolute unless it is `none`.
-pub(super) fn path_or_none(value: &OsStr) -> Read<PathBuf> {
+/// Parses `none`, or a path, which is made absolute.
+pub(super) fn path_or_none(value: &OsStr) -> Parsed<PathBuf> {
     if value == NONE {
         return Ok(value.into());
     }
     absolute(value).ok_or_else(|| "a path, or none".to_owned())
 }
 
-/// Reads a duration.
-pub(super) fn duration(value: &OsStr) -> Read<Duration> {
+/// Parses a duration.
+pub(super) fn duration(value: &OsStr) -> Parsed<Duration> {
     parse_with(
         value,
         "a duration such as 500ms, 30s, 5m or 1h",
@@ -64,7 +64,7 @@ pub(super) fn duration(value: &OsStr) -> Read<Duration> {
     )
 }
 
-/// Returns names as a sentence lists them: `a, b or c`.
+/// Joins names as in a sentence: `a, b or c`.
 pub(super) fn any_of(names: &[&str]) -> String {
     match names {
         [names @ .., last] if !names.is_empty() => format!("{} or {last}", names.join(", ")),
@@ -114,7 +114,7 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Read<Duration> {
+    fn read(words: &str) -> Parsed<Duration> {
         duration(words.as_ref())
     }
 

@@ -1,4 +1,4 @@
-//! `plugind version`: which source the program was built from, and for which system.
+//! `plugind version`: the version, the commit that the program was built from, and the target.
 
 use std::env::consts::ARCH;
 
@@ -6,26 +6,27 @@ use serde_json::json;
 
 use super::client::print;
 use super::failure::Result;
-use super::json::line;
+use super::json::to_json_line;
 use super::options::{Context, Format};
 use crate::api::REVISION;
 
-/// Prints the version. No daemon is asked.
+/// Prints the version. Does not ask the daemon.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
-    print(text(context.options.format))
+    print(format_version(context.options.format))
 }
 
 /// Returns the version, the commit and the target in this format.
-fn text(format: Format) -> String {
+fn format_version(format: Format) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let target = format!("{ARCH}{SYSTEM}");
     if format == Format::Json {
-        return line(&json!({ "version": version, "commit": REVISION, "target": target })) + "\n";
+        return to_json_line(&json!({ "version": version, "commit": REVISION, "target": target }))
+            + "\n";
     }
     format!("plugind {version}\ncommit: {REVISION}\ntarget: {target}\n")
 }
 
-/// The end of the target's name, after the processor.
+/// The part of the target's name that follows the architecture.
 const SYSTEM: &str = if cfg!(target_env = "musl") {
     "-linux-musl"
 } else {
@@ -49,13 +50,14 @@ mod tests {
 
     #[test]
     fn the_version_names_commit_and_target_as_text_and_as_json() {
-        let lines = text(Format::Text);
+        let lines = format_version(Format::Text);
         let lines: Vec<&str> = lines.lines().collect();
         let version = concat!("plugind ", env!("CARGO_PKG_VERSION"));
         assert_eq!(lines[0], version);
         assert_eq!(lines[1], format!("commit: {REVISION}"));
         assert_eq!(lines[2], format!("target: {ARCH}{SYSTEM}"));
-        let document: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
+        let document: serde_json::Value =
+            serde_json::from_str(&format_version(Format::Json)).unwrap();
         assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(document["commit"], REVISION);
         assert_eq!(document["target"], format!("{ARCH}{SYSTEM}"));

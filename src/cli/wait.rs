@@ -1,15 +1,15 @@
-//! `plugind wait`: until a plugin is registered or deregistered, or until the daemon is ready.
+//! `plugind wait`: waits until a plugin is registered or deregistered, or the daemon is ready.
 //!
-//! The command watches all records. If the daemon fails or restarts meanwhile, the command connects
-//! again until its time is up.
+//! For a plugin, the command watches all records; for the daemon, it polls `/readyz`. If the daemon
+//! fails or restarts meanwhile, the command connects again until its time is up.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::client::{Request, print};
-use super::failure::{Failure, Kind, Result};
-use super::json::{keys, or_unknown, text};
+use super::failure::{Failure, FailureKind, Result};
+use super::json::{or_unknown, record_keys, text_field};
 use super::options::{Context, READY, Target};
 use super::watch::{PATH, take_record};
 use crate::daemon::client::Deadline;
@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             Ok(true) => return print(format!("{} {}\n", plugin.name, options.condition)),
             Ok(false) => String::new(),
             Err(Failure {
-                kind: Kind::Interrupted | Kind::NoDaemon,
+                kind: FailureKind::Interrupted | FailureKind::NoDaemon,
                 why,
             }) => why,
             Err(failure) => return Err(failure),
@@ -34,15 +34,15 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
             let why = plugin.explain_timeout(&cause);
             let why = format!(
                 "not {} within {}: {why}",
-                options.condition, options.patience
+                options.condition, options.timeout_text
             );
-            return Err(Failure::new(Kind::TimedOut, why));
+            return Err(Failure::new(FailureKind::TimedOut, why));
         }
         until.or(Deadline::after(PAUSE)).wait();
     }
 }
 
-/// The plugin, and what is known about it.
+/// The plugin or socket to wait for, and its records.
 struct Plugin<'a> {
     target: &'a Target,
     name: String,
@@ -81,7 +81,7 @@ impl<'a> Plugin<'a> {
             return context.client.body(&request).map(|_| true);
         }
         let mut response = context.client.open(&request)?;
-        while let Some(change) = response.json_line()? {
+        while let Some(change) = response.next_json()? {
             if change["event"] == "EXPIRED" {
                 return Ok(false);
             }
@@ -96,12 +96,12 @@ impl<'a> Plugin<'a> {
         Err(Failure::daemon_stopped())
     }
 
-    /// Applies a line of the daemon.
+    /// Applies a change that the daemon has sent.
     fn apply(&mut self, mut change: Value) {
         let record = change["record"].take();
         take_record(&mut self.records, &record["socket"]);
-        match text(&change, "event") {
-            "ADDED" | "MODIFIED" if self.target.includes(keys(&record)) => {
+        match text_field(&change, "event") {
+            "ADDED" | "MODIFIED" if self.target.includes(record_keys(&record)) => {
                 self.records.push(record);
             }
             "BOOKMARK" => self.is_listed = true,
@@ -118,7 +118,7 @@ impl<'a> Plugin<'a> {
             &HELD
         };
         let mut records = self.records.iter();
-        let found = records.any(|record| states.contains(&text(record, "state")));
+        let found = records.any(|record| states.contains(&text_field(record, "state")));
         found == is_registered
     }
 
@@ -131,19 +131,19 @@ impl<'a> Plugin<'a> {
             return format!("{} does not exist", self.name);
         };
         let state = or_unknown(&record["state"]);
-        let error = escape::composed(text(record, "lastError").as_bytes());
+        let error = escape::composed(text_field(record, "lastError").as_bytes());
         let colon = if error.is_empty() { "" } else { ": " };
         format!("{} is in state {state}{colon}{error}", self.name)
     }
 }
 
-/// The states in which a handler knows the plugin.
+/// The states of a plugin that is not deregistered: its handler has registered it.
 const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
 
 /// The minimum time for a response, so that `--timeout 0s` can receive one.
 const ONCE: Duration = Duration::from_secs(1);
 
-/// The time before the daemon is asked again.
+/// The pause before the daemon is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) const HELP: &str = "\
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn set(plugin: &mut Plugin<'_>, record: &Value) {
+    fn apply_record(plugin: &mut Plugin<'_>, record: &Value) {
         plugin.apply(json!({"event": "MODIFIED", "record": record}));
     }
 
@@ -201,7 +201,7 @@ mod tests {
             ] {
                 let mut plugin = Plugin::new(&target, condition);
                 assert_eq!(plugin.is_met(), condition == "deregistered");
-                set(&mut plugin, &record("A", "a", state, "/r/a"));
+                apply_record(&mut plugin, &record("A", "a", state, "/r/a"));
                 assert_eq!(plugin.is_met(), expected, "{state}");
             }
         }
@@ -211,14 +211,14 @@ mod tests {
     fn the_newest_record_of_a_socket_counts() {
         let target = target();
         let mut plugin = Plugin::new(&target, "registered");
-        set(&mut plugin, &record("A", "b", "Registered", "/r/b"));
+        apply_record(&mut plugin, &record("A", "b", "Registered", "/r/b"));
         assert!(!plugin.is_met());
-        set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
-        set(&mut plugin, &record("A", "a", "Standby", "/r/old"));
+        apply_record(&mut plugin, &record("A", "a", "Registered", "/r/a"));
+        apply_record(&mut plugin, &record("A", "a", "Standby", "/r/old"));
         assert!(plugin.is_met());
-        set(&mut plugin, &record("A", "other", "Registered", "/r/a"));
+        apply_record(&mut plugin, &record("A", "other", "Registered", "/r/a"));
         assert!(!plugin.is_met());
-        set(&mut plugin, &record("A", "a", "Registered", "/r/a"));
+        apply_record(&mut plugin, &record("A", "a", "Registered", "/r/a"));
         plugin.apply(json!({"event": "DELETED", "record": {"socket": "/r/a"}}));
         assert!(!plugin.is_met() && !plugin.is_listed);
         plugin.apply(json!({"event": "BOOKMARK"}));
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(plugin.explain_timeout("no daemon"), "no daemon");
         plugin.is_listed = true;
         assert_eq!(plugin.explain_timeout(""), "A/a does not exist");
-        set(
+        apply_record(
             &mut plugin,
             &json!({"type": "A", "name": "a", "state": "Backoff", "lastError": "no\n"}),
         );

@@ -1,13 +1,13 @@
-//! `plugind watch`, and `plugind list --watch`: the plugins, and then each change.
+//! `plugind watch`, and `plugind list --watch`: lists the plugins, then shows each change.
 
 use std::mem;
 
 use serde_json::{Value, json};
 
 use super::client::{Request, print};
-use super::failure::{Failure, Kind, Result};
-use super::json::{format_value, text};
-use super::list::{self, WIDTHS, columns, selects, sort};
+use super::failure::{Failure, FailureKind, Result};
+use super::json::{format_value, text_field};
+use super::list::{self, WIDTHS, columns, selects, sort_records};
 use super::options::{Context, Format, Options, now};
 use super::table::Rows;
 
@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     loop {
         let mut response = context.client.open(&Request::follow(PATH))?;
         loop {
-            let change = response.json_line()?.ok_or_else(Failure::daemon_stopped)?;
+            let change = response.next_json()?.ok_or_else(Failure::daemon_stopped)?;
             if change["event"] == "EXPIRED" {
                 break;
             }
@@ -29,9 +29,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
                 print(seen.rows.take_text())?;
             }
         }
-        if !seen.begin_again() {
+        if !seen.restart_list() {
             let why = "the daemon returns nothing but EXPIRED";
-            return Err(Failure::new(Kind::Failed, why));
+            return Err(Failure::new(FailureKind::Failed, why));
         }
     }
 }
@@ -52,10 +52,10 @@ struct Seen<'a> {
     records: Vec<Value>,
     /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
-    /// Whether the records were shown.
+    /// Whether the first list of records was added to the rows.
     is_shown: bool,
     /// The records of the previous request that the daemon has not sent again. Those that are left
-    /// at the bookmark were deleted meanwhile.
+    /// at the bookmark, the end of the list, were deleted meanwhile.
     stale: Vec<Value>,
 }
 
@@ -75,17 +75,17 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Prepares for another list of all records. Returns `false` if the last one was not complete.
-    fn begin_again(&mut self) -> bool {
+    /// Prepares for a new list of all records. Returns whether the previous list was complete.
+    fn restart_list(&mut self) -> bool {
         self.stale = mem::take(&mut self.records);
         mem::take(&mut self.is_listed)
     }
 
-    /// Applies a line of the daemon.
+    /// Applies a change that the daemon has sent.
     fn apply(&mut self, mut change: Value, now: u64) {
         let record = change["record"].take();
         let generation = &change["generation"];
-        let is_set = match text(&change, "event") {
+        let is_set = match text_field(&change, "event") {
             "ADDED" | "MODIFIED" => true,
             "DELETED" => false,
             "BOOKMARK" => return self.handle_bookmark(generation, now),
@@ -118,7 +118,7 @@ impl<'a> Seen<'a> {
         self.is_listed = true;
         if !mem::replace(&mut self.is_shown, true) {
             let mut all = self.records.clone();
-            sort(&mut all);
+            sort_records(&mut all);
             for record in &all {
                 self.add_change("ADDED", &record["generation"], Some(record), now);
             }
@@ -129,8 +129,8 @@ impl<'a> Seen<'a> {
         self.add_change("BOOKMARK", generation, None, now);
     }
 
-    /// Adds a row about an event of a record in this generation. Without a record, only JSON has a
-    /// line for the event.
+    /// Adds a row for an event of this generation about a record. An event without a record has a
+    /// row only in the format JSON.
     fn add_change(&mut self, event: &str, generation: &Value, record: Option<&Value>, now: u64) {
         let mut row = record.cloned().unwrap_or_default();
         if self.rows.is_json {
@@ -170,17 +170,17 @@ Options:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{NOW, context, options, record};
+    use super::super::testing::{NOW, context, parse_options, record};
     use super::*;
 
-    /// Returns what the command prints for these lines of the daemon; null stands for EXPIRED.
+    /// Returns what the command prints for these changes; null stands for EXPIRED.
     fn show(line: &[&str], events: Vec<Value>) -> String {
-        let options = options(line);
+        let options = parse_options(line);
         let mut seen = Seen::new(&context(&options, false));
         let mut shown = String::new();
         for event in events {
             if event == Value::Null {
-                assert!(seen.begin_again());
+                assert!(seen.restart_list());
                 continue;
             }
             seen.apply(event, NOW);
@@ -200,8 +200,8 @@ mod tests {
         json!({"event": "BOOKMARK", "generation": generation})
     }
 
-    /// Returns what a daemon sends about two plugins, one of which ends.
-    fn story() -> Vec<Value> {
+    /// Returns the changes that a daemon sends about three plugins, one of which is deleted.
+    fn sample_changes() -> Vec<Value> {
         vec![
             event("ADDED", 4, record("B", "b", "Registered", "/r/b")),
             event("ADDED", 2, record("A", "a", "Backoff", "/r/a")),
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_list_is_sorted_and_each_change_is_a_line() {
         assert_eq!(
-            show(&["watch"], story()),
+            show(&["watch"], sample_changes()),
             "\
 EVENT     TYPE          NAME                      STATE          REASON              AGE    ENDPOINT
 ADDED     A             a                         Backoff        <none>              5s     /r/a
@@ -227,17 +227,20 @@ DELETED   B             b                         Deleted        <none>         
 ADDED     C             longer-name               Discovered     <none>              5s     /r/c
 "
         );
-        assert_eq!(show(&["list", "-w"], story()), show(&["watch"], story()));
-        let wide = show(&["watch", "-owide"], story());
+        assert_eq!(
+            show(&["list", "-w"], sample_changes()),
+            show(&["watch"], sample_changes())
+        );
+        let wide = show(&["watch", "-owide"], sample_changes());
         let ends: Vec<usize> = wide.lines().map(|line| line.rfind("  ").unwrap()).collect();
         assert_eq!(ends, [ends[0]; 6], "{wide}");
         let names = "A/a\nB/b\nA/a\nB/b\nC/longer-name\n";
-        assert_eq!(show(&["list", "-w", "-oname"], story()), names);
+        assert_eq!(show(&["list", "-w", "-oname"], sample_changes()), names);
     }
 
     #[test]
     fn json_has_the_event_and_the_last_known_record() {
-        let shown = show(&["watch", "-ojsonl"], story());
+        let shown = show(&["watch", "-ojsonl"], sample_changes());
         let lines: Vec<Value> = shown
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -256,8 +259,11 @@ ADDED     C             longer-name               Discovered     <none>         
     }
 
     #[test]
-    fn what_was_not_asked_for_is_not_shown() {
-        let shown = show(&["watch", "-o", "wide", "--no-headers", "B"], story());
+    fn only_requested_types_and_states_are_shown() {
+        let shown = show(
+            &["watch", "-o", "wide", "--no-headers", "B"],
+            sample_changes(),
+        );
         let states = |shown: &str| {
             let words = shown.lines().map(|line| line.split_whitespace());
             words
@@ -267,21 +273,24 @@ ADDED     C             longer-name               Discovered     <none>         
         let pair = |one: &str, two: &str| (one.to_owned(), two.to_owned());
         let expected = [pair("ADDED", "Registered"), pair("DELETED", "Deleted")];
         assert_eq!(states(&shown), expected);
-        let shown = show(&["watch", "--no-headers", "--state=Backoff"], story());
+        let shown = show(
+            &["watch", "--no-headers", "--state=Backoff"],
+            sample_changes(),
+        );
         let expected = [pair("ADDED", "Backoff"), pair("DELETED", "Registered")];
         assert_eq!(states(&shown), expected);
     }
 
     #[test]
     fn after_an_expired_watch_only_the_difference_is_shown() {
-        let mut story = story();
-        story.extend([
+        let mut changes = sample_changes();
+        changes.extend([
             Value::Null,
             event("ADDED", 6, record("A", "a", "Registered", "/r/a")),
             event("ADDED", 30, record("D", "d", "Registered", "/r/d")),
             bookmark(31),
         ]);
-        let shown = show(&["watch", "--no-headers"], story);
+        let shown = show(&["watch", "--no-headers"], changes);
         let last: Vec<&str> = shown.lines().skip(5).collect();
         assert_eq!(
             last,

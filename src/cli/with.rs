@@ -1,6 +1,6 @@
-//! `plugind with`: a command that uses devices exclusively.
+//! `plugind with`: runs a command that uses devices exclusively.
 //!
-//! The devices belong to the connection to the daemon, which is held while the command runs.
+//! The daemon allocates the devices to the connection, which stays open while the command runs.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::arguments::{Argument, Arguments, UsageError};
-use super::client::{Client, Request, Response, encode};
-use super::failure::{Failure, Kind, Result};
+use super::client::{Client, Request, Response, percent_encode};
+use super::failure::{Failure, FailureKind, Result};
 use super::options::{print_remark, socket_of};
 use super::values::{duration, path, text};
 use super::{Command, json};
@@ -26,7 +26,7 @@ pub struct Options {
     /// The resources as typed: `RESOURCE` or `RESOURCE=N`.
     resources: Vec<String>,
     devices: Vec<String>,
-    /// The time for which the command waits for devices; `None`: it does not.
+    /// The time limit for waiting until devices are free; `None` does not wait.
     wait: Option<Duration>,
     command: Vec<OsString>,
 }
@@ -68,8 +68,8 @@ pub(super) fn parse(arguments: &mut Arguments) -> std::result::Result<Command, U
 /// Runs the command with its devices, and returns the exit status of the command.
 pub fn run(options: &Options) -> Result<u8> {
     let mut response = allocate(options)?;
-    let line = response.line()?.ok_or_else(Failure::daemon_stopped)?;
-    let devices = json::parse(&line)?;
+    let line = response.next_line()?.ok_or_else(Failure::daemon_stopped)?;
+    let devices = json::parse_object(&line)?;
     let names = devices["cdiDevices"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(Value::as_str).collect();
     let names = names.join(",");
@@ -81,15 +81,16 @@ pub fn run(options: &Options) -> Result<u8> {
     let ended = response.connection.run(&options.command, &variables, &lost);
     ended.map_err(|error| {
         let kind = match error.kind() {
-            io::ErrorKind::NotFound => Kind::CommandNotFound,
-            _ => Kind::NotExecutable,
+            io::ErrorKind::NotFound => FailureKind::CommandNotFound,
+            _ => FailureKind::NotExecutable,
         };
         let command = escape::bytes(options.command[0].as_bytes());
         Failure::new(kind, format!("cannot run {command}: {error}"))
     })
 }
 
-/// Asks for the devices. A daemon that has too many clients is asked again while there is time.
+/// Requests the devices. Until the time limit, retries if the daemon has too many clients or its
+/// response breaks off.
 fn allocate(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wait.unwrap_or_default());
     let client = Client {
@@ -101,24 +102,25 @@ fn allocate(options: &Options) -> Result<Response> {
     request.changes = true;
     loop {
         match client.open(&request) {
-            Err(failure) if failure.kind == Kind::Interrupted && !until.is_over() => {
+            Err(failure) if failure.kind == FailureKind::Interrupted && !until.is_over() => {
                 until.or(Deadline::after(PAUSE)).wait();
             }
             Err(Failure {
-                kind: Kind::Interrupted | Kind::Conflict,
+                kind: FailureKind::Interrupted | FailureKind::Conflict,
                 why,
-            }) => return Err(Failure::new(Kind::Busy, why)),
+            }) => return Err(Failure::new(FailureKind::Busy, why)),
             opened => return opened,
         }
     }
 }
 
+/// Returns the path and the query of the request.
 fn target(options: &Options) -> String {
     let mut target = "/v1/allocate?".to_owned();
     let resources = options.resources.iter().map(|it| ("resource", it));
     let devices = options.devices.iter().map(|it| ("device", it));
     for (name, value) in resources.chain(devices) {
-        target = target + name + "=" + &encode(value.as_bytes()) + "&";
+        target = target + name + "=" + &percent_encode(value.as_bytes()) + "&";
     }
     match options.wait {
         Some(wait) => target + &format!("wait={}", wait.as_millis()),
@@ -127,13 +129,14 @@ fn target(options: &Options) -> String {
 }
 
 /// The warning when the daemon closes the connection while the command runs.
-const LOST: &str = "plugind: the daemon has stopped, so others may get the devices in use\n";
+const LOST: &str =
+    "plugind: the daemon has stopped, so the devices in use may be allocated to others\n";
 
 /// The time limit of `--wait` without `--timeout`: the longest that an option accepts.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The time that the calls to the plugins may take: three of 10 s for each of 8 resources, and a
-/// minute in reserve.
+/// The time that the calls to the plugins may take: three calls of 10 s for each of 8 resources,
+/// and a minute in reserve.
 const CALLS: Duration = Duration::from_secs(300);
 
 /// The pause before a daemon with too many clients is asked again.

@@ -1,8 +1,8 @@
 //! The mapping of paths that plugins report to paths of this process.
 //!
-//! A plugin in a container, or one that was configured with kubelet's usual directory on a node
-//! that uses another one, reports its endpoint as a path that leads elsewhere in this process's
-//! mount namespace.
+//! A plugin may report an endpoint path that leads elsewhere in this process's mount namespace: for
+//! example, because the plugin runs in a container, or was configured with kubelet's usual
+//! directory on a node with a different one.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ impl PathMap {
         self.moved.iter().map(|(_, to)| to.as_path())
     }
 
-    /// Returns the path of this process for `path`. Matching is by path component; the longest
+    /// Returns the path that `path` has in this process. Matching is by path component; the longest
     /// `from` wins.
     pub fn find<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
         let above = self
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_directory_decides_and_names_are_whole() {
+    fn the_longest_match_of_whole_components_wins() {
         let mut map = PathMap::default();
         map.add("/var/lib/kubelet", "/data/kubelet");
         map.add("/var/lib/kubelet/plugins", "/fast/plugins");

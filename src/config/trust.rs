@@ -1,8 +1,8 @@
 //! Trust: the users whose plugins are registered, and where plugins may have their endpoints.
 //!
 //! A plugin makes the daemon, which usually runs as root, connect to sockets of the plugin's choice
-//! and pass on the plugin's name. What is not trusted here works as with kubelet and is reported
-//! ([`TrustMode::Warn`]), or is refused ([`TrustMode::Strict`]).
+//! and pass on the plugin's name. A plugin or endpoint that is not trusted works as with kubelet
+//! and is reported ([`TrustMode::Warn`]), or is refused ([`TrustMode::Strict`]).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,14 @@ pub struct Trust {
     pub uids: Vec<u32>,
     /// The names that are pinned to users.
     pub names: Vec<PinnedName>,
-    /// The daemon's own user, which the daemon sets.
+    /// The user of the daemon itself; set by the daemon.
     pub own_uid: u32,
 }
 
 /// The treatment of plugins and endpoints that are not trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrustMode {
-    /// They work as with kubelet, and are reported (kubelet: not reported either).
+    /// They work as with kubelet, and are reported (kubelet: does not report them).
     #[default]
     Warn,
     /// They are refused.
@@ -68,11 +68,12 @@ pub enum Distrust {
         /// The registration socket of the other plugin.
         socket: Arc<Path>,
     },
-    /// The registration socket or the endpoint is this file, which lies elsewhere.
+    /// The registration socket or the endpoint is this file, which is outside of the trusted
+    /// directories.
     Elsewhere(Arc<Path>),
     /// The endpoint is an abstract socket, which every user can create.
     Abstract,
-    /// Other users can change the plugins directory: this text describes how.
+    /// Other users can change the plugins directory; the text describes how.
     Directory(Arc<str>),
 }
 
@@ -82,7 +83,7 @@ impl Trust {
         self.mode == TrustMode::Strict
     }
 
-    /// Returns whether a user decides about everything anyway: root, or the daemon's user.
+    /// Returns whether a user is always trusted: root, or the daemon's user.
     pub fn is_own(&self, uid: u32) -> bool {
         uid == ROOT || uid == self.own_uid
     }
@@ -121,29 +122,27 @@ impl PinnedName {
     }
 }
 
-/// Shows what is wrong, and the option that allows it.
+/// Shows what is wrong, and how to allow it.
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(uid) => {
-                write!(
-                    f,
-                    "its process is of user {uid}; allowed by --allow-uid {uid}"
-                )
-            }
+            Self::User(uid) => write!(
+                f,
+                "its process runs as user {uid}; allowed by --allow-uid {uid}"
+            ),
             Self::Owner(uid) => write!(
                 f,
-                "a socket of it belongs to user {uid}; allowed by --allow-uid {uid}"
+                "one of its sockets belongs to user {uid}; allowed by --allow-uid {uid}"
             ),
             Self::Pinned(uid) => write!(
                 f,
-                "its process is of user {uid}, and its name is for other users; allowed by \
-                 --allow-name {uid}=TYPE/NAME"
+                "its process runs as user {uid}, and its name is reserved for other users; allowed \
+                 by --allow-name {uid}=TYPE/NAME"
             ),
             Self::Taken { what, uid, socket } => write!(
                 f,
-                "its {what} is that of a plugin of user {uid}; allowed once that plugin has gone: \
-                 socket={}",
+                "user {uid} has a plugin with the same {what}; allowed once that plugin is \
+                 deregistered socket={}",
                 escape::path(socket)
             ),
             Self::Elsewhere(file) => {
@@ -151,7 +150,7 @@ impl fmt::Display for Distrust {
                 let (file, dir) = (escape::path(file), escape::path(dir));
                 write!(
                     f,
-                    "its socket {file} is in none of the directories for sockets; allowed by \
+                    "its socket {file} is in none of the trusted directories; allowed by \
                      --endpoint-dir {dir}"
                 )
             }
@@ -165,7 +164,7 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// The user that may do everything.
+/// The user ID of root.
 const ROOT: u32 = 0;
 
 #[cfg(test)]
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_shown_with_the_option_that_allows_it() {
+    fn a_problem_is_shown_with_the_option_that_allows_it() {
         let file = |path: &str| Arc::from(Path::new(path));
         for (distrust, option) in [
             (Distrust::User(7), "--allow-uid 7"),

@@ -1,6 +1,7 @@
-//! A connection to a plugin, on which no call blocks.
+//! A non-blocking connection to a peer, usually a plugin.
 //!
-//! The connection has no buffers: bytes are read into, and written from, those of an [`Endpoint`].
+//! The connection does not have buffers: bytes are read into, and written from, those of an
+//! [`Endpoint`].
 
 use std::io::{self, Read as _, Write as _};
 
@@ -16,11 +17,12 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: UnixStream,
-    /// Whether there may be something to read: readiness is reported once per change only.
+    /// Whether there may be something to read: the loop reports readiness only when it changes.
     pub(super) is_readable: bool,
     /// Whether the loop has reported that the peer will not send more.
     is_ending: bool,
-    /// Whether writing has failed. The peer may have sent data before it closed the connection.
+    /// Whether writing has failed. Data that the peer sent before it closed the connection may
+    /// still have to be read.
     is_broken: bool,
 }
 
@@ -68,7 +70,7 @@ impl Connection {
         self.read_into(end, usize::MAX, now).is_progress() || is_written
     }
 
-    /// Writes once what the endpoint has to write.
+    /// Writes pending output of the endpoint once.
     ///
     /// A failed write does not end the connection: reading returns the end, after all data that the
     /// peer has sent.
@@ -100,7 +102,8 @@ impl Connection {
         let room = end.recv_buf();
         let most = most.min(room.len());
         let moved = match most {
-            // Pending output must be written first, unless the peer can never receive it.
+            // The endpoint accepts no input until its output is written, so on a broken connection
+            // it never will.
             0 if !self.is_broken => Transfer::Nothing,
             0 => Transfer::Closed(None),
             _ => self.read(&mut room[..most]),
@@ -120,9 +123,9 @@ impl Connection {
             Ok(n) => {
                 // epoll(7): "the condition that the read/write I/O space is exhausted can also be
                 // detected by checking the amount of data read from [...] the target file
-                // descriptor." An end that was reported has yet to be read. Passed descriptors cut
-                // a read short, too, but gRPC does not use any: what follows the bytes of a peer
-                // that passes them is read when the peer sends more.
+                // descriptor." If the loop has reported the end, the end is still to be read. A
+                // read also returns fewer bytes if the peer passes descriptors, which gRPC does
+                // not: bytes after these are read when the peer sends more.
                 let is_exhausted = n < buffer.len() && !self.is_ending && !self.is_broken;
                 self.is_readable = !is_exhausted;
                 Transfer::Bytes(n)
@@ -141,8 +144,8 @@ impl Connection {
 
     /// Writes once. `bytes` must not be empty.
     ///
-    /// A connection that broke is still read to its end: the answer to what was written before may
-    /// be waiting there.
+    /// After a failed write, the connection is still read to its end, because the answer to an
+    /// earlier write may be unread.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Transfer {
         match retry(|| self.stream.write(bytes)) {
             Ok(n) => Transfer::Bytes(n),
@@ -155,12 +158,12 @@ impl Connection {
         }
     }
 
-    /// Writes the final bytes, with their GOAWAY, if that is possible at once, and closes the
+    /// Writes the final bytes, usually GOAWAY, if that is possible at once, and closes the
     /// connection.
     ///
-    /// Data that the loop has reported is read first: if a unix socket is closed with unread bytes,
-    /// the peer gets an error instead of an end of file. Many peers answer GOAWAY; the answer is
-    /// not awaited.
+    /// Data that the loop has reported is read first: if a Unix socket is closed with unread bytes,
+    /// the peer receives an error instead of an end of file. Many peers answer GOAWAY; the answer
+    /// is not awaited.
     pub(super) fn hang_up(mut self, final_bytes: &[u8]) {
         let mut rest = [0; REST];
         for _ in 0..FINAL_READS {
@@ -182,7 +185,7 @@ pub(super) fn is_end(event: &Event) -> bool {
 /// Returns the peer process: the one that called `listen`, or `connect` for an accepted connection.
 pub(super) fn peer_process(stream: &UnixStream) -> Option<Process> {
     let peer = peer_credentials(stream)?;
-    // unix(7): zero stands for a process in a PID namespace that is not visible here.
+    // The kernel reports 0 for a process in a PID namespace that is not visible here.
     let pid = u32::try_from(peer.pid()).ok().filter(|pid| *pid > 0);
     let uid = peer.uid();
     Some(Process { pid, uid })
@@ -203,11 +206,11 @@ fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// The size of the buffer for reading while hanging up (bytes): more than the few small frames that
-/// are usually left.
+/// The size in bytes of the buffer for reading while hanging up: more than the few small frames
+/// that are usually unread.
 const REST: usize = 256;
 
-/// The largest number of reads while hanging up: 16 KiB in all is more than an honest peer has
+/// The maximum number of reads while hanging up: 16 KiB in all, more than a well-behaved peer has
 /// sent.
 const FINAL_READS: usize = 64;
 
@@ -236,7 +239,7 @@ mod tests {
         let mut theirs = connection(theirs);
         let mut client = Client::new(now);
         let mut server = Server::new(&["/a.B/C"], 1 << 20, now);
-        // More than a socket takes at once.
+        // More than the buffer of a socket holds.
         let large = vec![7; 1 << 20];
         client.unary("/a.B/C", &large, 1 << 20, Time::from_millis(1), now);
         let mut result = None;
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_said_before_it_went_is_read() {
+    fn data_that_a_peer_sent_before_it_closed_is_read() {
         let (mut ours, mut theirs) = pair();
         theirs.write_all(b"last words").unwrap();
         drop(theirs);
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_with_nothing_to_read_is_not_asked_again() {
+    fn a_connection_is_readable_until_a_read_exhausts_it() {
         let (mut ours, mut theirs) = pair();
         ours.is_readable = true;
         assert!(matches!(ours.read(&mut [0; 8]), Transfer::WouldBlock));
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_hung_up_on_sees_the_final_bytes_and_an_end() {
+    fn a_peer_receives_the_final_bytes_and_an_end_of_file() {
         for unread in [0, 10, REST, 10 * REST] {
             let (mut ours, mut theirs) = pair();
             theirs.write_all(&vec![0; unread]).unwrap();

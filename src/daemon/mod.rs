@@ -1,4 +1,4 @@
-//! The shell: all code that touches the system. Nothing is decided here.
+//! The shell: all code that touches the system. What becomes of a plugin is decided in the core.
 //!
 //! This is the only module with descriptors, file system access and a clock. It reads, writes,
 //! examines files and waits, passes the results to the core ([`crate::watch`], [`crate::manager`])
@@ -15,9 +15,8 @@
 //!           --> Programs ------ ProgramEnded --+  <-- UnwatchPeer, Kill
 //! ```
 //!
-//! There is one loop on one thread, with one deadline: the earliest of those of the watch, the
-//! manager, the state file, the mount table and the log. Between deadlines, only an event wakes the
-//! loop.
+//! There is one loop on one thread, with one deadline: the earliest of those of its parts, such as
+//! the watch, the manager and the log. Before the deadline, only an event wakes the loop.
 
 mod api;
 mod clock;
@@ -91,11 +90,11 @@ pub enum SetupError {
     DevicePlugins {
         /// The directory.
         dir: PathBuf,
-        /// The problem.
+        /// The problem with the socket in the directory.
         problem: SocketProblem,
     },
-    /// Something else that the configuration names cannot be used. The text says what, why, and
-    /// what helps.
+    /// Something else that the configuration names cannot be used. The text contains the reason and
+    /// a remedy.
     Unusable(String),
 }
 

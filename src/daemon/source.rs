@@ -29,15 +29,16 @@ pub(super) enum Source {
     RegistrationListener,
     /// The inotify instance that watches the directory of `kubelet.sock`.
     DevicePluginsDir,
-    /// A client of `kubelet.sock`. Its id is not zero: that token is the one of the mount table.
+    /// A client of `kubelet.sock`. Its id is not zero, which would make the token of the mount
+    /// table.
     RegistrationClient(RegistrationClientId),
 }
 
 impl Source {
     /// Returns the token of this source.
     ///
-    /// A token has 32 bits on every machine, and repeats after half a billion ids. So a program or
-    /// a client is found by comparing tokens, not by the id in [`Source::of`].
+    /// Tokens fit in 32 bits on every machine, so they repeat after half a billion ids. So a
+    /// program or a client is found by comparing tokens, not by the id that [`Source::of`] returns.
     pub(super) fn token(self) -> Token {
         let (kind, id) = match self {
             Self::Inotify => (0, 0),
@@ -86,7 +87,7 @@ fn connection_id(id: u64) -> ConnectionId {
 /// of kinds.
 const KINDS: usize = 8;
 
-/// The number of ids that have tokens of their own. The id 0 shares its token with no other id, so
+/// The number of ids whose tokens differ. The id 0 does not share its token with any other id, so
 /// that some kinds can use it for a source that exists only once.
 const IDS: u64 = (u32::MAX as u64 + 1) / KINDS as u64;
 
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_has_a_name_of_its_own_and_is_found_by_it() {
+    fn every_source_has_its_own_token_and_is_found_by_it() {
         let mut sources = vec![
             Source::Inotify,
             Source::Wake,
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_fits_32_bits_and_a_large_id_has_one_of_its_kind() {
+    fn a_token_fits_32_bits_and_keeps_the_kind_of_a_large_id() {
         for id in [(1 << 29) - 1, 1 << 29, 1 << 32, u64::MAX - 1, u64::MAX] {
             let program = Source::Program(id).token();
             let client = Source::RegistrationClient(RegistrationClientId(id)).token();

@@ -1,4 +1,4 @@
-//! Binary metadata: fields with a name that ends in `-bin`, and values in base64.
+//! Binary metadata: fields whose names end in `-bin` and whose values are base64.
 //!
 //! A value that is not base64 is dropped without affecting the others. Decoding never needs more
 //! memory than the encoded value.
@@ -96,7 +96,7 @@ mod tests {
 
     /// RFC 4648 §10.
     #[test]
-    fn the_vectors_of_rfc_4648_are_read_with_any_padding() {
+    fn the_vectors_of_rfc_4648_are_decoded_with_and_without_padding() {
         let vectors = [
             ("", ""),
             ("f", "Zg=="),

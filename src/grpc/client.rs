@@ -13,11 +13,11 @@ use crate::config;
 use crate::http2::{self, Connection, ConnectionError, Endpoint, ErrorCode, Settings, StreamId};
 use crate::time::Time;
 
-/// The last DATA frame, of which some is not yet processed.
+/// The position in the last DATA frame, part of which is not yet processed.
 #[derive(Debug)]
 struct UnreadData {
     stream: StreamId,
-    /// The number of octets that are processed.
+    /// The number of octets that were processed.
     taken: usize,
     end_stream: bool,
 }
@@ -30,16 +30,18 @@ pub struct Client {
     calls: SmallVec<[ClientCall; 1]>,
     /// The events that are not yet returned.
     events: SmallVec<[Event; 1]>,
-    /// The index before which all calls are completely sent.
+    /// All calls before this index are completely sent.
     first_unsent: usize,
-    /// A received DATA frame that is not yet processed. Until it is, nothing more is taken from the
-    /// connection: however many messages fit a frame, they never need more memory than the frame.
+    /// A received DATA frame that is not completely processed. Until then, no more events are taken
+    /// from the connection, and the messages of the frame are returned one at a time: however many
+    /// they are, they need little more memory than the frame.
     unread: Option<UnreadData>,
     /// The identifier of the next call.
     next: CallId,
-    /// Whether the deadlines of calls wait for the server's SETTINGS, which were not yet received.
+    /// Whether the deadlines of calls start only with the server's SETTINGS, which have not been
+    /// received yet.
     awaits_settings: bool,
-    /// The connection's part of the memory budget, if that applies.
+    /// The connection's share of the memory budget, if there is a budget.
     reserved: Option<Reserved>,
 }
 
@@ -69,8 +71,8 @@ impl Client {
     /// Starts a unary call: sends one message, and expects one message of at most `max_reply`
     /// octets before `deadline`.
     ///
-    /// A call always ends with one [`Event::Finished`], also on a connection that is closed. The
-    /// first call is written together with the connection preface.
+    /// A call always ends with one [`Event::Finished`], even on a closed connection. The first call
+    /// is written together with the connection preface.
     pub fn unary(
         &mut self,
         path: &str,
@@ -101,7 +103,7 @@ impl Client {
         self.start_call(shape, path, message, max_message, deadline, now)
     }
 
-    /// Starts a call, if that is possible.
+    /// Starts a call. If that is not possible, queues the event for its end.
     fn start_call(
         &mut self,
         shape: Shape,
@@ -131,8 +133,8 @@ impl Client {
         self.http2.set_handshake_deadline(at);
     }
 
-    /// Starts the deadlines of calls only when the server's SETTINGS are received, for which
-    /// `until` is the deadline: a server may listen some time before it serves.
+    /// Postpones the start of the calls' deadlines until the server's SETTINGS are received, which
+    /// must be before `until`: a server may listen for some time before it serves.
     pub fn start_deadlines_when_ready(&mut self, until: Time) {
         self.set_handshake_deadline(until);
         self.awaits_settings = self.peer_settings().is_none();
@@ -170,7 +172,7 @@ impl Client {
         self.http2.is_closing()
     }
 
-    /// Returns why no more calls can be made, or `None` if they can.
+    /// Returns why no more calls can be made, or `None` if more can be made.
     pub fn closing(&self) -> Option<ConnectionError> {
         self.http2.closing()
     }
@@ -272,7 +274,7 @@ impl Client {
             // Only servers get requests.
             http2::Event::Request { .. } => {}
             // mutation: calls wait for streams that a GOAWAY has refused
-            http2::Event::GoAway { last_stream, .. } => self.refuse_above(last_stream, now),
+            http2::Event::GoAway { last_stream, .. } => self.handle_goaway(last_stream, now),
             http2::Event::Closed(error) => self.fail_all(&error, now),
         }
         true
@@ -293,7 +295,7 @@ impl Client {
     /// Ends a call whose stream the server has reset, or retries it if the server refused it.
     fn handle_reset(&mut self, index: usize, code: ErrorCode, now: Time) {
         if code == ErrorCode::REFUSED_STREAM {
-            self.refuse(index, now);
+            self.handle_refusal(index, now);
         } else {
             self.finish(index, Err(CallError::Reset(code)), true, now);
         }
@@ -308,8 +310,8 @@ impl Client {
 
     /// Retries a call that the server has not processed, immediately but only once. Ends the call
     /// if a retry is not allowed, or if no more streams can be opened.
-    fn refuse(&mut self, index: usize, now: Time) {
-        let again = self.calls[index].begin_again();
+    fn handle_refusal(&mut self, index: usize, now: Time) {
+        let again = self.calls[index].prepare_retry();
         self.first_unsent = self.first_unsent.min(index);
         if !again || self.is_closed() {
             let error = CallError::Refused { again };
@@ -317,11 +319,11 @@ impl Client {
         }
     }
 
-    /// Retries or ends the calls that the server will not process after its GOAWAY.
-    fn refuse_above(&mut self, last_stream: u32, now: Time) {
+    /// Ends the calls that the server will not process after its GOAWAY.
+    fn handle_goaway(&mut self, last_stream: u32, now: Time) {
         let is_above = |call: &ClientCall| call.stream.is_some_and(|id| id.get() > last_stream);
         while let Some(index) = self.calls.iter().position(is_above) {
-            self.refuse(index, now);
+            self.handle_refusal(index, now);
         }
     }
 
@@ -335,7 +337,7 @@ impl Client {
         }
     }
 
-    /// Counts the memory, and ends all calls if it exceeds the budget.
+    /// Counts the memory held against the budget; ends all calls if the budget is exceeded.
     fn enforce_budget(&mut self, now: Time) {
         let Some(mut reserved) = self.reserved.take() else {
             return;
@@ -348,7 +350,7 @@ impl Client {
         self.reserved = Some(reserved);
     }
 
-    /// Sends as much of the requests as the connection takes.
+    /// Sends as much of the requests as the connection accepts.
     fn send(&mut self, now: Time) {
         let mut index = self.first_unsent;
         while index < self.calls.len() && (self.http2.has_room() || self.is_closed()) {
@@ -358,14 +360,14 @@ impl Client {
                 continue;
             }
             index += 1;
-            if index == self.first_unsent + 1 && !call.is_unsent() {
+            if index == self.first_unsent + 1 && !call.has_unsent() {
                 self.first_unsent = index;
             }
         }
     }
 
-    /// Ends a call; if its stream is still open, resets it. If the response is `complete`, the
-    /// server does not need the rest of the request, so the stream ends without an error.
+    /// Ends a call, and resets its stream if that is still open: with NO_ERROR if the response is
+    /// `complete`, because the server does not need the rest of the request then, else with CANCEL.
     fn finish(&mut self, index: usize, outcome: Outcome, complete: bool, now: Time) {
         let call = self.calls.remove(index);
         if index < self.first_unsent {
@@ -421,7 +423,7 @@ impl Endpoint for Client {
 
     fn poll_timeout(&self) -> Option<Time> {
         let connection = self.http2.poll_timeout();
-        // Until the server's SETTINGS are received, only the deadline for these applies.
+        // Until the server's SETTINGS are received, the deadlines of calls do not apply.
         if self.awaits_settings {
             return connection;
         }

@@ -37,7 +37,7 @@ pub(super) type Outcome = Result<Vec<u8>, CallError>;
 pub(super) enum Shape {
     /// The response is one message.
     Unary,
-    /// Any number of messages in response.
+    /// The response is any number of messages.
     ServerStreaming,
 }
 
@@ -48,19 +48,19 @@ pub(super) struct ClientCall {
     pub(super) id: CallId,
     /// The type of the call.
     pub(super) shape: Shape,
-    /// The time by which the call must have ended, if limited.
+    /// The time by which the call must have ended, if it is limited.
     pub(super) deadline: Option<Time>,
-    /// The time that the call was given, if limited.
+    /// The time from the start of the call to its deadline, if it has one.
     timeout: Option<Duration>,
     /// The path, followed by the message with its prefix. Empty once all of it is sent and the
     /// headers of the response are received; until then it may have to be sent again.
     request: Vec<u8>,
-    /// The length of the path in `request`, which is sent with the headers.
-    path: usize,
-    /// The number of octets of `request` that are sent, including the path from the start.
+    /// The length of the path in `request`. The path is sent in the headers.
+    path_len: usize,
+    /// The number of octets of `request` that are sent. The path counts as sent from the beginning.
     sent: usize,
-    /// Whether the server has refused the call before.
-    is_second: bool,
+    /// Whether the call is sent again because the server refused it once.
+    is_retry: bool,
     /// The stream of the call, once it has one.
     pub(super) stream: Option<StreamId>,
     /// Whether the headers of the response were received.
@@ -88,9 +88,9 @@ impl ClientCall {
             deadline,
             timeout: deadline.map(|deadline| deadline.saturating_since(now)),
             request: message::encode_after(path, message),
-            path: path.len(),
+            path_len: path.len(),
             sent: path.len(),
-            is_second: false,
+            is_retry: false,
             stream: None,
             has_headers: false,
             assembler: Assembler::new(max_message),
@@ -98,32 +98,32 @@ impl ClientCall {
         }
     }
 
-    /// Rewinds the call to be sent again in the time that is left, after the server reported that
-    /// it has not processed the call. Returns whether that is allowed: only once, and not after the
+    /// Prepares the call to be sent again in the time that is left, after the server reported that
+    /// the call was not processed. Returns whether a retry is allowed: only once, and not after the
     /// headers of a response.
     ///
     /// RFC 9113 §8.7: "Any request that was sent on the reset stream can be safely retried."
-    pub(super) fn begin_again(&mut self) -> bool {
-        if self.is_second || self.has_headers {
+    pub(super) fn prepare_retry(&mut self) -> bool {
+        if self.is_retry || self.has_headers {
             return false;
         }
-        self.is_second = true;
-        self.sent = self.path;
+        self.is_retry = true;
+        self.sent = self.path_len;
         self.stream = None;
         true
     }
 
-    /// Starts the time for the call again, at `now`.
+    /// Sets the deadline as if the call had been started at `now`.
     pub(super) fn restart_deadline(&mut self, now: Time) {
         self.deadline = self.timeout.map(|timeout| now + timeout);
     }
 
     /// Returns whether a part of the request is still to be sent.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         self.sent < self.request.len()
     }
 
-    /// Sends what can be sent now; an error ends the call.
+    /// Sends as much of the request as possible now. On an error, the caller must end the call.
     pub(super) fn send(&mut self, http2: &mut Connection, now: Time) -> Result<(), CallError> {
         if self.stream.is_none() {
             self.open(http2, now)?;
@@ -143,7 +143,7 @@ impl ClientCall {
         if !http2.may_open() && !http2.is_closing() {
             return Ok(());
         }
-        let path = &self.request[..self.path];
+        let path = &self.request[..self.path_len];
         let left = self.deadline.map(|deadline| deadline.saturating_since(now));
         let timeout = left.map(Timeout::at_least);
         let mut write =
@@ -161,15 +161,15 @@ impl ClientCall {
         Ok(())
     }
 
-    /// Drops the request if it cannot be needed for a retry.
+    /// Drops the request once all of it is sent, unless it may be needed for a retry.
     fn forget_request(&mut self) {
-        if self.has_headers && !self.is_unsent() {
+        if self.has_headers && !self.has_unsent() {
             self.request = Vec::new();
             self.sent = 0;
         }
     }
 
-    /// Processes the headers of the response.
+    /// Processes the headers of the response; returns the outcome of the call if they end it.
     pub(super) fn receive_headers(
         &mut self,
         status: u16,
@@ -181,7 +181,7 @@ impl ClientCall {
         if end_stream && fields.get(b"grpc-status").is_some() {
             return Some(self.receive_trailers(fields));
         }
-        if let Err(not_grpc) = headers::check_answer(status, fields) {
+        if let Err(not_grpc) = headers::check_response(status, fields) {
             return Some(Err(CallError::NotGrpc(not_grpc)));
         }
         if end_stream {
@@ -193,7 +193,7 @@ impl ClientCall {
     }
 
     /// Consumes `data` up to the end of a message, or all of `data` if it does not complete one.
-    /// Returns a message of a stream; keeps that of a unary call, which is returned at its end.
+    /// Returns the message if the call is streaming; keeps that of a unary call until the trailers.
     pub(super) fn receive_message(
         &mut self,
         data: &mut &[u8],
@@ -210,7 +210,7 @@ impl ClientCall {
         }
     }
 
-    /// Returns the error for a response that ends with its content.
+    /// Returns the error for a response that ends without trailers.
     pub(super) fn truncation_error(&self) -> CallError {
         CallError::Protocol(if self.assembler.is_inside_message() {
             ProtocolError::CutMessage
@@ -219,7 +219,7 @@ impl ClientCall {
         })
     }
 
-    /// Processes the end of the response.
+    /// Processes the trailers of the response; returns the outcome of the call.
     pub(super) fn receive_trailers(&mut self, fields: &Fields) -> Outcome {
         let Some(Code::Ok) = Code::from_fields(fields) else {
             let status = Status::from_fields(fields);

@@ -1,7 +1,7 @@
-//! Why a call failed.
+//! The errors with which a call can end.
 //!
-//! Every variant names the cause. `code` maps it to the gRPC code that other gRPC clients would
-//! report; `transparent_retry` returns whether a retry is safe.
+//! Each variant is a cause. `code` maps it to the gRPC code that other gRPC clients would report;
+//! `transparent_retry` returns how often the call may be retried.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::budget::OverBudget;
 use crate::escape;
 use crate::http2::{ConnectionError, ErrorCode, StreamError};
 
-/// The reason why a call ended without a reply.
+/// The reason why a call has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The server answered with an error status.
@@ -22,21 +22,21 @@ pub enum CallError {
     /// The server's response breaks the rules of gRPC.
     #[error("the peer's gRPC response is invalid: {0}")]
     Protocol(ProtocolError),
-    /// The server's message is larger than the call accepts.
+    /// A message of the response is larger than the call accepts.
     #[error("the peer's message is too large octets={announced} limit={limit}")]
     TooLarge {
         /// The size of the message in octets, as announced in its prefix.
         announced: u32,
-        /// The number of octets that the call accepts.
+        /// The maximum number of octets that the call accepts.
         limit: usize,
     },
-    /// The connection holds more than the memory budget has room for.
+    /// The memory budget has no room for what the connection holds.
     #[error("{OverBudget}")]
     OverBudget,
     /// The connection has its maximum number of calls, or its stream numbers are exhausted.
     #[error("too many calls on one connection")]
     TooManyCalls,
-    /// The headers of the call exceed what this server, or any server, accepts.
+    /// The headers of the call exceed the server's limit, or the limit of this client.
     #[error("the headers of the call are too large")]
     RequestHeaders,
     /// The response was not received in time.
@@ -45,7 +45,7 @@ pub enum CallError {
     /// The caller cancelled the call.
     #[error("the call was cancelled")]
     Cancelled,
-    /// The server refused the call without processing it, or sent GOAWAY before.
+    /// The server reported, by REFUSED_STREAM or GOAWAY, that it has not processed the call.
     #[error("the peer refused the call without processing it")]
     Refused {
         /// Whether the call may be retried on another connection: it was sent only once, and the
@@ -63,7 +63,7 @@ pub enum CallError {
     Connection {
         /// The reason why the connection ended.
         error: ConnectionError,
-        /// Whether some of the request may have reached the server.
+        /// Whether a part of the request may have reached the server.
         written: bool,
     },
 }
@@ -84,19 +84,19 @@ pub enum ProtocolError {
     #[error("it ended without grpc-status")]
     NoStatus,
     /// The status was OK, but the response had no message.
-    #[error("status OK without a message")]
+    #[error("its status is OK, but it has no message")]
     NoMessage,
     /// The response had more than one message.
-    #[error("more than one message")]
+    #[error("it has more than one message")]
     SecondMessage,
     /// The response ended in the middle of a message.
     #[error("it ended mid-message")]
     CutMessage,
     /// A message is compressed, although compression was not negotiated.
-    #[error("a compressed message, but compression was not negotiated")]
+    #[error("it has a compressed message, but compression was not negotiated")]
     Compressed,
     /// A message begins with an unknown flag.
-    #[error("a message with an unknown flag flag={0}")]
+    #[error("it has a message with an unknown flag flag={0}")]
     UnknownFlag(u8),
 }
 
@@ -108,7 +108,7 @@ pub enum TransparentRetry {
     Never,
     /// One retry: the server reported that it has not processed the call.
     Once,
-    /// Any number until the deadline: the call never left this process.
+    /// Any number until the deadline: no part of the call was written.
     Unlimited,
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use crate::http2::Malformed;
 
     #[test]
-    fn every_failure_has_its_own_code_and_words() {
+    fn every_error_has_a_code_and_a_text_of_its_own() {
         let eof = |written| CallError::Connection {
             error: ConnectionError::Eof {
                 inside_frame: false,

@@ -7,8 +7,8 @@ use crate::http2::{Encoded, Encoder, Fields};
 /// Writes the headers of a call of the method at `path`, with `timeout` if the time is limited, in
 /// the form that all gRPC servers accept.
 ///
-/// An `:authority` that is empty or a path is refused by grpc-js and tonic, a missing one by
-/// C-core; a `:scheme` other than `http` is refused by C-core.
+/// grpc-js and tonic refuse an `:authority` that is empty or a path; C-core and grpc-js refuse a
+/// request without `:authority`. C-core refuses a `:scheme` other than `http`.
 pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
     block
         .encoded(&METHOD_AND_SCHEME)
@@ -21,7 +21,7 @@ pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut 
 }
 
 /// Checks that the headers of a response are those of gRPC.
-pub(super) fn check_answer(status: u16, fields: &Fields) -> Result<(), NotGrpc> {
+pub(super) fn check_response(status: u16, fields: &Fields) -> Result<(), NotGrpc> {
     if status != 200 {
         return Err(NotGrpc::HttpStatus(status));
     }
@@ -61,5 +61,5 @@ static REGULAR: Encoded = Encoded::new(&[
 /// The name and version of this client.
 const USER_AGENT: &str = concat!("plugind/", env!("CARGO_PKG_VERSION"));
 
-/// The number of octets kept of a content type that is not gRPC.
+/// The maximum number of octets that are kept of a content type that is not gRPC.
 const KEPT_CONTENT_TYPE: usize = 64;

@@ -2,8 +2,8 @@
 //!
 //! "Length-Prefixed-Message → Compressed-Flag Message-Length Message": a flag of one octet, a
 //! length of four, and the message. DATA frames split this stream anywhere, so prefix and message
-//! are reassembled here. A message that is too large is rejected as soon as its prefix is complete;
-//! memory grows with what was received, never with what the prefix announces.
+//! are reassembled here. A message that is too large is rejected as soon as its prefix is complete.
+//! Memory is allocated for what was received, not for the length that the prefix announces.
 
 use super::error::{CallError, ProtocolError};
 use crate::budget::grow;
@@ -47,7 +47,7 @@ enum Expected {
         /// The octets received.
         octets: [u8; PREFIX],
         /// The number of octets received.
-        came: usize,
+        received: usize,
     },
     /// The rest of a message.
     Message {
@@ -62,7 +62,7 @@ impl Expected {
     /// The state before a message.
     const NOTHING: Self = Self::Prefix {
         octets: [0; PREFIX],
-        came: 0,
+        received: 0,
     };
 }
 
@@ -78,11 +78,11 @@ impl Assembler {
     /// Consumes `input` from its front until a message is complete or `input` is empty; returns the
     /// complete message.
     pub(super) fn receive(&mut self, input: &mut &[u8]) -> Result<Option<Vec<u8>>, CallError> {
-        if let Expected::Prefix { octets, came } = &mut self.expected {
-            let piece = take(input, PREFIX - *came);
-            octets[*came..*came + piece.len()].copy_from_slice(piece);
-            *came += piece.len();
-            if *came < PREFIX {
+        if let Expected::Prefix { octets, received } = &mut self.expected {
+            let piece = take(input, PREFIX - *received);
+            octets[*received..*received + piece.len()].copy_from_slice(piece);
+            *received += piece.len();
+            if *received < PREFIX {
                 return Ok(None);
             }
             let missing = parse_prefix(*octets, self.limit)?;
@@ -108,7 +108,7 @@ impl Assembler {
 
     /// Returns whether a message has begun and is incomplete.
     pub(super) fn is_inside_message(&self) -> bool {
-        !matches!(self.expected, Expected::Prefix { came: 0, .. })
+        !matches!(self.expected, Expected::Prefix { received: 0, .. })
     }
 
     /// Returns the octets of memory held.
@@ -132,8 +132,8 @@ fn parse_prefix(prefix: [u8; PREFIX], limit: usize) -> Result<usize, CallError> 
     let [flag, l1, l2, l3, l4] = prefix;
     match flag {
         0 => {}
-        // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": encodings
-        // are not accepted.
+        // "If the Message-Encoding header is omitted then the Compressed-Flag must be 0": here,
+        // a message must not be compressed, whatever that header says.
         1 => return Err(CallError::Protocol(ProtocolError::Compressed)),
         _ => return Err(CallError::Protocol(ProtocolError::UnknownFlag(flag))),
     }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_came_and_not_with_what_is_announced() {
+    fn memory_grows_with_what_is_received_not_what_is_announced() {
         let mut assembler = Assembler::new(usize::MAX);
         assert_eq!(assembler.receive(&mut &b"\0\xff\xff\xff\xff"[..]), Ok(None));
         assert_eq!(assembler.receive(&mut &[7; 100][..]), Ok(None));

@@ -1,6 +1,6 @@
 //! gRPC calls on an HTTP/2 connection: unary and server-streaming, as a client and as a server.
 //!
-//! Pure, as all of the folder: octets, times and requests are arguments of the methods of
+//! All of this folder is pure: octets, times and requests are arguments of the methods of
 //! [`Client`] and [`Server`], which return octets to write and events. The module never reads a
 //! clock, opens a socket, or decodes a message: here, a message is octets. Compression is not
 //! offered, and the only metadata kept is the status with its details.
@@ -20,16 +20,16 @@
 //! A [`Client`] and a [`Server`] are driven by the methods of [`Endpoint`](crate::http2::Endpoint),
 //! like the connection under them; see [`http2`](crate::http2). Their requests and events differ:
 //!
-//! - A client starts calls at any time, also before the server has sent anything:
+//! - A client starts calls at any time, even before the server has sent anything:
 //!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each call ends
 //!   exactly once, with [`Event::Finished`] or [`Event::Closed`], at its deadline at the latest,
-//!   and also if the connection was closed before: the caller need not watch over calls.
+//!   even if it was started on a closed connection: the caller need not keep track of calls.
 //!   [`CallError::transparent_retry`] returns whether a failed call may be retried.
 //! - A server reports a call when its request is complete. The response can be sent at any time
 //!   later: [`reply`](Server::reply), or [`send`](Server::send) and [`finish`](Server::finish). On
 //!   a call that has ended, these do nothing.
-//! - Windows are updated here: a client that does not poll events holds up the server of a stream.
-//!   A server that sends faster than its client reads gets [`Backpressure`].
+//! - Flow-control windows are updated here: while a client's events are not polled, the server of
+//!   a stream has to wait. A server that sends faster than its client reads gets [`Backpressure`].
 //!
 //! # Example
 //!
@@ -64,8 +64,8 @@
 //! # }
 //! ```
 //!
-//! The example `call` in `tests/examples/` does the same over any stream that can be read and
-//! written.
+//! The examples `request` and `serve` in `tests/examples/` drive the connection below a call on a
+//! TCP stream.
 //!
 //! # Inside
 //!

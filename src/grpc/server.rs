@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!        poll_event()                 send(), any number of times       finish()
-//! client ------------> Called(call) ---------------------------------------------> written, gone
+//! client ------------> Called(call) --------------------------------------------> written, dropped
 //!                          |
 //!                          | the client cancels it, its deadline passes, the connection ends
 //!                          v
@@ -59,8 +59,8 @@ pub struct Server {
     /// The calls whose responses are not completely written, in the order of arrival.
     pub(super) calls: Vec<ServerCall>,
     /// Whether a call may have octets to write that the connection has not accepted yet.
-    is_waiting: bool,
-    /// The events not yet returned: at most one for each call, and the last.
+    has_unsent: bool,
+    /// The events not yet returned: at most one for each call, and [`Incoming::Closed`].
     events: VecDeque<Incoming>,
 }
 
@@ -73,7 +73,7 @@ impl Server {
             methods,
             max_request,
             calls: Vec::new(),
-            is_waiting: false,
+            has_unsent: false,
             events: VecDeque::new(),
         }
     }
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// Sends a message of a streaming call, unless too much is unsent.
+    /// Sends a message of a streaming call; returns an error if too much is unsent.
     pub fn send(&mut self, call: StreamId, message: &[u8], now: Time) -> Result<(), Backpressure> {
         if let Some(index) = self.position(call) {
             if self.calls[index].is_full() {
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Sends GOAWAY: new calls are not accepted, and the connection ends with the last open one.
+    /// Sends GOAWAY: new calls are not accepted, and the connection ends with the last open call.
     pub fn shutdown(&mut self, now: Time) {
         self.http2.shutdown(now);
     }
@@ -140,7 +140,7 @@ impl Server {
             Event::Data { stream, end_stream } => {
                 let content = self.http2.content();
                 let octets = content.len();
-                if let Some(call) = find(&mut self.calls, stream) {
+                if let Some(call) = find_call(&mut self.calls, stream) {
                     call.receive(content, now);
                 }
                 self.http2.consume(stream, octets, now);
@@ -154,25 +154,26 @@ impl Server {
                 }
                 self.events.push_back(Incoming::Closed(error));
             }
-            // After its GOAWAY, a client still accepts responses. Only clients get responses.
+            // A client still accepts responses after its GOAWAY. Only clients get `Response`.
             Event::GoAway { .. } | Event::Response { .. } => {}
         }
         true
     }
 
-    /// Queues the event for a call whose request is complete.
-    fn end_request(&mut self, stream: StreamId, is_end: bool, now: Time) {
-        let Some(call) = find(&mut self.calls, stream) else {
+    /// Queues the event for a call if `end_stream` completes its request. Also notes whether there
+    /// is a response to write, because a call may be refused as soon as its headers are received.
+    fn end_request(&mut self, stream: StreamId, end_stream: bool, now: Time) {
+        let Some(call) = find_call(&mut self.calls, stream) else {
             return;
         };
-        if let Some((method, message)) = is_end.then(|| call.end_request(now)).flatten() {
+        if let Some((method, message)) = end_stream.then(|| call.end_request(now)).flatten() {
             self.events.push_back(Incoming::Called {
                 call: stream,
                 method,
                 message,
             });
         }
-        self.is_waiting |= call.is_unsent();
+        self.has_unsent |= call.has_unsent();
     }
 
     /// Drops a call whose stream or connection has ended.
@@ -184,9 +185,9 @@ impl Server {
         }
     }
 
-    /// Writes as much of the responses as the connection takes.
+    /// Writes as much of the responses as the connection accepts.
     fn write(&mut self, now: Time) {
-        if !std::mem::take(&mut self.is_waiting) {
+        if !std::mem::take(&mut self.has_unsent) {
             return;
         }
         let mut index = 0;
@@ -204,7 +205,7 @@ impl Server {
         let call = &mut self.calls[index];
         let is_over = call.write(&mut self.http2, now);
         if !is_over {
-            self.is_waiting |= call.is_unsent();
+            self.has_unsent |= call.has_unsent();
             return false;
         }
         if call.is_served() {
@@ -256,7 +257,7 @@ impl Endpoint for Server {
                 if call.time_out(now) {
                     self.http2.reset(call.stream, ErrorCode::CANCEL, now);
                 }
-                self.is_waiting = true;
+                self.has_unsent = true;
                 if is_reported {
                     self.events.push_back(Incoming::Ended { call: call.stream });
                 }
@@ -275,6 +276,6 @@ impl Endpoint for Server {
 }
 
 /// Returns the call on a stream.
-fn find(calls: &mut [ServerCall], stream: StreamId) -> Option<&mut ServerCall> {
+fn find_call(calls: &mut [ServerCall], stream: StreamId) -> Option<&mut ServerCall> {
     calls.iter_mut().find(|call| call.stream == stream)
 }

@@ -1,10 +1,10 @@
 //! One call on the server: a request that is received, and a response that is sent.
 //!
 //! ```text
-//!                    message, END_STREAM              finish()                 written
-//! AwaitingRequest -----------------------> Answering ----------> Ending ------------------> gone
+//!                    message, END_STREAM              finish()                written
+//! AwaitingRequest -----------------------> Answering ----------> Ending -----------------> dropped
 //!        |                                     |                    ^     time is up: reset
-//!        | no gRPC, no such method,            | time is up         |
+//!        | not gRPC, unknown method,           | time is up         |
 //!        | too large, time is up               v                    |
 //!        +-------------------------------------+--------------------+
 //! ```
@@ -34,10 +34,10 @@ pub(super) struct ServerCall {
     has_begun: bool,
 }
 
-/// The state of a call, named after what the call waits for.
+/// The state of a call.
 #[derive(Debug)]
 enum State {
-    /// The rest of the request.
+    /// The call waits for the rest of the request.
     AwaitingRequest {
         /// The method that was called.
         method: &'static str,
@@ -48,9 +48,9 @@ enum State {
         /// The time by which the request must be complete.
         until: Time,
     },
-    /// The owner of the server, which handles the call.
+    /// The owner of the server handles the call.
     Answering,
-    /// Room to write the rest of the response.
+    /// The response is finished, and the call waits for room to write the rest of it.
     Ending {
         /// The end of the response.
         last: Last,
@@ -69,8 +69,8 @@ enum Last {
 }
 
 impl ServerCall {
-    /// Creates the call that begins with these headers. A call that must be refused is `Ending` at
-    /// once.
+    /// Creates a call from the headers of its request. A call that must be refused is `Ending` from
+    /// the beginning.
     pub(super) fn begin(
         stream: StreamId,
         fields: &Fields,
@@ -106,7 +106,7 @@ impl ServerCall {
         matches!(self.state, State::Answering)
     }
 
-    /// Returns the deadline of the call, if it has one.
+    /// Returns the deadline of the call in its present state, if it has one.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         match self.state {
             State::AwaitingRequest { until, .. } => {
@@ -117,8 +117,8 @@ impl ServerCall {
         }
     }
 
-    /// Ends the call because its time is up, with DEADLINE_EXCEEDED. Returns `true` if the call was
-    /// already ending and could not be written in time: then the caller must reset the stream.
+    /// Ends the call with DEADLINE_EXCEEDED because its deadline has passed. Returns `true` if the
+    /// response was finished but not written in time: then the caller must reset the stream.
     pub(super) fn time_out(&mut self, now: Time) -> bool {
         if matches!(self.state, State::Ending { .. }) {
             return true;
@@ -126,7 +126,7 @@ impl ServerCall {
         self.answer.clear();
         self.sent = 0;
         self.finish(
-            Status::new(Code::DeadlineExceeded, "there was no time left"),
+            Status::new(Code::DeadlineExceeded, "the call timed out"),
             now,
         );
         false
@@ -171,13 +171,14 @@ impl ServerCall {
         if called.is_some() {
             self.state = State::Answering;
         } else {
-            self.finish(Status::new(Code::Internal, "no whole message"), now);
+            let words = "the request has no complete message";
+            self.finish(Status::new(Code::Internal, words), now);
         }
         called
     }
 
     /// Returns whether a part of the response waits to be written.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(super) fn has_unsent(&self) -> bool {
         self.sent < self.answer.len() || matches!(self.state, State::Ending { .. })
     }
 
@@ -207,7 +208,7 @@ impl ServerCall {
         }
     }
 
-    /// Writes as much of the response as the connection takes. Returns whether the call is over:
+    /// Writes as much of the response as the connection accepts. Returns whether the call is over:
     /// all is written, or the stream was reset because the headers are too large.
     pub(super) fn write(&mut self, http2: &mut Connection, now: Time) -> bool {
         match self.try_write(http2, now) {
@@ -242,9 +243,9 @@ impl ServerCall {
             return Ok(false);
         };
         send_last(last, self.has_begun, stream, http2, now)?;
-        // RFC 9113 §8.1: after "sending a complete response [...] a server MAY request that the
-        // client abort transmission of a request without error by sending a RST_STREAM with an
-        // error code of NO_ERROR".
+        // RFC 9113 §8.1: "a server MAY request that the client abort transmission of a request
+        // without error by sending a RST_STREAM with an error code of NO_ERROR after sending a
+        // complete response".
         http2.reset(stream, ErrorCode::NO_ERROR, now);
         Ok(true)
     }
@@ -261,7 +262,7 @@ impl ServerCall {
     }
 }
 
-/// Sends the end of a response, which may be its beginning as well.
+/// Sends the end of a response: trailers if it `has_begun`, else headers with END_STREAM.
 ///
 /// gRPC: "Response → (Response-Headers *Length-Prefixed-Message Trailers) / Trailers-Only".
 fn send_last(
@@ -295,8 +296,8 @@ fn send_last(
     http2.send_headers(stream, &fields[begin..end], true, now)
 }
 
-/// Checks whether a request is to be served. Returns its method and deadline, or how the response
-/// must end.
+/// Checks whether a request can be served. Returns its method and deadline, or the end of the
+/// response that refuses it.
 fn check_request(
     fields: &Fields,
     methods: &[&'static str],
@@ -332,8 +333,8 @@ fn refusal(error: &CallError) -> Status {
             let words = format!("the message is too large octets={announced} limit={limit}");
             Status::new(Code::ResourceExhausted, words)
         }
-        // gRPC: a compressed message of an encoding that "the server does not support" is answered
-        // with UNIMPLEMENTED.
+        // gRPC: a server answers a message in an encoding that it does not support with
+        // UNIMPLEMENTED.
         CallError::Protocol(ProtocolError::Compressed) => {
             Status::new(Code::Unimplemented, "compression is not supported")
         }
@@ -341,5 +342,5 @@ fn refusal(error: &CallError) -> Status {
     }
 }
 
-/// The headers of every response that has messages.
+/// The first headers of every gRPC response.
 const HEAD: [(&str, &[u8]); 2] = [(":status", b"200"), ("content-type", CONTENT_TYPE)];

@@ -2,7 +2,7 @@
 //!
 //! The module parses `grpc-status` and the related fields, and maps responses that are not gRPC (an
 //! HTTP status, a reset stream) to the code that the gRPC specification assigns. Parsing never
-//! fails: whatever a peer sends becomes some status, and never `Ok` by accident.
+//! fails: an invalid code becomes `Unknown`, never `Ok`.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub enum Code {
     Unauthenticated = 16,
 }
 
-/// Every code with its name in the gRPC specification, in the order of their numbers.
+/// Every code with its name in the gRPC specification, ordered by number.
 const CODES: [(Code, &str); 17] = [
     (Code::Ok, "OK"),
     (Code::Cancelled, "CANCELLED"),
@@ -69,7 +69,8 @@ impl Code {
         CODES[usize::from(number)].0
     }
 
-    /// Parses the code in the last fields of a response; returns `None` without a `grpc-status`.
+    /// Parses the code in the trailers of a response, or in a Trailers-Only response; returns
+    /// `None` without a `grpc-status`.
     pub(super) fn from_fields(fields: &Fields) -> Option<Self> {
         let mut values = fields.all(b"grpc-status");
         let first = values.next()?;
@@ -179,7 +180,8 @@ impl Status {
         binary::encode(&self.details)
     }
 
-    /// Parses the status in the last fields of a response; returns `None` without a `grpc-status`.
+    /// Parses the status in the trailers of a response, or in a Trailers-Only response; returns
+    /// `None` without a `grpc-status`.
     pub fn from_fields(fields: &Fields) -> Option<Self> {
         let code = Code::from_fields(fields)?;
         let message = fields.get(b"grpc-message").map(decode_message);

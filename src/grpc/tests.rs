@@ -1,4 +1,4 @@
-//! Tests of what gRPC requires, with a server that sends octets written by hand.
+//! Tests of what gRPC requires, with a test server that sends hand-written octets.
 
 mod answers;
 mod endings;
@@ -28,7 +28,7 @@ type Outcomes = Vec<(CallId, Result<Vec<u8>, CallError>)>;
 
 impl Server {
     /// Returns a server that has exchanged SETTINGS with the client.
-    fn greeted(settings: &[(u16, u32)]) -> Self {
+    fn connected(settings: &[(u16, u32)]) -> Self {
         let mut server = Self {
             client: Client::new(Time::ZERO),
             now: Time::ZERO,
@@ -39,15 +39,16 @@ impl Server {
     }
 
     /// Returns a server that has received one request, on stream 1.
-    fn asked() -> (Self, CallId) {
-        let mut server = Self::greeted(&[]);
-        let call = server.ask(b"request");
+    fn with_call() -> (Self, CallId) {
+        let mut server = Self::connected(&[]);
+        let call = server.start_call(b"request");
         assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 12 end"]);
         (server, call)
     }
 
-    /// Makes the client start a call with a reply of at most 100 octets, within a second.
-    fn ask(&mut self, message: &[u8]) -> CallId {
+    /// Makes the client start a unary call, with a reply limit of 100 octets and a deadline of one
+    /// second.
+    fn start_call(&mut self, message: &[u8]) -> CallId {
         let deadline = self.now + std::time::Duration::from_secs(1);
         self.client.unary(PATH, message, 100, deadline, self.now)
     }
@@ -64,7 +65,7 @@ impl Server {
         }
     }
 
-    /// Sends as many octets as the client has room for; returns how many that are.
+    /// Sends as many octets as the client has room for; returns their number.
     fn feed(&mut self, octets: &[u8]) -> usize {
         self.client.receive_from(octets, self.now)
     }
@@ -104,9 +105,9 @@ fn trailers(fields: &[(&str, &str)]) -> Vec<u8> {
     wire::headers(ONE, fields, true)
 }
 
-/// Returns the result of a call that gets this response.
+/// Returns the result of a call to which the server sends this response.
 fn outcome(answer: &[Vec<u8>]) -> Result<Vec<u8>, CallError> {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     let mut outcomes = server.send(&answer.concat());
     assert_eq!(outcomes.len(), 1, "{outcomes:?}");
     let (ended, result) = outcomes.remove(0);
@@ -115,7 +116,7 @@ fn outcome(answer: &[Vec<u8>]) -> Result<Vec<u8>, CallError> {
 }
 
 fn code(answer: &[Vec<u8>]) -> Code {
-    outcome(answer).expect_err("it is no success").code()
+    outcome(answer).expect_err("the call fails").code()
 }
 
 fn status(code: Code, message: &str) -> CallError {

@@ -1,6 +1,6 @@
 //! `grpc-timeout`: the time that the server has for a call, as encoded on the wire.
 //!
-//! The grammar of gRPC: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
+//! gRPC: "Timeout → "grpc-timeout" TimeoutValue TimeoutUnit; TimeoutValue →
 //! {positive integer as ASCII string of at most 8 digits}". grpc-go resets the stream of a call
 //! with nine digits.
 
@@ -17,8 +17,8 @@ pub(super) struct Timeout {
 
 impl Timeout {
     /// Returns the least value that is not shorter than `duration`, in the finest unit in which it
-    /// fits, so that the server does not give up before we do. Never 0, because the value must be
-    /// positive.
+    /// fits, so that the server does not give up before the client. The value is never 0, because
+    /// gRPC requires a positive integer.
     pub(super) fn at_least(duration: Duration) -> Self {
         let (mut value, mut letter) = (LARGEST, b'H');
         for (unit, its_letter) in UNITS {

@@ -123,7 +123,7 @@
 //!   shared. Its key is the path of its endpoint, and its identity the number of its call. Given
 //!   up: a table of resources beside the sockets, as kubelet's device manager has one, with a
 //!   second set of rules for names, restarts and liveness.
-//! - **The endpoint of a call is dialled before its handler is asked**, although the handler dials
+//! - **The endpoint of a call is dialed before its handler is asked**, although the handler dials
 //!   it again: so a refusal is the same for every handler, and the peer process is known. The
 //!   connection becomes the source of liveness, and nothing is sent on it where the process can be
 //!   watched.
@@ -163,7 +163,7 @@
 //!
 //! - **A plugin is asked as soon as its socket is there**: 0.19 ms from listen to the notification
 //!   (median), kubelet 496 ms. Most plugins were written for kubelet's tick, so the first second is
-//!   lenient: dialling pauses for 5 µs at first, every failure climbs the backoff for a minute, and
+//!   lenient: dialing pauses for 5 µs at first, every failure climbs the backoff for a minute, and
 //!   a call to an endpoint that is not ready is repeated for 2 s.
 //! - **Backoff belongs to the identity.** Given up: backoff by path, which makes a new plugin wait
 //!   for its predecessor's failures.

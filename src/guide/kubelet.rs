@@ -76,11 +76,11 @@
 //!   Test: `a_link_to_a_socket_counts_under_its_own_path`.
 //! - **R4** A socket that is created or moved in is added; one that is removed is lost. The removal
 //!   of an unknown path changes nothing.
-//!   Tests: `a_socket_is_found_when_it_appears_and_lost_when_it_goes`,
+//!   Tests: `a_socket_is_found_when_created_and_lost_when_removed`,
 //!   `a_socket_that_is_moved_in_counts`.
 //! - **R5** Another socket under a known path is a new generation: its predecessor is deregistered,
 //!   then it is registered.
-//!   Tests: `another_identity_under_a_known_path_is_found_again`,
+//!   Tests: `another_identity_at_a_known_path_is_found_again`,
 //!   `pm7_pm18_a_second_add_leaves_one_entry_of_the_new_identity`.
 //! - **R6** After a restart of the manager every socket that is found is registered, and its plugin
 //!   notified, again.
@@ -95,16 +95,16 @@
 //!   Tests: `pm11_gm1_gm2_two_sockets_register_concurrently`,
 //!   `pm12_gm8_a_second_register_on_the_same_socket_is_refused`.
 //! - **R9** After a failure a socket is left alone for its backoff, without jitter.
-//!   Tests: `the_ladder_is_500_ms_doubling_up_to_2_m_2_s`,
-//!   `it_counts_from_the_failure_and_is_gone_after_a_success`.
+//!   Tests: `delays_double_from_500_ms_to_2_m_2_s`,
+//!   `a_delay_counts_from_the_failure_and_ends_with_a_success`.
 //!
 //! ## Registering
 //!
 //! - **R10** A refused connection is retried within the time for the dial, because a plugin binds
 //!   its socket a moment before it listens. Here that holds for the first attempt on a socket;
 //!   later attempts dial once and are close together instead (H2). Tests:
-//!   `a_new_socket_is_dialled_with_doubling_pauses`,
-//!   `a_socket_that_has_failed_before_is_dialled_once`.
+//!   `a_new_socket_is_dialed_with_doubling_pauses`,
+//!   `a_socket_that_has_failed_before_is_dialed_once`.
 //! - **R11** If GetInfo fails, the plugin is not notified.
 //!   Test: `a_plugin_that_does_not_say_who_it_is_is_not_told_anything`.
 //! - **R12** The handler is looked up by the exact type, before anything else is checked.
@@ -132,7 +132,7 @@
 //!   Test: `pm1_a_plugin_at_any_depth_is_validated_and_registered`.
 //! - **R19** Plugins are notified of refusals in three sentences, which stand in
 //!   [`Refusal::status_error`](crate::manager::Refusal::status_error) to the letter.
-//!   Test: `the_plugin_is_told_why_in_kubelet_s_words_to_the_letter`.
+//!   Test: `a_plugin_is_notified_of_a_refusal_in_kubelet_s_exact_words`.
 //! - **R20** A deregistration leaves the actual state first and asks the handler then, with what
 //!   was known at the registration. The plugin is not called.
 //!   Test: `pm4_pm9_pm17_neither_world_has_what_was_removed`.
@@ -145,8 +145,8 @@
 //!   `whatever_happens_the_contract_is_kept`.
 //! - **R22** A CSI version has an optional leading `v`, at least two numbers with dots in between,
 //!   no leading zero in the first, and any text after them.
-//!   Tests: `a_version_is_read_as_generously_as_drivers_write_them`,
-//!   `what_is_no_version_is_not_read`.
+//!   Tests: `a_version_may_have_a_prefix_and_a_suffix`,
+//!   `a_text_that_is_not_a_version_is_rejected`.
 //! - **R23** Of a CSI driver's versions, what does not parse and what is above major version 1 is
 //!   ignored; the highest of the rest must have major version 1.
 //!   Tests: `csi1_versions_that_have_a_highest_of_major_one_are_accepted`,
@@ -167,7 +167,7 @@
 //!   Test: `every_other_name_breaks_one_rule`.
 //! - **R29** Registering a device plugin calls GetDevicePluginOptions; then ListAndWatch is opened,
 //!   and each of its messages replaces the whole set of devices.
-//!   Test: `every_message_replaces_the_whole_set_and_says_what_changed`.
+//!   Test: `a_message_replaces_all_devices_and_returns_the_changes`.
 //! - **R30** When that stream ends, all devices are unhealthy and are kept for C15. kubelet never
 //!   opens it again; here it is opened again with backoff, unless the plugin answers UNIMPLEMENTED.
 //!   Tests: `a_stream_that_ends_is_opened_again`,
@@ -189,7 +189,7 @@
 //!   `a_driver_that_does_not_serve_its_health_is_not_asked_again`,
 //!   `health_that_is_not_reported_again_in_time_expires`.
 //! - **R35** Handlers refuse in kubelet's words; a failed call reads as grpc-go prints it.
-//!   Tests: `why_there_is_no_version_is_said_in_kubelet_s_words`,
+//!   Tests: `the_reason_why_there_is_no_version_has_kubelet_s_words`,
 //!   `failed_calls_are_shown_as_grpc_go_shows_them`.
 //! - **R36** An endpoint that begins with `@` is an abstract socket.
 //!   Test: `an_endpoint_with_an_at_sign_is_an_abstract_socket`.
@@ -207,9 +207,9 @@
 //!   then calls GetDevicePluginOptions. What fails first is the reply, with the status UNKNOWN and
 //!   kubelet's words (RS5 to RS8). kubelet appends the endpoint to the directory, whatever it
 //!   contains; here it has to be a file name.
-//!   Tests: `a_failure_has_the_code_and_the_words_of_kubelet`,
+//!   Tests: `a_failure_has_its_code_and_kubelets_message`,
 //!   `an_endpoint_that_is_not_a_file_name_is_rejected`.
-//! - **R39** An endpoint that does not exist or refuses is dialled again until C6 is over.
+//! - **R39** An endpoint that does not exist or refuses is dialed again until C6 is over.
 //!   Test: `an_endpoint_that_listens_within_ten_seconds_is_soon_enough`.
 //! - **R40** ListAndWatch is called once: at its end, whatever its status, the devices are
 //!   unhealthy, and are kept for C15. To be used again, the plugin has to register again; until
@@ -225,12 +225,12 @@
 //!   after a reboot. Backoff belongs to a socket's [`Identity`], so a new socket starts afresh.
 //!   Test: `a_plugin_does_not_wait_out_its_predecessors_backoff`.
 //! - **H2** A socket on which nothing listens costs a dial of 10 s each time, and is tried ever
-//!   more rarely. Here a new one is dialled again for 10 s, after pauses that double from 5 µs to 1
+//!   more rarely. Here a new one is dialed again for 10 s, after pauses that double from 5 µs to 1
 //!   s. After that each attempt is one dial: after 0.5, 1 and 2 s, then every 3 s for the socket's
 //!   first ten minutes, then after pauses that double again, from 6 s to 122 s. All such sockets
-//!   together are dialled 20 times a second at most.
+//!   together are dialed 20 times a second at most.
 //!   Tests: `a_plugin_that_listens_late_is_met_within_three_seconds`,
-//!   `many_dead_sockets_are_dialled_20_times_a_second_together`.
+//!   `many_dead_sockets_are_dialed_20_times_a_second_together`.
 //! - **H3** A plugin waits for the next tick. Readiness reconciles at once.
 //!   Test: `a_plugin_is_registered_at_the_moment_it_is_found`.
 //! - **H4** Each tick compares all sockets with all plugins. Work is proportional to what changed.
@@ -245,7 +245,7 @@
 //! - **H7** A socket that is renamed stays registered under its old path, and a directory that is
 //!   moved loses its watch. Both are followed.
 //!   Tests: `a_socket_that_is_renamed_is_registered_under_its_new_path`,
-//!   `a_directory_moved_within_the_tree_takes_its_sockets`.
+//!   `sockets_are_found_again_in_a_directory_that_moved`.
 //! - **H8** One directory that cannot be watched ends the scan; without inotify the plugin manager
 //!   does not run, silently. Such a directory is reported and scanned each second.
 //!   Tests: `a_directory_without_a_watch_is_scanned_on_the_tick`,
@@ -290,12 +290,12 @@
 //!   Tests: `the_contract_is_kept_per_plugin_name_and_not_only_per_socket`,
 //!   `an_open_question_holds_up_its_name_for_five_seconds`.
 //! - **H18** A connection that died while the handler was at work fails the notification. A second
-//!   one is dialled, within the same 5 s.
+//!   one is dialed, within the same 5 s.
 //!   Test: `a_plugin_is_told_by_a_second_connection_if_one_dies`.
 //! - **H19** The log reports that sending an error failed although it was sent. Failures are typed
 //!   and name what happened.
 //!   Test: `a_failure_says_what_happened`.
-//! - **H20** A socket path of more than 107 bytes fails with an obscure error. It is dialled
+//! - **H20** A socket path of more than 107 bytes fails with an obscure error. It is dialed
 //!   through `/proc/self/fd`.
 //!   Test: `a_path_that_fits_no_socket_address_is_connected_to`.
 //! - **H21** A plugin that disappears while kubelet is not running is never deregistered. With
@@ -399,7 +399,7 @@
 //!   Supported version is ["v1beta1"]`.
 //! - **RS6** A name that is not one of an extended resource is refused: `the ResourceName "gpu" is
 //!   invalid`.
-//! - **RS7** An endpoint that cannot be dialled is refused: `failed to dial device plugin: context
+//! - **RS7** An endpoint that cannot be dialed is refused: `failed to dial device plugin: context
 //!   deadline exceeded`.
 //! - **RS8** If GetDevicePluginOptions fails, the plugin is refused with `failed to get device
 //!   plugin options: rpc error: code = Internal desc = ...`, and not called again.

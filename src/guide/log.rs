@@ -14,7 +14,7 @@
 //! - `cannot serve the API on {path}: {problem}; {remedy}` (warn): The default API socket cannot be
 //!   used, and the daemon runs without it. Do what the line says and restart, or turn the API off
 //!   with `--socket none`.
-//! - `{mode} plugins directory path={dir}` (info): The directory is watched: its plugins are
+//! - `{mode} the plugins directory path={dir}` (info): The directory is watched: its plugins are
 //!   registered or, in a dry run, only examined.
 //! - `using a program as handler type={type} program={path}` (info): Plugins of the type are
 //!   registered by this program.
@@ -98,7 +98,7 @@
 //!
 //! A line about a directory is its path, a problem of this list, and what helps.
 //!
-//! - `{dir}: plugins directory was named twice and is watched once same_as={dir}` (info): Two
+//! - `{dir}: the plugins directory was named twice; watching it once same_as={dir}` (info): Two
 //!   options name one directory. Remove one of them.
 //! - `{dir}: watching the plugins directory` (info): A directory was added while the daemon
 //!   runs.
@@ -122,10 +122,10 @@
 //!   are found with a delay. The usual cause is a limit of inotify, and the line names it.
 //! - `it contains names that cannot be examined, so it is scanned every {pause}` (warn,
 //!   DirectoryPolled): The daemon may not look at some files in it. `-v` logs which.
-//! - `its file system does not report all changes, so it is scanned every {pause}:
+//! - `its file system does not report all changes, so it is scanned every {pause}
 //!   file_system={type}` (warn, DirectoryPolled): It is on a remote or a virtual file system, and
 //!   plugins are found with a delay. Name a directory on a local one, or accept the delay.
-//! - `its file system may not answer, so it is not read: file_system={type}` (warn, DirectoryLost):
+//! - `its file system may not answer, so it is not read file_system={type}` (warn, DirectoryLost):
 //!   A file system that hangs would stop the daemon. Use a local one, or name the directory with
 //!   `--plugins-dir` if that is intended.
 //! - `it is already watched as {dir}` (warn, DirectoryLost): A mount or link makes one directory
@@ -144,11 +144,11 @@
 //!
 //! # Sockets and registration
 //!
-//! - `{path}: ignored, because it leads to the socket known as {path}` (info): One socket is one
-//!   plugin, whatever links lead to it. This path is used when the other one is removed.
+//! - `{path}: ignored: it leads to a socket that is already known socket={path}` (info): One socket
+//!   is one plugin, whatever links lead to it. This path is used when the other one is removed.
 //! - `found a socket` (debug, SocketFound): A socket was found, and its plugin is asked next.
-//! - `another socket has replaced the one before` (debug, SocketReplaced): The plugin has
-//!   restarted. It is registered again.
+//! - `the socket was replaced` (debug, SocketReplaced): The plugin has restarted. It is registered
+//!   again.
 //! - `the socket was removed` (debug, SocketLost): The plugin has gone. It is deregistered if it
 //!   was registered.
 //! - `{error}{yet}; retrying for {seconds} s` (info, NotConnected): The socket exists, but cannot
@@ -161,8 +161,8 @@
 //! - `the handler has not answered for {time}; another socket of the same plugin name goes ahead`
 //!   (info, HandlerStalled): A call or a program takes long. If the line is repeated, look at the
 //!   plugin or program.
-//! - `{plugin} takes the place of a plugin of another user; uid={uid} previous-uid={uid}
-//!   previous-socket={path}` (warn, TakenOver): The name is now served by a process of another
+//! - `{plugin} takes the place of a plugin of another user; uid={uid} previous_uid={uid}
+//!   previous_socket={path}` (warn, TakenOver): The name is now served by a process of another
 //!   user. Check that this is intended: any user who can create sockets in the directory can take a
 //!   name.
 //! - `other users can change a directory: {problem}` (warn, Untrusted): A user who can change the
@@ -241,9 +241,9 @@
 //! - `rejected its device list; {advice}: {why}` (warn, DevicesRejected): The list cannot be
 //!   decoded, or exceeds a limit or the memory budget: the line says what becomes of the devices
 //!   and what can be done. The plugin is asked again after a pause.
-//! - `does not implement ListAndWatch, so none of its devices can be used; it is not called again
-//!   until the plugin registers again: {error}` (warn, DevicesUnavailable): The endpoint is not
-//!   that of a device plugin. Check what the plugin has registered.
+//! - `does not implement ListAndWatch, so none of its devices can be used; the method is not called
+//!   again until the plugin registers again: {error}` (warn, DevicesUnavailable): The endpoint is
+//!   not that of a device plugin. Check what the plugin has registered.
 //! - `all devices are unhealthy: {why}` (info, DevicesUnhealthy): The stream of devices has ended.
 //!   It is opened again; a plugin that has announced itself has to register again.
 //! - `removed its devices: it has sent no device list in time grace={time}` (info, DevicesRemoved):
@@ -258,18 +258,18 @@
 //!   not in the file for container runtimes. Others may be missing, too: this is logged once.
 //! - `containers cannot be given its devices: a part of the resource's name does not begin with a
 //!   letter, as CDI requires` (warn, AllocateFailed): Give the resource another name.
-//! - `{dir}: cannot update the files of devices, retrying: {error}` (warn): Container runtimes may
+//! - `{dir}: cannot update the CDI files, retrying: {error}` (warn): Container runtimes may
 //!   see devices that have gone, or not see new ones. Make room in the directory, or make it
 //!   writable.
-//! - `{dir}: the files of devices can be updated again` (info): The problem before is solved.
+//! - `{dir}: the CDI files can be updated again` (info): The problem before is solved.
 //! - `{plugin} has announced itself` (debug, Announced): A device plugin has called `kubelet.sock`.
 //!   It is asked next.
 //! - `{plugin} did not announce itself again; deregistering` (info, NotAnnounced): It was
 //!   registered before the restart and has not called within 5 min. Restart the plugin if it runs.
 //! - `{dir}: rejected a device plugin: {reason}` (warn): The call to `kubelet.sock` was refused,
 //!   and the plugin was given the reason. Repair or configure the plugin.
-//! - `{dir}: rejected a device plugin ({process}): {reason}` (warn): The same, with the process
-//!   that has called.
+//! - `{dir}: rejected a device plugin: {reason} pid={pid} uid={uid}` (warn): The same, with the
+//!   process that has called.
 //! - `{dir}: kubelet.sock was removed or replaced, creating it again` (warn): Another process has
 //!   removed the socket. If that is a kubelet, stop one of the two.
 //! - `{dir}: cannot serve kubelet.sock, retrying: {problem}` (error): `kubelet.sock` cannot be
@@ -334,17 +334,18 @@
 //!   solved.
 //! - `{path}: stopping without the last changes, so the next start neither knows nor deregisters
 //!   some plugins: {error}` (warn): The state file could not be written when the daemon stopped.
-//! - `{file}: plugins were left out of the state file, because they do not fit or have a path that
-//!   is not UTF-8 count={count}` (warn): If these disappear while the daemon is not running, they
-//!   are not deregistered. Rename their sockets, or remove plugins.
+//! - `{file}: left plugins out of the state file: they do not fit, or a path is not UTF-8; they are
+//!   not deregistered if they disappear while plugind is not running count={count}` (warn): Rename
+//!   their sockets, or remove plugins.
 //!
 //! # Locks and links by name
 //!
-//! - `another plugind maintains the links by name lock={lock}{pid}` (info): Two daemons have one
-//!   run directory, and the first makes the links. Name another one with `--run-dir` if this one
-//!   has to make them.
-//! - `cannot maintain links to plugins by name: {error}` (warn): The run directory cannot be used,
-//!   and the daemon runs without links. Check its owner and permissions.
+//! - `another plugind maintains the links to plugins by name, so this one does not
+//!   lock={lock}{pid}` (info): Two daemons have one run directory, and the first makes the links.
+//!   Name another one with `--run-dir` if this one has to make them.
+//! - `cannot maintain the links to plugins by name: {error}` (warn): The run directory or the lock
+//!   file in it cannot be used, and the daemon runs without links. Check their owner and
+//!   permissions.
 //! - `{dir}: cannot update the links to plugins by name, retrying: {error}` (warn): The disk may be
 //!   full. Links may be missing or lead to plugins that have gone.
 //! - `{dir}: the links to plugins by name can be updated again` (info): The problem that was logged

@@ -166,7 +166,7 @@
 //!   Other files stay. The directory must not overlap with a plugins directory.
 //! - Version and name are checked as by kubelet, with its error texts. The endpoint must be the
 //!   name of a file in the directory (kubelet also accepts a path), and a symbolic link must not
-//!   lead out of it. `--map-path` does not apply to it. It is dialled for up to 10 s, and the
+//!   lead out of it. `--map-path` does not apply to it. It is dialed for up to 10 s, and the
 //!   handler calls GetDevicePluginOptions before the call is answered.
 //! - A plugin that is refused has to call again. One that calls again replaces the earlier one with
 //!   its name: with another endpoint once it is registered, with the same one before.

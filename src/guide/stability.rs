@@ -48,7 +48,7 @@
 //! output of `check-config` is a configuration; its order and its comments may change.
 //!
 //! Tests: `a_file_has_the_options_of_the_command_line`,
-//! `the_command_line_is_over_the_environment`,
+//! `the_command_line_overrides_the_environment`,
 //! `what_is_printed_is_a_configuration_that_means_the_same`,
 //! `what_needs_a_restart_is_named_until_the_restart`.
 //!
@@ -150,7 +150,7 @@
 //! more than one word or an option. What `plugind-exec(7)` promises about order and repetition
 //! stays.
 //!
-//! Tests: `the_program_learns_everything_in_three_ways`,
+//! Tests: `the_program_receives_arguments_environment_and_input`,
 //! `names_that_kubernetes_accepts_are_passed_on`,
 //! `a_program_is_told_after_a_restart_of_a_known_plugin`,
 //! `a_del_that_cannot_be_started_is_owed_over_a_restart`,
@@ -180,7 +180,7 @@
 //! brackets and the text.
 //! Tests: `times_are_formatted_as_in_rfc_3339`,
 //! `the_first_line_names_version_process_and_options`,
-//! `the_subject_is_what_comes_before_the_first_colon_and_blank`,
+//! `the_subject_precedes_the_first_colon_and_space`,
 //! `a_line_of_json_is_one_object_whatever_a_plugin_is_called`,
 //! `the_journal_gets_priorities_and_no_time`.
 //!

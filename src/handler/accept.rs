@@ -1,6 +1,7 @@
 //! A handler that accepts every plugin, and does nothing else.
 //!
-//! For types that need no work on this node, and for experiments. The manager lists its plugins.
+//! It is meant for types that need no work on this node, and for experiments. The manager lists the
+//! accepted plugins, as it does for all handlers.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! The built-in handlers: their table, the changes to it when the configuration changes, and the
-//! inventory of their plugins.
+//! The built-in handlers: their table, its update when the configuration changes, and the inventory
+//! of their plugins.
 //!
-//! A further type is a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
+//! Another type needs a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
 //! variant of `Target`, a field of [`Inventory`], and a name in
 //! [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES).
 
@@ -51,8 +51,9 @@ pub(crate) const NO_HANDLERS: HandlerConfig = HandlerConfig {
     csi_node_info: Vec::new(),
 };
 
-/// Changes a table from one configuration to another. What is the same in both is left alone: a
-/// handler keeps its types, and with them its plugins. The inventory is that of the new handlers.
+/// Changes a table from one configuration to another. A type with the same settings in both keeps
+/// its handler, and the handler its plugins. A new handler replaces the data of its type in the
+/// inventory.
 pub(crate) fn change_handlers(
     table: &mut HandlerTable,
     inventory: &mut Inventory,
@@ -61,7 +62,7 @@ pub(crate) fn change_handlers(
 ) {
     let changed = |kind: &&str| target(kind, before) != target(kind, after);
     let mut others = None;
-    for kind in types(before) {
+    for kind in configured_types(before) {
         if target(kind, before) == Some(Target::Others) {
             others = table.find(kind);
         }
@@ -69,10 +70,10 @@ pub(crate) fn change_handlers(
     if before.unknown_types == UnknownTypes::Accept {
         others = table.find(NO_TYPE);
     }
-    types(before)
+    configured_types(before)
         .filter(changed)
         .for_each(|kind| table.unassign(kind));
-    for kind in types(after).filter(changed) {
+    for kind in configured_types(after).filter(changed) {
         if table.is_assigned(kind) {
             continue; // The type is named twice.
         }
@@ -114,12 +115,12 @@ pub(crate) fn change_handlers(
     }
 }
 
-/// Adds the handler for types that no other handler is for.
+/// Adds the handler that accepts every plugin, for all types without a handler of their own.
 fn add_accept_handler(table: &mut HandlerTable) -> HandlerId {
     table.add([""; 0], AcceptHandler)
 }
 
-/// The handler for the plugins of a type.
+/// The handler for the plugins of a type, as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'a> {
     /// The handler of CSI drivers, with the periods of NodeGetInfo.
@@ -132,7 +133,7 @@ enum Target<'a> {
     Program(&'a Path, &'a [(String, Duration)]),
 }
 
-/// Returns the handler for the plugins of a type, or `None` if the type is an unknown one.
+/// Returns the handler for the plugins of a type, or `None` if the type is not configured.
 fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
     let mut programs = config.exec.iter();
     if let Some(exec) = programs.find(|exec| exec.kind == kind) {
@@ -151,13 +152,13 @@ fn target<'a>(kind: &str, config: &'a HandlerConfig) -> Option<Target<'a>> {
     })
 }
 
-/// Returns the types that are accepted.
-fn types(config: &HandlerConfig) -> impl Iterator<Item = &str> {
+/// Returns the types that the configuration names.
+fn configured_types(config: &HandlerConfig) -> impl Iterator<Item = &str> {
     let programs = config.exec.iter().map(|exec| &*exec.kind);
     config.types.iter().map(|kind| &**kind).chain(programs)
 }
 
-/// A text that is not the name of a plugin type, so that the handler for unknown types is found.
+/// A text that is not the name of a plugin type: a look-up finds the handler for unknown types.
 const NO_TYPE: &str = "";
 
 #[cfg(test)]
@@ -198,6 +199,7 @@ mod tests {
             assert_eq!(table.not_checked(kind), Some(expected));
         }
     }
+
     #[test]
     fn a_type_keeps_its_handler() {
         use UnknownTypes::{Accept, Ignore, Reject};
@@ -239,7 +241,7 @@ mod tests {
                 assert_eq!(new.is_some(), is_accepted, "{kind} in {after:?}");
                 // An unknown type that is accepted has the fallback handler.
                 let of = |config| {
-                    let is_unknown_accepted = config_accepts(config);
+                    let is_unknown_accepted = accepts_unknown_types(config);
                     target(kind, config).or_else(|| is_unknown_accepted.then_some(Target::Others))
                 };
                 let is_same = of(before) == of(after) && of(after).is_some();
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    fn config_accepts(config: &HandlerConfig) -> bool {
+    fn accepts_unknown_types(config: &HandlerConfig) -> bool {
         config.unknown_types == UnknownTypes::Accept
     }
 

@@ -1,4 +1,4 @@
-//! What a handler keeps about its plugins, by registration socket.
+//! The data that a handler keeps about each plugin, by registration socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl<T> Default for BySocket<T> {
 }
 
 impl<T> BySocket<T> {
-    /// Sets what is kept about the plugin of a socket.
+    /// Sets the data about the plugin of a socket.
     pub(super) fn insert(&mut self, socket: &Arc<Path>, kept: T) {
         match self.position(socket) {
             Ok(at) => self.0[at].1 = kept,

@@ -1,4 +1,4 @@
-//! The effects that a handler may ask for, and the events that report their results.
+//! The effects that a handler may request, and the events that report their results.
 //!
 //! An effect is a value; the manager carries it out.
 
@@ -16,17 +16,17 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub(crate) EffectId);
 
-/// The number of an effect that a handler asked for. Never reused, so a late event cannot be
+/// The number of an effect that a handler requested. Never reused, so a late event cannot be
 /// mistaken for that of another effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
-    /// The owner is compared first: sorted by their ids, the effects of one owner are neighbours.
+    /// Compared first: in a collection sorted by id, the effects of one owner are adjacent.
     pub(crate) owner: EffectOwner,
     /// Unique among the effects of all owners.
     pub(crate) number: u64,
 }
 
-/// The owner of an effect: the plugin behind a socket, by a number that the manager chooses, or the
+/// The owner of an effect: a plugin, by the number that the manager gives to its socket, or the
 /// handler itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EffectOwner(pub(crate) u64);
@@ -58,17 +58,17 @@ impl EffectIds {
 
 /// The environment of a handler during one call of one of its methods.
 ///
-/// An effect belongs to the plugin that the call is about: the plugin in question or, in
-/// [`super::PluginHandler::handle_event`], the owner of the effect that the event reports on. When
-/// that plugin is refused, when its question is abandoned and when it is deregistered, its open
-/// effects are cancelled. Those that were asked for through [`Context::detached`] are cancelled by
-/// their handler only.
+/// An effect belongs to the plugin that the method is called for; in
+/// [`super::PluginHandler::handle_event`], that is the owner of the effect that the event reports
+/// on. When the plugin is refused, when a question about it is abandoned and when it is
+/// deregistered, the manager cancels its open effects. Effects that were requested through
+/// [`Context::detached`] are cancelled only by their handler.
 #[derive(Debug)]
 pub struct Context<'a> {
     now: Time,
     ticket: Option<Ticket>,
     plugin: Option<&'a Arc<Plugin>>,
-    /// The owner of the effects that are asked for.
+    /// The owner of the effects that are requested.
     pub(crate) owner: EffectOwner,
     pub(crate) hints: Hints,
     pub(crate) budget: Option<&'a Budget>,
@@ -76,14 +76,15 @@ pub struct Context<'a> {
     effects: &'a mut Vec<Effect>,
 }
 
-/// What a handler may know about a plugin that is being registered.
+/// Facts about a plugin that the manager passes to [`super::PluginHandler::register`]; in other
+/// calls, each is `false` or `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints {
-    /// Whether exactly this plugin was registered before a restart.
+    /// Whether the plugin was registered before a restart with the same description and socket.
     pub(crate) was_registered: bool,
     /// Whether the plugin has announced itself.
     pub(crate) is_announced: bool,
-    /// The time until which the plugin's endpoint may not be ready.
+    /// The time until which calls are repeated because the plugin's endpoint may not be ready.
     pub(crate) ready_by: Option<Time>,
 }
 
@@ -108,7 +109,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Sets the plugin that the call is about.
+    /// Sets the plugin that the handler is called for.
     #[must_use]
     pub fn with_plugin(self, plugin: &'a Arc<Plugin>) -> Self {
         let plugin = Some(plugin);
@@ -123,21 +124,22 @@ impl<'a> Context<'a> {
     /// Returns the ticket of the question being asked. A handler that returns
     /// [`super::Answer::Pending`] has to keep it.
     ///
-    /// It is `None` in [`super::PluginHandler::handle_event`].
+    /// Returns `None` in the methods of a handler that do not return an answer.
     pub fn ticket(&self) -> Option<Ticket> {
         self.ticket
     }
 
-    /// Returns the plugin that the call is about: in [`super::PluginHandler::handle_event`], the
-    /// plugin that the effect belongs to. `None` if the effect is detached, and in
-    /// [`super::PluginHandler::resume_deregistration`].
+    /// Returns the plugin that the handler is called for: in
+    /// [`super::PluginHandler::handle_event`], the plugin that the effect belongs to. Returns
+    /// `None` if the effect or this context is detached, and in
+    /// [`super::PluginHandler::resume_deregistration`] and [`super::PluginHandler::wake`].
     pub fn plugin(&self) -> Option<&'a Arc<Plugin>> {
         self.plugin
     }
 
     /// Returns a context whose effects belong to no plugin: the end of a plugin does not cancel
-    /// them, and [`Context::plugin`] returns `None` for their events. For what a handler does
-    /// for several plugins at once, or has to finish after a plugin has gone.
+    /// them, and [`Context::plugin`] returns `None` for their events. It is meant for work that
+    /// serves several plugins, or that has to finish after its plugin has ended.
     pub fn detached(&mut self) -> Context<'_> {
         Context {
             plugin: None,
@@ -148,19 +150,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether the plugin to be registered was registered with this daemon before a
-    /// restart: results of that registration may still exist.
+    /// Returns, in [`super::PluginHandler::register`], whether the plugin was registered before a
+    /// restart of the daemon: results of that registration may still exist.
     pub fn was_registered(&self) -> bool {
         self.hints.was_registered
     }
 
-    /// Returns, while a plugin is registered, whether it has announced itself by a call to the
-    /// daemon, instead of by a socket in a watched directory: it does so again when it restarts.
+    /// Returns, in [`super::PluginHandler::register`], whether the plugin has announced itself by a
+    /// call to the daemon, instead of by a socket in a watched directory: it does so again when it
+    /// restarts.
     pub fn is_announced(&self) -> bool {
         self.hints.is_announced
     }
 
-    /// Answers a question that was [`super::Answer::Pending`].
+    /// Answers a question to which the handler has returned [`super::Answer::Pending`].
     pub fn answer(&mut self, ticket: Ticket, result: Result<(), Reason>) {
         self.effects.push(Effect::Answer { ticket, result });
     }
@@ -187,8 +190,8 @@ impl<'a> Context<'a> {
         self.push_spawn(program, None)
     }
 
-    /// Runs a program as [`Context::spawn`] does; the metrics count it as this action for that
-    /// plugin.
+    /// Runs a program as [`Context::spawn`] does; the metrics count it under this plugin and
+    /// action.
     pub(crate) fn spawn_for(
         &mut self,
         plugin: &Arc<Plugin>,
@@ -205,9 +208,9 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Connects to a plugin's endpoint to check that a server answers there. [`Event::Connected`]
-    /// reports that a server answers. [`Event::Disconnected`] reports that no server answers or
-    /// that the connection broke, and is the last event of the effect.
+    /// Connects to a plugin's endpoint and keeps the connection open. [`Event::Connected`] reports
+    /// that a server answers. [`Event::Disconnected`] reports that no server answers or that the
+    /// connection broke, and is the last event of the effect.
     pub fn connect(&mut self, endpoint: Arc<Path>) -> EffectId {
         let id = self.ids.next(self.owner);
         self.effects.push(Effect::Connect { id, endpoint });
@@ -224,19 +227,20 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Records that this plugin has yet to be deregistered although its operation may end. The
-    /// record survives a restart ([`super::PluginHandler::resume_deregistration`]), and is always
-    /// detached. Cancel it when the plugin has been deregistered.
+    /// Records that this plugin has yet to be deregistered, even after the question about it is
+    /// answered or abandoned. The record survives a restart
+    /// ([`super::PluginHandler::resume_deregistration`]), and is always detached. Cancel it when
+    /// the plugin has been deregistered.
     pub fn owe(&mut self, plugin: Arc<Plugin>) -> EffectId {
         let id = self.ids.next(EffectOwner::HANDLER);
         self.effects.push(Effect::Owe { id, plugin });
         id
     }
 
-    /// Emits an event of a plugin for operators, as an event recorder of Kubernetes does. It is
-    /// logged, as a warning or at info level. `reason` is a word in CamelCase for programs;
-    /// `message` is a sentence that does not name the plugin; text from outside is escaped in it
-    /// ([`crate::escape`]).
+    /// Emits an event about a plugin for operators, as an event recorder of Kubernetes does. The
+    /// event is logged, as a warning or at info level. `reason` is a word in CamelCase for
+    /// programs; `message` is a sentence that does not name the plugin, with all text from outside
+    /// escaped ([`crate::escape`]).
     pub fn emit(
         &mut self,
         plugin: &Arc<Plugin>,
@@ -254,16 +258,16 @@ impl<'a> Context<'a> {
     }
 
     /// Reports why a plugin that has announced itself cannot be used any more, although its process
-    /// may live: it is down until it announces itself again. For another plugin, this has no
-    /// effect.
+    /// may be alive: the plugin is down until it announces itself again. Has no effect on other
+    /// plugins.
     pub fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let plugin = plugin.clone();
         self.effects.push(Effect::SetDown { plugin, reason });
     }
 
-    /// Returns a holder of octets of the memory budget
-    /// ([`Config::memory_budget`](crate::config::Config::memory_budget)), for what a handler keeps
-    /// whose size a plugin chooses. Less than a kibibyte need not be counted.
+    /// Returns an empty reservation of the memory budget
+    /// ([`Config::memory_budget`](crate::config::Config::memory_budget)), for data whose size a
+    /// plugin chooses. Less than a kibibyte need not be counted.
     pub fn reserve(&self) -> Reserved {
         self.budget.cloned().unwrap_or_default().reserve()
     }
@@ -287,9 +291,10 @@ pub struct Call {
     pub timeout: Duration,
     /// Whether the call is repeated while the plugin may not be ready (gRPC's wait-for-ready): for
     /// [`READY_GRACE`](crate::config::READY_GRACE) after the plugin's registration socket was first
-    /// seen, the call is repeated with backoff if the endpoint does not exist, refuses the
-    /// connection or answers UNAVAILABLE. The handler sees only the last outcome. Applies to calls
-    /// that are made when a question is asked.
+    /// seen, the call is repeated with backoff if it fails as it may before the endpoint is ready
+    /// (it does not exist, refuses the connection, or answers UNAVAILABLE, for example). The
+    /// handler sees only the last outcome. Applies only to calls that
+    /// [`super::PluginHandler::register`] makes.
     pub wait_for_ready: bool,
 }
 
@@ -302,8 +307,8 @@ pub struct Stream {
     pub method: &'static str,
     /// The encoded request.
     pub request: Vec<u8>,
-    /// The time limit for dialing. The call itself has none: a handler that expects a message by
-    /// some time has to set a timer.
+    /// The time limit for dialing. The call itself has none: a handler that expects a message
+    /// within some time has to set a timer.
     pub dial_timeout: Duration,
 }
 
@@ -319,24 +324,24 @@ pub struct Run {
 /// The type of an event for operators, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// All is as it should be.
+    /// An event of normal operation.
     Normal,
-    /// Something is wrong.
+    /// An event that may need attention.
     Warning,
 }
 
 /// An event that a handler reports to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether it is a warning.
+    /// The type, which decides the log level.
     pub kind: EventType,
-    /// A word in CamelCase.
+    /// A word in CamelCase, for programs.
     pub reason: &'static str,
-    /// A sentence, escaped.
+    /// A sentence that does not name the plugin; text from outside is escaped.
     pub message: String,
 }
 
-/// A request of a handler.
+/// A request of a handler to the manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Treat a plugin that has announced itself as down until it announces itself again.
@@ -400,7 +405,7 @@ pub enum Effect {
         /// The time.
         at: Time,
     },
-    /// Remember, across restarts, that a plugin has yet to be deregistered.
+    /// Record, across restarts, that a plugin has yet to be deregistered.
     Owe {
         /// The number of the effect, which ends only when it is cancelled.
         id: EffectId,
@@ -437,7 +442,7 @@ pub enum Event {
     StreamEnded {
         /// The number of the effect.
         id: EffectId,
-        /// `Ok` if the plugin ended the stream successfully, or the failure.
+        /// `Ok` if the plugin ended the stream successfully, else the failure.
         result: Result<(), CallFailure>,
     },
     /// A program ended.
@@ -447,7 +452,7 @@ pub enum Event {
         /// The way in which it ended.
         outcome: ProgramOutcome,
     },
-    /// A connection was established, and the peer has answered.
+    /// A connection was established, and the peer has sent its HTTP/2 settings.
     Connected {
         /// The number of the effect.
         id: EffectId,

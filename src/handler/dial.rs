@@ -21,26 +21,26 @@ pub enum DialError {
     /// The socket at that path is not the one to be dialed.
     #[error("the socket was replaced by another one")]
     Replaced,
-    /// This process may not connect to the socket (EACCES, EPERM).
+    /// The daemon is not permitted to connect to the socket (EACCES, EPERM).
     #[error("permission denied")]
     Denied,
     /// The path leads to a file system of this type, which may hang: a plugin must not be able to
     /// block the whole daemon.
     #[error(
-        "the path leads to a file system that may not answer: file_system={}",
+        "the path leads to a file system that may not answer, so it is not dialed file_system={}",
         escape::text(.0)
     )]
     MayNotAnswer(String),
     /// The socket is not trusted: it was not connected to, or the connection was closed at once.
     #[error("{0}")]
     Untrusted(Distrust),
-    /// The descriptors of this process, or of the system, are used up (EMFILE, ENFILE).
+    /// The file descriptors of the daemon, or of the system, are used up (EMFILE, ENFILE).
     #[error("no file descriptors are left")]
     NoDescriptors,
     /// The time limit was exceeded.
     #[error("the connection attempt timed out")]
     TimedOut,
-    /// Another error, in the system's words.
+    /// Another error; the text is the system's message.
     #[error("{}", escape::text(.0))]
     Other(String),
 }

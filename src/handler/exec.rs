@@ -10,31 +10,32 @@
 //! The verb is `add` for a plugin that is registered, `del` for one that is deregistered, and
 //! `re-add` for one that the program may know already: the plugin was registered before a restart
 //! of the daemon, is current again because the newer plugins of its name have ended, or is a CSI
-//! driver whose node information has changed ([`ExecHandler::asking_nodes`]). The environment holds
-//! the same values ([`environment`]), and standard input holds all that the plugin reported, as
-//! JSON. Status 0 registers the plugin; any other end refuses it, with the first line of standard
-//! error that is not empty as the reason.
+//! driver whose node information has changed ([`ExecHandler::asking_nodes`]). The environment
+//! contains the same values ([`environment`]), and standard input contains all that the plugin
+//! reported, as JSON. Status 0 accepts; any other end refuses, with the first line of standard
+//! error that is not blank as the reason.
 //!
-//! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin outside it is
-//! refused. A plugin that an older version of this crate registered and saved may be outside it:
-//! the program is not run for such a plugin any more, and a warning reports that.
+//! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin with other values is
+//! refused. A plugin that an older version of this crate registered and saved may have such values:
+//! the program is not run for that plugin any more, and a warning reports it.
 //!
-//! One program at a time runs for one plugin name, in the order of events: if the manager stops
-//! making the sockets of a name wait for each other, their programs wait here. An `add` or `re-add`
-//! that fails is trusted to have undone its changes; if a registration's program was killed, a
-//! `del` follows.
+//! For one plugin name, one program runs at a time, in the order of the handler's calls: when the
+//! manager does not make the sockets of a name wait for each other, their programs wait here. An
+//! `add` or `re-add` that fails is trusted to have undone its changes; if a registration's program
+//! was killed, a `del` follows.
 //!
-//! Programs and their pauses are detached from the plugins: a `del` outlives its plugin, and the
-//! plugins of one name share a queue.
+//! Programs and the pauses before retries are detached from the plugins: a `del` outlives its
+//! plugin, and the plugins of one name share a queue.
 //!
-//! A `del` that was started counts as run, whatever its end. A `del` that cannot be started is
-//! tried again, and is owed until then, even across restarts. A new job for the same name tries the
-//! `del` at once, and proceeds after it has run. If the `del` cannot be started then either, an
-//! `add` is refused, and so tried again by the manager: an `add` never runs before the `del`, and
-//! never waits for it.
+//! A `del` is owed, even across restarts, until it has run or is given up. A `del` that was started
+//! counts as run, whatever its end. A `del` that cannot be started is tried again after a pause, or
+//! at once when a new job for the same name arrives; the job proceeds after the `del` has run. If
+//! the `del` cannot be started then either, the `add` behind it is refused, and so tried again by
+//! the manager: an `add` never runs before the `del`.
 //!
 //! After a restart with a state file, a `del` that was still owed runs at once. A plugin whose
-//! socket has gone gets its `del` when the socket's directory has been listed completely.
+//! socket does not exist any more gets its `del` when the socket's directory has been listed
+//! completely.
 
 mod grammar;
 mod node;
@@ -64,7 +65,7 @@ use crate::escape;
 pub struct ExecHandler {
     program: PathBuf,
     timeout: Duration,
-    /// The running and waiting jobs, one queue for each plugin name.
+    /// The running and waiting jobs, one queue for each plugin type and name.
     queues: Vec<Queue>,
     nodes: Nodes,
 }
@@ -122,16 +123,21 @@ impl ExecHandler {
         Self { timeout, ..self }
     }
 
-    /// Makes the handler periodically ask the CSI drivers among the plugins for the node's
-    /// information, and run the program with `re-add` when it changes. Each period is that of the
-    /// named driver; `*` names all others.
+    /// Makes the handler periodically call NodeGetInfo on the CSI drivers among the plugins, and
+    /// run the program with `re-add` when the reply changes. Each period is that of the named
+    /// driver; `*` names all others.
     #[must_use]
     pub fn asking_nodes(self, periods: &[(String, Duration)]) -> Self {
         let nodes = Nodes::new(csi::node::Periods::new(periods));
         Self { nodes, ..self }
     }
 
-    fn ask(&mut self, verb: Verb, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
+    fn ask_program(
+        &mut self,
+        verb: Verb,
+        plugin: &Arc<Plugin>,
+        context: &mut Context<'_>,
+    ) -> Answer {
         let ticket = context.ticket();
         self.submit(verb, plugin.clone(), ticket, context);
         Answer::Pending
@@ -257,7 +263,7 @@ impl ExecHandler {
                 context.emit(&plugin, EventType::Normal, "ProgramSucceeded", message);
             }
             (Ok(()), _) => log::debug!("{plugin}: {action} succeeded program={program}"),
-            // The caller logs the reason.
+            // The manager logs the reason.
             (Err(_), Some(_)) if verb != Verb::Del => {
                 log::debug!("{plugin}: {action} failed: {why} program={program}");
             }
@@ -279,15 +285,15 @@ impl ExecHandler {
         }
     }
 
-    /// Returns whether a `del` could not be started, and so is tried again.
-    fn is_owed(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
+    /// Returns whether the first job of a queue is a `del`, and could not be started.
+    fn is_del_not_started(&self, queue: usize, outcome: &ProgramOutcome) -> bool {
         let is_del = self.queues[queue].jobs[0].verb == Verb::Del;
         let end = &outcome.end;
         is_del && matches!(end, ProgramEnd::NotStarted(_) | ProgramEnd::NotInTime)
     }
 
-    /// Returns the answer that follows from a program's end: status 0 registers, and any other end
-    /// refuses, with the first line of standard error that is not empty.
+    /// Returns the answer that follows from a program's end: status 0 accepts, and any other end
+    /// refuses, with the first line of standard error that is not blank as the reason.
     fn answer_for(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
         if outcome.end == ProgramEnd::Exited(0) {
             return Ok(());
@@ -309,7 +315,7 @@ impl ExecHandler {
                 (&*plugin.endpoint).into(),
             ],
             environment: environment(*verb, plugin),
-            input: registration(*verb, plugin, self.nodes.find(plugin)),
+            input: encode_registration(*verb, plugin, self.nodes.find(plugin)),
             timeout: self.timeout,
         }
     }
@@ -326,7 +332,7 @@ impl PluginHandler for ExecHandler {
         } else {
             Verb::Add
         };
-        self.ask(verb, plugin, context)
+        self.ask_program(verb, plugin, context)
     }
 
     fn not_checked(&self) -> Option<&'static str> {
@@ -340,7 +346,7 @@ impl PluginHandler for ExecHandler {
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
         self.nodes.remove(plugin);
         match grammar::check(plugin) {
-            Ok(()) => self.ask(Verb::Del, plugin, context),
+            Ok(()) => self.ask_program(Verb::Del, plugin, context),
             refused => Answer::Done(refused),
         }
     }
@@ -375,7 +381,7 @@ impl PluginHandler for ExecHandler {
             return;
         };
         match event {
-            Event::ProgramEnded { outcome, .. } if self.is_owed(queue, &outcome) => {
+            Event::ProgramEnded { outcome, .. } if self.is_del_not_started(queue, &outcome) => {
                 self.handle_not_started(queue, &outcome, context);
             }
             Event::ProgramEnded { outcome, .. } => {
@@ -434,7 +440,7 @@ impl Verb {
     }
 }
 
-/// Cancels the debt of a job that has ended or was given up.
+/// Cancels the debt of a job, if any: the job has ended or was given up.
 fn cancel_debt(owed: Option<Owed>, context: &mut Context<'_>) {
     if let Some(owed) = owed {
         context.cancel(owed.id);
@@ -479,7 +485,7 @@ fn environment(verb: Verb, plugin: &Plugin) -> Vec<(&'static str, OsString)> {
     ]
 }
 
-/// The object that the program reads from its standard input, in one line.
+/// The JSON object that the program reads from its standard input, in one line.
 #[derive(Serialize)]
 struct Registration<'a> {
     action: &'a str,
@@ -492,7 +498,7 @@ struct Registration<'a> {
     node: Option<csi::NodeFacts>,
 }
 
-fn registration(verb: Verb, plugin: &Plugin, node: Option<csi::NodeFacts>) -> Vec<u8> {
+fn encode_registration(verb: Verb, plugin: &Plugin, node: Option<csi::NodeFacts>) -> Vec<u8> {
     let registration = Registration {
         action: verb.word(),
         r#type: &plugin.kind,

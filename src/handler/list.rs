@@ -1,4 +1,4 @@
-//! Lists of devices: decoding, limits, and the reasons why one is rejected.
+//! Lists of devices: decoding, limits, and the reasons for rejecting a list.
 
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 use prost::{DecodeError, Message};
@@ -8,8 +8,8 @@ use crate::config::{MAX_DEVICES, MAX_REPLY};
 
 /// Decodes a message that is a list of at most [`MAX_DEVICES`] devices.
 ///
-/// An empty entry costs the sender two octets and the receiver a hundred: the entries are counted
-/// before they are decoded.
+/// An empty entry costs the sender two octets and the receiver about a hundred, so the entries are
+/// counted before they are decoded.
 pub(super) fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Unlistable> {
     let listed = count_fields(message).map_err(|_| Unlistable::Undecodable)?;
     if listed > MAX_DEVICES {
@@ -18,7 +18,7 @@ pub(super) fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Unlistab
     M::decode(message).map_err(|_| Unlistable::Undecodable)
 }
 
-/// Returns the number of fields on the first level of a message.
+/// Returns the number of top-level fields of a message.
 fn count_fields(mut message: &[u8]) -> Result<usize, DecodeError> {
     let mut count = 0;
     while !message.is_empty() {
@@ -29,8 +29,8 @@ fn count_fields(mut message: &[u8]) -> Result<usize, DecodeError> {
     Ok(count)
 }
 
-/// Sorts a list by key. Of several entries with one key, the last is kept.
-pub(super) fn sort<T, K: Ord>(list: &mut Vec<T>, key: impl Fn(&T) -> &K) {
+/// Sorts a list by key. Of several entries with one key, only the last is kept.
+pub(super) fn sort_and_dedup<T, K: Ord>(list: &mut Vec<T>, key: impl Fn(&T) -> &K) {
     list.sort_by(|one, other| key(one).cmp(key(other)));
     list.dedup_by(|next, kept| {
         let is_same = key(next) == key(kept);
@@ -65,18 +65,17 @@ pub enum Unlistable {
 }
 
 impl Unlistable {
-    /// Returns what becomes of the devices, and what can be done about it.
+    /// Returns the consequence for the devices, and the remedy.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Undecodable => {
-                "none of its devices can be used until a list is accepted; update or repair it"
+                "none of its devices can be used until a list is accepted; update or repair the \
+                 plugin"
             }
             Self::TooMany { .. } | Self::TooLarge { .. } => {
-                "what it listed before stays in force; make it list fewer devices"
+                "the previous list stays in force; make the plugin list fewer devices"
             }
-            Self::OverBudget => {
-                "what it listed before stays in force; allow more with --memory-budget"
-            }
+            Self::OverBudget => "the previous list stays in force; allow more with --memory-budget",
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The handlers, which do the work for plugins once they are identified.
 //!
 //! Pure, like the whole folder. A [`PluginHandler`] is asked three questions about a plugin of its
-//! type, always in the order validate, register, deregister, and usually never two at a time about
-//! one plugin name: only if an answer takes longer than
+//! type, always in the order validate, register, deregister, and normally one at a time for each
+//! plugin name: only if an answer takes longer than
 //! [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions about another socket of that name may
-//! overlap with it. The handler answers at once ([`Answer::Done`]) or later ([`Answer::Pending`]),
-//! and meanwhile may ask for effects through its [`Context`]: a call, a stream or a connection to
-//! the plugin's endpoint, a program, a timer. Their results are passed to the handler as
-//! [`Event`]s. A handler never blocks, and never accesses the system itself.
+//! overlap with the open one. The handler answers at once ([`Answer::Done`]) or later
+//! ([`Answer::Pending`]), and may request effects through its [`Context`]: a call, a stream or a
+//! connection to the plugin's endpoint, a program, a timer. Their results are passed to the handler
+//! as [`Event`]s. A handler never blocks, and never accesses the system itself.
 //!
 //! ```text
 //!               validate, register, deregister (Ticket)
@@ -62,33 +62,34 @@
 //!   [`Answer::Pending`], and answer in [`PluginHandler::handle_event`]. The manager waits for
 //!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: forget
 //!   its ticket.
-//! - **After a no**, the plugin is tried again with backoff; after a no to validate only after
-//!   the longest pause of [`BACKOFF`](crate::config::BACKOFF), once
+//! - **After a no**, the plugin is tried again with backoff. After a no to validate, the pause is
+//!   the longest one of [`BACKOFF`](crate::config::BACKOFF), once
 //!   [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is over. A no to register must leave nothing
 //!   behind. Any answer to deregister only ends the wait for it.
 //! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
 //!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled.
-//! - **An effect belongs to a plugin**: the one that the call is about. [`Context::plugin`] returns
-//!   it with each event. The manager cancels a plugin's open effects when it is refused, when a
-//!   question about it is abandoned, and before and after its deregistration: a handler needs no
-//!   list of its effects. A cancelled stream has no last event: the handler gets no
-//!   [`Event::StreamEnded`], and the plugin sees RST_STREAM CANCEL, GOAWAY and the end of the
-//!   connection. What has to outlive a plugin, or serves several of them, is asked for through
-//!   [`Context::detached`], and only the handler cancels it.
+//! - **An effect belongs to a plugin**: the one for which the handler is called when it requests
+//!   the effect. [`Context::plugin`] returns that plugin with each event. The manager cancels a
+//!   plugin's open effects when the plugin is refused, when a question about it is abandoned, and
+//!   before and after its deregistration: a handler needs no list of its effects. A cancelled
+//!   stream has no last event: the handler gets no [`Event::StreamEnded`], and the plugin sees
+//!   RST_STREAM CANCEL, GOAWAY and the end of the connection. Effects that have to outlive a
+//!   plugin, or serve several of them, are requested through [`Context::detached`]; only the
+//!   handler cancels them.
 //! - **Two plugins of one name** can be registered at a time, each through its own socket. The
 //!   newest is current; [`PluginHandler::promoted`] reports that an older one is current again.
 //! - **Share the plugin**: keep a clone of its `Arc`, which the manager holds anyway.
 //! - **Trust nothing**: a plugin may be slow, silent or hostile. Every call has a deadline, and
 //!   replies larger than [`MAX_REPLY`](crate::config::MAX_REPLY) are rejected; limit what is kept
 //!   of a reply, and show text through [`crate::escape`].
-//! - **Count what is kept** of what a plugin has sent ([`Context::reserve`]), if that may be much,
-//!   and keep less if it is refused: the sum over all plugins has a budget.
+//! - **Count the memory** of data that a plugin has sent ([`Context::reserve`]), if it may be much,
+//!   and keep less if the reservation is refused: all plugins together share one budget.
 //! - **To be readable from outside**, keep the known facts in a [`Store`] or a similar type, and
 //!   hand out a clone before the handler is given away.
 //!
 //! The examples `simple-handler` and `calling-handler` in `tests/examples/` are complete programs.
-//! The built-in handlers are [`csi`], [`device`] and [`dra`]: the first makes calls, the last keeps
-//! connections open.
+//! Of the built-in handlers, [`csi`] makes calls, [`device`] also reads a stream, and [`dra`] keeps
+//! a connection open.
 
 mod accept;
 mod built_in;
@@ -133,12 +134,11 @@ pub(crate) use wording::dial_failure;
 ///
 /// The contract for each plugin name: validate, then register, then deregister, each only after the
 /// previous question was answered or abandoned. A second socket with the same name is validated and
-/// registered while the first is still registered. A question that stays open for
-/// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not delay the other sockets of the name:
-/// the question stays open, and questions about another *socket* of the name may then overlap with
-/// it and with those that follow it. There is never more than one question about one socket at a
-/// time, so a handler that keeps its state by socket is not affected; a handler that must keep an
-/// order for each name needs a queue, as [`ExecHandler`] has.
+/// registered while the first is still registered. A question that is open for longer than
+/// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not delay the other sockets of its name:
+/// from then on, questions about different *sockets* of the name may overlap. There is never more
+/// than one question about one socket at a time, so a handler that keeps its state by socket is not
+/// affected; a handler that must keep an order for each name needs a queue, as [`ExecHandler`] has.
 ///
 /// A handler should not panic: nothing catches that.
 pub trait PluginHandler: Send {
@@ -148,13 +148,13 @@ pub trait PluginHandler: Send {
     /// Makes the plugin usable. An error leaves nothing behind: deregister is not called after it.
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Reverts the registration of a plugin that has ended and cannot be called. The effects
-    /// that were open for the plugin are cancelled before.
+    /// Reverts the registration of a plugin. Its process may have ended, so do not call the plugin.
+    /// The manager has cancelled the plugin's open effects before.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
-    /// Returns the reason for refusing a plugin if another plugin of its type and name is
+    /// Returns the reason for refusing a plugin because another plugin of its type and name is
     /// registered with the same endpoint and is up; `None` to allow both: then
-    /// [`PluginHandler::register`] is asked.
+    /// [`PluginHandler::register`] is called.
     fn endpoint_taken(&self, plugin: &Plugin) -> Option<Reason> {
         let _ = plugin;
         None
@@ -166,7 +166,7 @@ pub trait PluginHandler: Send {
         None
     }
 
-    /// Runs deferred work: called after the plugin was notified of its registration.
+    /// Runs deferred work, after the plugin was notified of its registration.
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         let _ = (plugin, context);
     }
@@ -177,9 +177,9 @@ pub trait PluginHandler: Send {
     }
 
     /// Deregisters a plugin whose deregistration was still owed ([`Context::owe`]) when the
-    /// previous process ended. An answer is not expected. The record ends with this call: a handler
-    /// that is not done at once makes another record. Returns `false` if this handler never owes a
-    /// deregistration.
+    /// previous process of the daemon ended. This call clears the debt: a handler that does not
+    /// finish at once calls [`Context::owe`] again. No answer is expected. Returns `false` if this
+    /// handler never owes a deregistration.
     fn resume_deregistration(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> bool {
         let _ = (plugin, context);
         false
@@ -191,16 +191,16 @@ pub trait PluginHandler: Send {
         let _ = (event, context);
     }
 
-    /// Reacts to a change from outside of data that the handler shares, such as [`device::Leases`].
-    /// Returns `false` if the handler shares no data that can be changed.
+    /// Handles a change of shared data, such as [`device::Leases`], that was made outside of the
+    /// handler. Returns `false` if the handler shares no such data.
     fn wake(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
     }
 
-    /// Abandons the question `ticket`: its deadline has passed or its plugin is gone. A later
-    /// answer is dropped. An abandoned registration may have taken effect, so its deregistration
-    /// follows. The effects of the plugin need not be cancelled: the manager does that next.
+    /// Abandons the question `ticket`: its deadline has passed, or its plugin is not wanted any
+    /// more. A later answer is dropped. An abandoned registration may have taken effect, so a
+    /// deregistration follows. The manager cancels the plugin's effects after this call.
     fn abandon(&mut self, ticket: Ticket, context: &mut Context<'_>) {
         let _ = (ticket, context);
     }
@@ -211,7 +211,7 @@ pub trait PluginHandler: Send {
 pub enum Answer {
     /// The answer itself: `Ok` if accepted, else the reason for the refusal.
     Done(Result<(), Reason>),
-    /// The answer follows by [`Context::answer`].
+    /// The handler answers later, with [`Context::answer`].
     Pending,
 }
 
@@ -225,7 +225,7 @@ impl Answer {
     }
 }
 
-/// The reason of a handler for a no, in words for the plugin's author; it is sent to the plugin.
+/// A handler's reason for a refusal, written for the plugin's author; it is sent to the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(String);
 

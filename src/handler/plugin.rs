@@ -1,4 +1,4 @@
-//! A plugin as it describes itself.
+//! The description that a plugin gives of itself.
 
 use std::cmp::Ordering;
 use std::ffi::OsStr;
@@ -37,15 +37,15 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// Returns the plugin that described itself as `info` on `socket`, without checking it: kubelet
-    /// looks for a handler of the type first, so the checks follow after that.
+    /// Returns the plugin that described itself as `info` on `socket`, without checking it. The
+    /// manager checks it after it has looked up the handler, in the same order as kubelet.
     pub(crate) fn unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
         let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
             socket.clone()
         } else {
             PathBuf::from(info.endpoint).into()
         };
-        // Kept for as long as the plugin exists: spare capacity would be wasted.
+        // The list is kept for as long as the plugin exists, so spare capacity would be wasted.
         info.supported_versions.shrink_to_fit();
         Self {
             kind: info.r#type,
@@ -64,8 +64,8 @@ impl Plugin {
         Ok(())
     }
 
-    /// Checks the rest, which must be valid for plugins of all types: the lengths of the texts that
-    /// are kept of every plugin, and that they can be written to logs and files.
+    /// Checks everything but the type, by rules that hold for plugins of all types: the lengths of
+    /// the texts, which are kept, and the characters of the name and of the endpoint.
     pub(crate) fn check(&self) -> Result<(), Reason> {
         let (name, endpoint) = (&self.name, self.endpoint.as_os_str().as_bytes());
         let is_own_socket = Arc::ptr_eq(&self.endpoint, &self.socket);
@@ -92,7 +92,7 @@ impl Plugin {
         }))
     }
 
-    /// Returns a plugin with only a type and a name, to look up others with.
+    /// Returns a plugin with only a type and a name, as a key to look up other plugins with.
     pub(crate) fn named(kind: &str, name: &str) -> Self {
         let info = PluginInfo {
             r#type: kind.into(),
@@ -102,8 +102,8 @@ impl Plugin {
         Self::unchecked(info, Path::new("").into())
     }
 
-    /// Returns the key by which plugins are sorted: the name first, because names differ more often
-    /// than types.
+    /// Returns the key by which plugins are compared: the name first, because names differ more
+    /// often than types.
     pub(crate) fn key(&self) -> (&str, &str) {
         (&self.name, &self.kind)
     }
@@ -124,8 +124,8 @@ impl Plugin {
     }
 }
 
-/// Returns the components of a path without `.` and repeated slashes, and with `..` resolved where
-/// a component precedes it.
+/// Returns the components of a path without `.` and repeated slashes, and with `..` resolved if a
+/// component precedes it.
 fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     let mut components = Vec::new();
     for component in Path::new(path).components() {
@@ -140,7 +140,7 @@ fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     components
 }
 
-/// The name and the type of a plugin as a key, sorted by [`compare`].
+/// The name and the type of a plugin as a key, ordered by [`compare`].
 #[derive(Debug)]
 pub(crate) struct NameKey(pub(crate) Arc<Plugin>);
 

@@ -1,4 +1,4 @@
-//! A program that a handler asks for, and its outcome.
+//! A program that a handler requests, and its outcome.
 //!
 //! The daemon starts, supervises and kills the program.
 
@@ -15,20 +15,20 @@ pub struct Program {
     pub path: PathBuf,
     /// The arguments after the program's name.
     pub arguments: Vec<OsString>,
-    /// The environment, besides the daemon's PATH.
+    /// The environment, in addition to the daemon's PATH.
     pub environment: Vec<(&'static str, OsString)>,
     /// The contents of its standard input.
     pub input: Vec<u8>,
-    /// The time after which it is killed, with all processes that it has started.
+    /// The time after which the program is killed, with all processes that it has started.
     pub timeout: Duration,
 }
 
-/// The outcome of a program.
+/// The end of a program, and its error output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramOutcome {
-    /// The way in which it ended.
+    /// The way in which the program ended.
     pub end: ProgramEnd,
-    /// The beginning of its output to standard error.
+    /// The beginning of the program's output to standard error.
     pub errors: Vec<u8>,
 }
 
@@ -44,10 +44,11 @@ pub enum ProgramEnd {
     /// The program was killed because its time limit was exceeded.
     #[error("timed out and was killed")]
     TimedOut,
-    /// Its time limit was exceeded before it was certain that it had been started; it was killed.
+    /// The time limit was exceeded before it was certain that the program had been started; it was
+    /// killed.
     #[error("could not be started in time")]
     NotInTime,
-    /// The program could not be started, for this reason in the system's words.
+    /// The program could not be started; the reason is the system's message.
     #[error("could not be started: {}", escape::text(.0))]
     NotStarted(String),
 }

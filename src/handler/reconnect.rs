@@ -7,12 +7,12 @@
 //!    +--------- a connection was cut ------------+
 //! ```
 //!
-//! The pause doubles, up to a cap. If the stream or connection lasted as long as the next pause
-//! would be, that pause is the shortest one again; if it never lasts, the tries become rarer.
+//! The pause doubles each time, up to a cap. If the stream or connection was open for as long as
+//! the next pause would be, that pause is the shortest one again.
 //!
 //! A connection that was up and breaks is dialed again at once, as gRPC does: the plugin may have
-//! been restarted in place. The next time needs a pause, unless the connection was up for at least
-//! the shortest pause.
+//! been restarted in place. If the connection breaks once more, a pause follows, unless the
+//! connection was up for at least the shortest pause.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::time::Time;
 pub(super) struct Reconnect {
     target: Target,
     state: State,
-    /// The time at which it was last opened.
+    /// The time at which the target was last opened.
     since: Time,
     /// The length of the next pause.
     pause: Duration,
@@ -77,14 +77,14 @@ impl Reconnect {
         }
     }
 
-    /// Cancels the pending effect, because it has ended or is not wanted, and schedules
-    /// the next opening, unless that is scheduled already.
+    /// Handles the end of the stream or connection, which is cancelled if it has not ended: opens
+    /// it again, at once if a connection was cut, else after a pause. Has no effect during a pause.
     pub(super) fn handle_interruption(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             return;
         }
         context.cancel(self.effect());
-        if self.is_cut(context.now()) {
+        if self.take_cut(context.now()) {
             return self.open_again(context);
         }
         if context.now().saturating_since(self.since) >= self.pause {
@@ -94,7 +94,7 @@ impl Reconnect {
         self.pause = BACKOFF.after(Some(self.pause));
     }
 
-    /// Opens the stream or connection again after the pause.
+    /// Opens the stream or connection again when the pause is over.
     pub(super) fn resume(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             self.open_again(context);
@@ -106,8 +106,9 @@ impl Reconnect {
         self.since = context.now();
     }
 
-    /// Returns whether a connection that was up has broken and may be dialed again at once.
-    fn is_cut(&mut self, now: Time) -> bool {
+    /// Returns whether a connection that was up has broken and may be dialed again at once. Records
+    /// that the connection is down.
+    fn take_cut(&mut self, now: Time) -> bool {
         let Some(since) = self.up_since.take() else {
             return false;
         };
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::handler::{Effect, EffectIds};
 
-    /// Returns the lengths of the pauses when each opening is interrupted after `lasted`.
+    /// Returns the lengths of the pauses if each connection is interrupted after `lasted`.
     fn pauses(lasted: Duration) -> Vec<u128> {
         let (mut ids, mut effects) = (EffectIds::default(), Vec::new());
         let mut now = Time::ZERO;
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_cut_is_dialled_again_at_once() {
+    fn a_connection_that_is_cut_is_dialed_again_at_once() {
         let short = Duration::from_millis(1);
         let doubled = [0, 500, 1000, 2000, 4000, 8000];
         assert_eq!(pauses_of_connection(short), doubled);

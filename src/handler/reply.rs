@@ -1,4 +1,4 @@
-//! Decoding of a call's result into a message, or into the reason that is sent to the plugin.
+//! The decoding of a call's result, to a message or to the reason that is sent to the plugin.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::grpc::Code;
 
 /// Decodes the reply to a call to `endpoint`, or returns the error in grpc-go's words. A reply of
 /// more than `limit` octets is an error.
-pub(super) fn read<M: Message + Default>(
+pub(super) fn decode<M: Message + Default>(
     endpoint: &Path,
     result: Result<Vec<u8>, CallFailure>,
     limit: usize,
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn a_reply_that_is_wrong_is_refused_in_grpc_go_s_words() {
         let refused = |reply: Vec<u8>| {
-            let message = read::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(reply), 4);
+            let message = decode::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(reply), 4);
             message.expect_err("it is refused").as_str().to_owned()
         };
         let cut = refused(vec![0x0a]);
@@ -49,7 +49,7 @@ mod tests {
                      grpc: received message larger than max (5 vs. 4)";
         assert_eq!(large, words);
         let fitting = vec![0x0a, 2, 0x0a, 0];
-        let message = read::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(fitting), 4);
+        let message = decode::<ListAndWatchResponse>(Path::new("/p/a.sock"), Ok(fitting), 4);
         assert_eq!(message.expect("4 octets are allowed").devices.len(), 1);
     }
 }

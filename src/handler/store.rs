@@ -1,21 +1,21 @@
-//! The data that a handler keeps about its plugins, readable from outside.
+//! The data that a handler keeps about its plugins, readable from outside of the handler.
 //!
-//! A handler is given away when it is put into its table; its store stays readable. Plugins of one
-//! name coexist, distinguished by their registration sockets: the newest is current, and the others
-//! are its fallback.
+//! A handler is moved into its table, but its store stays readable through a clone. Plugins of one
+//! name can coexist, distinguished by their registration sockets: the newest is current, and the
+//! others are its fallbacks.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::plugin::Plugin;
 
-/// The entries of plugins: a `T` for each, which names its plugin. Clones share the same entries.
+/// One entry of type `T` for each plugin; `AsRef` returns the plugin of an entry. Clones share the
+/// same entries.
 ///
-/// The store holds at most one entry for each registered plugin; the handler has to limit the size
-/// of an entry. A reader receives an entry as it is at that moment.
+/// The handler has to limit the size of an entry. A reader receives a snapshot of an entry.
 #[derive(Debug)]
 pub struct Store<T> {
-    /// Sorted by name, and those of one name from the oldest to the current one.
+    /// Sorted by name; the entries of one name from the oldest to the current one.
     entries: Arc<Mutex<Vec<Arc<T>>>>,
 }
 
@@ -37,13 +37,13 @@ impl<T: AsRef<Plugin>> Store<T> {
     /// Returns the entry of the current plugin of that name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let entries = self.lock();
-        entries[places(&entries, name)].last().cloned()
+        entries[range_of_name(&entries, name)].last().cloned()
     }
 
     /// Returns the entries of all plugins of that name, the current one last.
     pub fn all(&self, name: &str) -> Vec<Arc<T>> {
         let entries = self.lock();
-        entries[places(&entries, name)].to_vec()
+        entries[range_of_name(&entries, name)].to_vec()
     }
 
     /// Returns the names of all entries, sorted.
@@ -55,44 +55,46 @@ impl<T: AsRef<Plugin>> Store<T> {
         names
     }
 
-    /// Sets the entry of its plugin. A new plugin becomes the current one of its name.
+    /// Adds an entry, or replaces the one of the same plugin. A new plugin becomes the current one
+    /// of its name.
     pub fn set(&self, known: impl Into<Arc<T>>) {
         let known = known.into();
         let plugin = T::as_ref(&known);
         let mut entries = self.lock();
-        if let Some(place) = place(&entries, plugin) {
-            entries[place] = known;
+        if let Some(index) = index_of(&entries, plugin) {
+            entries[index] = known;
         } else {
-            let end = places(&entries, &plugin.name).end;
+            let end = range_of_name(&entries, &plugin.name).end;
             entries.insert(end, known);
         }
     }
 
-    /// Calls `look` with the entry of the plugin, which `look` may change: copies that readers hold
-    /// stay as they are. Returns the result of `look`, or `None` if the plugin has no entry.
+    /// Calls `look` with the entry of the plugin. `look` may change the entry; the snapshots that
+    /// readers hold stay unchanged. Returns the result of `look`, or `None` if the plugin has no
+    /// entry.
     pub fn with<R>(&self, plugin: &Plugin, look: impl FnOnce(&mut T) -> R) -> Option<R>
     where
         T: Clone,
     {
         let mut entries = self.lock();
         // mutation: a list of devices is kept for the newest plugin of its name
-        let place = place(&entries, plugin)?;
-        Some(look(Arc::make_mut(&mut entries[place])))
+        let index = index_of(&entries, plugin)?;
+        Some(look(Arc::make_mut(&mut entries[index])))
     }
 
     /// Removes the entry of the plugin, and returns it.
     pub fn remove(&self, plugin: &Plugin) -> Option<Arc<T>> {
         let mut entries = self.lock();
-        let place = place(&entries, plugin)?;
-        Some(entries.remove(place))
+        let index = index_of(&entries, plugin)?;
+        Some(entries.remove(index))
     }
 
     /// Makes the plugin the current one of its name.
     pub fn promote(&self, plugin: &Plugin) {
         let mut entries = self.lock();
-        if let Some(place) = place(&entries, plugin) {
-            let end = places(&entries, &plugin.name).end;
-            entries[place..end].rotate_left(1);
+        if let Some(index) = index_of(&entries, plugin) {
+            let end = range_of_name(&entries, &plugin.name).end;
+            entries[index..end].rotate_left(1);
         }
     }
 
@@ -101,17 +103,17 @@ impl<T: AsRef<Plugin>> Store<T> {
     }
 }
 
-/// Returns the places of the entries of a name.
-fn places<T: AsRef<Plugin>>(entries: &[Arc<T>], name: &str) -> Range<usize> {
+/// Returns the range of the entries of a name.
+fn range_of_name<T: AsRef<Plugin>>(entries: &[Arc<T>], name: &str) -> Range<usize> {
     let start = entries.partition_point(|it| *T::as_ref(it).name < *name);
     let of_name = entries[start..].partition_point(|it| T::as_ref(it).name == name);
     start..start + of_name
 }
 
-/// Returns the place of the plugin's entry.
-fn place<T: AsRef<Plugin>>(entries: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
-    let is_its = |place: &usize| T::as_ref(&entries[*place]).has_socket_of(plugin);
-    places(entries, &plugin.name).find(is_its)
+/// Returns the index of the plugin's entry.
+fn index_of<T: AsRef<Plugin>>(entries: &[Arc<T>], plugin: &Plugin) -> Option<usize> {
+    let is_its = |index: &usize| T::as_ref(&entries[*index]).has_socket_of(plugin);
+    range_of_name(entries, &plugin.name).find(is_its)
 }
 
 #[cfg(test)]

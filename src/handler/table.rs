@@ -7,7 +7,7 @@ use super::PluginHandler;
 /// The handlers, and the types of each.
 #[derive(Default)]
 pub struct HandlerTable {
-    /// The handlers, by their numbers; `None` for one that was dropped.
+    /// The handlers, by number; `None` for a handler that was dropped.
     handlers: Vec<Option<Box<dyn PluginHandler>>>,
     /// Sorted by type.
     by_type: Vec<(String, HandlerId)>,
@@ -43,8 +43,8 @@ impl HandlerTable {
         Self::default()
     }
 
-    /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Returns its
-    /// number in this table.
+    /// Adds `handler` and assigns plugins of these types to it, instead of to an earlier handler.
+    /// Returns the handler's number in this table.
     pub fn add<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,
@@ -81,7 +81,8 @@ impl HandlerTable {
         self.unknown == Unknown::Ignored
     }
 
-    /// Returns the handler for plugins of type `kind`, which must match exactly.
+    /// Returns the handler that is assigned to exactly the type `kind`, else the one for unknown
+    /// types, if there is one.
     pub fn find(&self, kind: &str) -> Option<HandlerId> {
         let known = self.position(kind).ok();
         known.map(|at| self.by_type[at].1).or(match self.unknown {
@@ -104,12 +105,12 @@ impl HandlerTable {
         self.handlers.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// Removes and returns the handler with that number. Its types stay assigned to that number.
+    /// Removes and returns the handler with that number. Types stay assigned to that number.
     pub(crate) fn remove(&mut self, id: HandlerId) -> Option<Box<dyn PluginHandler>> {
         self.handlers.get_mut(id.index())?.take()
     }
 
-    /// Returns the handlers without assigned types.
+    /// Returns the handlers to which neither a type nor the unknown types are assigned.
     pub(crate) fn unassigned(&self) -> impl Iterator<Item = HandlerId> {
         let ids = self.handlers.iter().zip(0..);
         let ids = ids.filter_map(|(handler, id)| handler.is_some().then_some(HandlerId(id)));
@@ -124,12 +125,13 @@ impl HandlerTable {
         self.handlers.get(id.index())?.as_deref()
     }
 
-    /// Returns what a dry run leaves out of the registration of a plugin of type `kind`.
+    /// Returns the part of the registration of a plugin of type `kind` that a dry run leaves out,
+    /// or `None` if it leaves nothing out.
     pub fn not_checked(&self, kind: &str) -> Option<&'static str> {
         self.get(self.find(kind)?)?.not_checked()
     }
 
-    /// Returns the types with a handler of their own, sorted.
+    /// Returns the types to which a handler is assigned by name, sorted.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.by_type.iter().map(|(kind, _)| &**kind)
     }

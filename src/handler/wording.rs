@@ -1,7 +1,7 @@
 //! Texts for plugins in kubelet's words: lists as Go prints them, and failed calls as grpc-go does.
 //!
-//! Operators search for these sentences, and scripts match them. Nothing is escaped here: a plugin
-//! receives its own text back.
+//! Operators search for these sentences, and scripts match them. Nothing is escaped here: the texts
+//! in them are returned to the plugin that has sent them.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -38,8 +38,8 @@ pub(super) fn status(code: Code, description: &str) -> String {
     format!("rpc error: code = {} desc = {description}", go_name(code))
 }
 
-/// Returns the failure to dial a device plugin as kubelet prints it. kubelet retries if nothing
-/// listens, until its deadline has passed.
+/// Returns the failure to dial a device plugin as kubelet prints it. If nothing listens, kubelet
+/// retries until its deadline has passed, and prints that.
 pub(crate) fn dial_failure(error: &DialError, endpoint: &Path) -> String {
     match error {
         DialError::TimedOut | DialError::Gone | DialError::Refused => EXPIRED.to_owned(),
@@ -111,8 +111,8 @@ fn join<T>(entries: &[T], mut add: impl FnMut(&mut String, &T)) -> String {
 /// grpc-go's words for a call whose deadline has passed.
 const EXPIRED: &str = "context deadline exceeded";
 
-/// The length of a list in octets after which further entries are left out: honest plugins list
-/// three short ones, and a reason is kept and logged (kubelet: no limit).
+/// The length of a list in octets after which further entries are left out: plugins usually list
+/// up to three short ones, and a reason is kept and logged (kubelet: no limit).
 const MAX_LIST: usize = 1024;
 
 #[cfg(test)]

@@ -41,8 +41,9 @@ impl Decoder {
         decoded
     }
 
-    /// Returns the octets of memory that the decoder holds between blocks: at most twice the
-    /// allowed table size if that is the 4,096 octets of HTTP/2, and at most four times any other.
+    /// Returns the number of octets of memory that the decoder holds between blocks: at most twice
+    /// the allowed table size if that is 4,096, the default of HTTP/2, and at most four times any
+    /// other.
     pub fn mem_used(&self) -> usize {
         self.table.mem_used()
     }
@@ -391,7 +392,8 @@ mod tests {
             random ^= random << 17;
             usize::try_from(random % 0xffff_ffff).unwrap() % end
         };
-        // Fields of every representation, so that a block with one octet changed still has meaning.
+        // Fields of every representation, so that much of a block is still valid after a few octets
+        // are changed.
         let honest = [
             &b"\x20\x3f\xe1\x01\x88\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x03abc"[..],
             b"\xbe\x7e\x02de\x0f\x10\x10application/grpc\x10\x01n\x86\xa8\xeb\x10\x64\x9c\xbf",

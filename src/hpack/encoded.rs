@@ -74,7 +74,7 @@ impl Encoded {
             return self.push(value as u8);
         }
         let rest = value - max_prefix as usize;
-        assert!(rest < 0x80, "no name or value here is so long");
+        assert!(rest < 0x80, "the name or value is too long");
         self.push(max_prefix);
         self.push(rest as u8);
     }

@@ -1,8 +1,8 @@
 //! Encodes fields into a header block, without state between blocks.
 //!
 //! Every field is a literal without indexing. The name is an index into the static table if that
-//! contains the name; other strings are plain. All common decoders read this subset of RFC 7541
-//! alike.
+//! contains the name; other strings are sent without Huffman coding. All common decoders read this
+//! subset of RFC 7541 alike.
 
 use super::encoded::{Encoded, LITERAL_NAME};
 use super::{integer, table};

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! bits     11111111000...   a window of 32, filled up with ones after the end of the string
-//! lengths  5: 01001|11..  ...  10: 1111111001|11..   10 is the first not below the window
+//! lengths  5: 01001|11..  ...  10: 1111111100|11..   10 is the first not below the window
 //! symbol   SYMBOLS[first symbol of length 10 + (1111111100 - first code of length 10)]
 //! ```
 
@@ -18,7 +18,7 @@ use super::Error;
 
 /// Decodes `input` and appends the result to `out`.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-    // Proportional to the octets received, not to an announced length.
+    // This memory is proportional to the octets received, not to an announced length.
     out.reserve(input.len() * 8 / SHORTEST_CODE);
     let mut bits = Bits::new(input);
     while let Some(symbol) = bits.next_symbol() {
@@ -233,17 +233,17 @@ const fn codes_of_length(bits: u32) -> u32 {
 }
 
 /// The end-of-string symbol, which follows the 256 octets. Padding is a prefix of its code; the
-/// whole code is never sent.
+/// whole code must not be sent.
 const EOS: usize = 256;
 
-/// The bits of the shortest code, which bounds how much longer a decoded string can be.
+/// The number of bits in the shortest code, which bounds how much longer a decoded string can be.
 const SHORTEST_CODE: usize = 5;
 
-/// The bits of the codes that are looked up: enough for all letters, all digits and the punctuation
-/// that is common in header fields.
+/// The maximum number of bits in a code that is looked up in `SHORT`: enough for all letters, all
+/// digits and the punctuation that is common in header fields.
 const SHORT_CODE: u32 = 8;
 
-/// The bits of the longest code.
+/// The number of bits in the longest code.
 const LONGEST_CODE: u32 = 30;
 
 /// The number of distinct lengths in `CODE_LENGTHS`.
@@ -389,11 +389,11 @@ mod tests {
         assert_eq!(decoded(&[0b0001_1110]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0b0001_1000]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0; 5]), Ok(b"00000000".to_vec()));
-        // Eight ones and more, up to one less than the end-of-string symbol has.
+        // From 8 to 24 ones; the end-of-string symbol has 30.
         assert_eq!(decoded(&[0xff]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Error::HuffmanPadding));
         assert_eq!(decoded(&[0xff, 0xff, 0xff]), Err(Error::HuffmanPadding));
-        // "b" is 100011, then "X" is 11111100: seven bits of another symbol's code are not padding.
+        // "b" is 100011, and "X" is 11111100; the two zeros that are left are not valid padding.
         assert_eq!(
             decoded(&[0b1000_1111, 0b1111_0000]),
             Err(Error::HuffmanPadding)

@@ -55,8 +55,8 @@ fn encode_rest(mut rest: usize, out: &mut Vec<u8>) {
     out.push(low_octet(rest));
 }
 
-/// Returns the largest value that fits a prefix; it means that the integer continues in the
-/// following octets.
+/// Returns the value of a prefix whose bits are all set, which means that the integer continues in
+/// the following octets.
 pub(super) const fn max_prefix(prefix_bits: u32) -> u8 {
     u8::MAX >> (u8::BITS - prefix_bits)
 }

@@ -1,9 +1,9 @@
 //! Header compression for HTTP/2: RFC 7541, both directions.
 //!
-//! Pure, as all of the folder: octets in, fields out. The module does not know frames or the
-//! meaning of fields: upper case, the order of pseudo-headers and the limits on what is kept are up
-//! to the caller. The caller also joins the fragments of a header block and limits their total
-//! size; [`Decoder::decode`] takes one complete block.
+//! The module is pure: octets in, fields out. It does not know frames or the meaning of fields:
+//! upper case, the order of pseudo-headers and the limits on what is kept are up to the caller. The
+//! caller also joins the fragments of a header block and limits their total size;
+//! [`Decoder::decode`] takes one complete block.
 //!
 //! ```text
 //! block -> Decoder: representation -> integer, string (-> huffman) -> table -> field(name, value)
@@ -11,17 +11,17 @@
 //!              ^ Encoded: fields that are the same in every block
 //! ```
 //!
-//! The two directions differ in size on purpose. The decoder is complete, because the peer chooses
-//! what it sends. The encoder is stateless: it adds nothing to the peer's dynamic table and does
-//! not compress strings. A request of eight short fields would gain nothing from either, and a
+//! The decoder and the encoder differ in size on purpose. The decoder is complete, because the peer
+//! chooses what it sends. The encoder is stateless: it adds nothing to the peer's dynamic table and
+//! does not compress strings. A request of eight short fields would gain nothing from either, and a
 //! table that both ends must keep in step is a source of errors.
 //!
 //! # Used alone
 //!
 //! A connection has one [`Decoder`] for its whole life and passes every block to it in the order of
 //! arrival, including the blocks of cancelled streams: each may change the dynamic table that the
-//! next one refers to. After an [`Error`], the decoder cannot be used again. An [`Encoder`] lives
-//! for one block.
+//! next one refers to. After an [`Error`], the decoder cannot be used again. An [`Encoder`] writes
+//! one block.
 //!
 //! ```
 //! use plugind::hpack::{Decoder, Encoder, Error};

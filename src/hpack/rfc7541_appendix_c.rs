@@ -14,8 +14,8 @@ struct Step<'a> {
     size: usize,
 }
 
-/// Decodes the blocks in order, with one decoder whose table may grow to `max_table_size`.
-fn run(max_table_size: usize, steps: &[Step<'_>]) {
+/// Decodes the blocks in order and checks the results. The table may grow to `max_table_size`.
+fn check_steps(max_table_size: usize, steps: &[Step<'_>]) {
     let mut decoder = Decoder::new(max_table_size);
     for (number, step) in steps.iter().enumerate() {
         let mut fields = Vec::new();
@@ -55,7 +55,7 @@ fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn c_2_1_literal_header_field_with_indexing() {
     let fields = [("custom-key", "custom-header")];
-    run(
+    check_steps(
         4096,
         &[Step {
             block: "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
@@ -69,7 +69,7 @@ fn c_2_1_literal_header_field_with_indexing() {
 #[test]
 fn c_2_2_literal_header_field_without_indexing() {
     let block = "040c 2f73 616d 706c 652f 7061 7468";
-    run(
+    check_steps(
         4096,
         &[Step {
             block,
@@ -89,7 +89,7 @@ fn c_2_2_literal_header_field_without_indexing() {
 
 #[test]
 fn c_2_3_literal_header_field_never_indexed() {
-    run(
+    check_steps(
         4096,
         &[Step {
             block: "1008 7061 7373 776f 7264 0673 6563 7265 74",
@@ -102,7 +102,7 @@ fn c_2_3_literal_header_field_never_indexed() {
 
 #[test]
 fn c_2_4_indexed_header_field() {
-    run(
+    check_steps(
         4096,
         &[Step {
             block: "82",
@@ -113,8 +113,8 @@ fn c_2_4_indexed_header_field() {
     );
 }
 
-/// Runs the three requests that C.3 and C.4 encode in different blocks.
-fn run_requests(blocks: [&str; 3]) {
+/// Checks the three requests that C.3 and C.4 encode in different blocks.
+fn check_requests(blocks: [&str; 3]) {
     let first_table = [(":authority", "www.example.com")];
     let second_table = [("cache-control", "no-cache"), first_table[0]];
     let third_table = [
@@ -122,7 +122,7 @@ fn run_requests(blocks: [&str; 3]) {
         second_table[0],
         second_table[1],
     ];
-    run(
+    check_steps(
         4096,
         &[
             Step {
@@ -166,7 +166,7 @@ fn run_requests(blocks: [&str; 3]) {
 
 #[test]
 fn c_3_requests_without_huffman_coding() {
-    run_requests([
+    check_requests([
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
         "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
@@ -175,16 +175,16 @@ fn c_3_requests_without_huffman_coding() {
 
 #[test]
 fn c_4_requests_with_huffman_coding() {
-    run_requests([
+    check_requests([
         "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff",
         "8286 84be 5886 a8eb 1064 9cbf",
         "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
     ]);
 }
 
-/// Runs the three responses that C.5 and C.6 encode in different blocks, with a table of 256 octets
-/// so that entries are evicted.
-fn run_responses(blocks: [&str; 3]) {
+/// Checks the three responses that C.5 and C.6 encode in different blocks, with a table of 256
+/// octets so that entries are evicted.
+fn check_responses(blocks: [&str; 3]) {
     let location = ("location", "https://www.example.com");
     let date_21 = ("date", "Mon, 21 Oct 2013 20:13:21 GMT");
     let date_22 = ("date", "Mon, 21 Oct 2013 20:13:22 GMT");
@@ -194,7 +194,7 @@ fn run_responses(blocks: [&str; 3]) {
         "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1",
     );
     let gzip = ("content-encoding", "gzip");
-    run(
+    check_steps(
         256,
         &[
             Step {
@@ -221,7 +221,7 @@ fn run_responses(blocks: [&str; 3]) {
 
 #[test]
 fn c_5_responses_without_huffman_coding() {
-    run_responses([
+    check_responses([
         "4803 3330 3258 0770 7269 7661 7465 611d 4d6f 6e2c 2032 3120 4f63 7420 3230 3133
          2032 303a 3133 3a32 3120 474d 546e 1768 7474 7073 3a2f 2f77 7777 2e65 7861 6d70
          6c65 2e63 6f6d",
@@ -235,7 +235,7 @@ fn c_5_responses_without_huffman_coding() {
 
 #[test]
 fn c_6_responses_with_huffman_coding() {
-    run_responses([
+    check_responses([
         "4882 6402 5885 aec3 771a 4b61 96d0 7abe 9410 54d4 44a8 2005 9504 0b81 66e0 82a6
          2d1b ff6e 919d 29ad 1718 63c7 8f0b 97c8 e9ae 82ae 43d3",
         "4883 640e ffc1 c0bf",

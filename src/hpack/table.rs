@@ -3,7 +3,7 @@
 //! The static table is fixed by the RFC; the dynamic table is filled by the peer, newest entry
 //! first, and evicts its oldest entries when it is full. All its names and values share one buffer,
 //! which is not allocated before the first literal. A literal is assembled after the entries and,
-//! if it is inserted, becomes an entry where it lies.
+//! if it is inserted, becomes an entry without being moved.
 //!
 //! ```text
 //! octets: [ evicted | oldest entry | ... | newest entry | a literal that is being read ]
@@ -69,7 +69,8 @@ impl Table {
         &mut self.octets
     }
 
-    /// Appends the name at `index` to a literal; returns `None` if [`get`](Self::get) would.
+    /// Appends the name at `index` to a literal; returns `None` if `index` is zero or beyond the
+    /// end.
     ///
     /// RFC 7541 §4.4: "A new entry can reference the name of an entry in the dynamic table that
     /// will be evicted when adding this new entry into the dynamic table. Implementations are
@@ -115,8 +116,8 @@ impl Table {
         self.evict_down_to(max_size);
     }
 
-    /// Drops a literal that the block did not complete, and frees memory for octets above `kept`,
-    /// which is at least the size that the table may grow to.
+    /// Drops a literal that the block did not complete, and frees memory above `kept` octets that
+    /// the entries do not need.
     pub(super) fn shrink(&mut self, kept: usize) {
         let newest = self.entries.back();
         self.octets.truncate(newest.map_or(0, |newest| newest.end));
@@ -126,7 +127,7 @@ impl Table {
         }
     }
 
-    /// Returns the octets of memory that the dynamic table holds.
+    /// Returns the number of octets of memory that the dynamic table holds.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity() + self.entries.capacity() * size_of::<Place>()
     }
@@ -217,7 +218,7 @@ pub(super) const fn static_index(name: &[u8]) -> Option<usize> {
     None
 }
 
-/// Returns whether two names of the same length are equal; `==` cannot be used in constants.
+/// Returns whether two names of the same length are equal; `==` cannot be used in a `const fn`.
 const fn is_same(one: &[u8], other: &[u8]) -> bool {
     let mut index = 0;
     while index < one.len() && index < other.len() {

@@ -24,8 +24,8 @@ pub(super) struct Deframer {
 }
 
 impl Deframer {
-    /// Returns the room to read into, which is empty if the buffer is full and holds a complete
-    /// frame.
+    /// Returns the room to read into, which is empty if the buffer is full and its next frame is
+    /// complete or too large.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
         if self.end == self.octets.len() && self.peek_head() == Ok(None) {
@@ -72,7 +72,7 @@ impl Deframer {
         &self.octets[self.next..self.end]
     }
 
-    /// Returns the octets of memory held.
+    /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity()
     }
@@ -108,9 +108,9 @@ impl Deframer {
     }
 }
 
-/// The first size of the buffer (octets): a whole response to a small call fits. A little less than
-/// 512, because the allocator adds octets of its own: larger buffers share their pages with so few
-/// others in musl that it maps and unmaps these pages again and again.
+/// The initial size of the buffer (octets): a whole response to a small call fits. A little less
+/// than 512, because the allocator adds octets of its own: musl keeps larger buffers in pages with
+/// so few others that it maps and unmaps these pages again and again.
 const INITIAL: usize = 480;
 
 /// The largest size of the buffer (octets): one frame of the size that we accept.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_taken_when_its_last_octet_has_come() {
+    fn a_frame_is_taken_when_its_last_octet_was_received() {
         let mut deframer = Deframer::default();
         let octets = frame(5);
         for octet in &octets[..octets.len() - 1] {
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             deframer.payload(),
             [7; 5],
-            "it stays until the next is taken"
+            "the payload stays until the next frame is taken"
         );
         assert_eq!(
             deframer.next().map(|_| ()),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_what_came_and_not_with_what_is_announced() {
+    fn memory_grows_with_received_and_not_with_announced_octets() {
         let mut deframer = Deframer::default();
         assert_eq!(deframer.mem_used(), 0);
         let octets = frame(16_384);

@@ -31,11 +31,11 @@ pub trait Endpoint {
     /// early.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Returns the octets of memory held, beyond the value itself.
+    /// Returns the number of octets of memory held, beyond the value itself.
     fn mem_used(&self) -> usize;
 
-    /// Receives as many of `octets`, which were read elsewhere, as there is room for; returns how
-    /// many that are.
+    /// Receives as many of `octets`, which were read elsewhere, as there is room for; returns their
+    /// number.
     fn receive_from(&mut self, octets: &[u8], now: Time) -> usize {
         let room = self.recv_buf();
         let received = room.len().min(octets.len());

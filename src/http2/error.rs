@@ -1,4 +1,4 @@
-//! Errors of connections and streams: which side broke which rule, and the code to send.
+//! Errors of connections and streams: their causes, and the codes to send.
 //!
 //! RFC 9113 §5.4 defines two scopes of errors, and so do the types: a [`StreamError`] ends one
 //! stream (RST_STREAM), a [`ConnectionError`] ends the connection (GOAWAY, if the peer can still
@@ -18,7 +18,8 @@ use crate::hpack;
 
 /// An error code of RST_STREAM and GOAWAY (RFC 9113 §7).
 ///
-/// "Unknown or unsupported error codes MUST NOT trigger any special behavior": any number fits.
+/// "Unknown or unsupported error codes MUST NOT trigger any special behavior", so any number is
+/// valid.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
@@ -77,10 +78,10 @@ impl fmt::Debug for ErrorCode {
 /// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
-    /// The peer does not speak HTTP/2; contains what was received instead of its preface.
-    #[error("the peer does not speak HTTP/2: {0}")]
+    /// The peer did not send the connection preface of HTTP/2, but something else or nothing.
+    #[error("{0}")]
     NotHttp2(OtherProtocol),
-    /// The peer broke a rule.
+    /// The peer broke a rule or exceeded a limit.
     #[error("the peer caused an HTTP/2 connection error: {0} code={code}", code = .0.code())]
     Violation(Violation),
     /// The peer was too slow.
@@ -89,13 +90,14 @@ pub enum ConnectionError {
     /// The peer closed the connection, or the connection broke.
     #[error(
         "the peer closed the connection{}",
-        if *inside_frame { " in the middle of a frame" } else { "" }
+        if *inside_frame { " mid-frame" } else { "" }
     )]
     Eof {
         /// Whether the input ended in the middle of a frame.
         inside_frame: bool,
     },
-    /// The peer sent GOAWAY, and the last stream that it still served has ended.
+    /// The peer sent GOAWAY, and the last open stream has ended; or the peer closed the connection
+    /// after a GOAWAY with an error.
     #[error("{0}")]
     GoAwayReceived(GoAwayReceived),
     /// We sent GOAWAY, and the last stream has ended.
@@ -106,7 +108,7 @@ pub enum ConnectionError {
 /// The contents of the peer's last GOAWAY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoAwayReceived {
-    /// The last stream that the peer processed, or will process.
+    /// The last stream that the peer has processed or may still process.
     pub last_stream: u32,
     /// The reason.
     pub code: ErrorCode,
@@ -191,7 +193,8 @@ pub enum Excess {
     /// The CONTINUATION frames of one header block.
     #[error("a header block in more than {MAX_CONTINUATIONS} CONTINUATION frames")]
     Continuations,
-    /// The octets of one decoded header list, by so much that resetting the stream is not enough.
+    /// The octets of one decoded header list, above the limit that ends the connection; a smaller
+    /// list that is still too large ends only its stream.
     #[error("a header list of more than {MAX_DECODED_HEADERS} octets")]
     HeaderList,
     /// The entries of one SETTINGS frame.
@@ -308,20 +311,21 @@ pub enum Malformed {
     /// A field name that is not a lower-case token.
     #[error("a header name that is not a lower-case token")]
     FieldName,
-    /// A NUL, CR or LF in a field value, or also a space or control character in a pseudo-header.
+    /// A NUL, CR or LF in a field value; in a pseudo-header, any space or control character.
     #[error("a header value with a forbidden character")]
     FieldValue,
-    /// A field that only HTTP/1 connections have.
+    /// A connection-specific field (RFC 9113 §8.2.2).
     #[error("a connection-specific header, which HTTP/2 forbids")]
     ConnectionField,
-    /// A pseudo-header that is unknown, repeated, late, or in trailers.
+    /// A pseudo-header that is unknown, repeated, not allowed in this block, or after a regular
+    /// field.
     #[error("a misplaced, repeated or unknown pseudo-header")]
     PseudoHeader,
     /// A missing or invalid `:status`.
     #[error("headers without a valid :status")]
     Status,
-    /// A request without its method, scheme or path.
-    #[error("a request without a valid :method, :scheme or :path")]
+    /// A request without a pseudo-header that it must have, or with an empty `:path`.
+    #[error("a request without a required pseudo-header, or with an empty :path")]
     Request,
     /// A 1xx response that ends the stream, or 101.
     #[error("a 1xx response that ends the stream, or a 101 response")]
@@ -332,7 +336,7 @@ pub enum Malformed {
     /// Trailers that do not end the stream.
     #[error("trailers without END_STREAM")]
     TrailersWithoutEnd,
-    /// Less or more data than `content-length` promises, or an invalid `content-length`.
+    /// Less or more data than `content-length` announces, or an invalid `content-length`.
     #[error("content that does not match its content-length")]
     ContentLength,
 }

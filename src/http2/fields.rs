@@ -1,9 +1,9 @@
 //! Header fields: what is kept of a decoded block, and whether the block is well formed.
 //!
-//! [`Fields`] is one buffer for all names and values of a block, which the next block reuses; it
-//! keeps no more than our limits, however much a block decodes to. [`Section`] applies the rules of
-//! RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the purpose of the
-//! block, which only the stream knows.
+//! [`Fields`] keeps all names and values of a block in one buffer, which the next block reuses.
+//! However much a block decodes to, no more is kept than our limits allow. [`Section`] applies the
+//! rules of RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the
+//! purpose of the block, which only the stream knows.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ use crate::config;
 pub struct Fields {
     /// Names and values, one after the other.
     octets: Vec<u8>,
-    /// The end of each name and of the value after it.
+    /// The offsets at which each name and the value after it end.
     ends: SmallVec<[(usize, usize); 4]>,
 }
 
@@ -69,7 +69,7 @@ impl Fields {
         self.ends.push((middle, self.octets.len()));
     }
 
-    /// Returns the octets of memory held.
+    /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity() + spilled(&self.ends)
     }
@@ -118,7 +118,7 @@ impl Section {
         fields.push(name, value);
     }
 
-    /// Returns an error that names the limit that the list exceeds, if there is one.
+    /// Checks the list against the limits on its size and on its number of fields.
     fn check_size(&self) -> Result<(), StreamError> {
         if self.size > config::MAX_HEADER_LIST {
             Err(StreamError::HeaderListTooLarge)
@@ -275,8 +275,8 @@ fn parse_number(value: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|_| !has_sign)
 }
 
-/// For each octet, whether a field name may contain it: a token of RFC 9110 §5.6.2 without upper
-/// case.
+/// For each octet, whether a field name may contain it: the characters of a token (RFC 9110 §5.6.2)
+/// without upper case.
 ///
 /// RFC 9113 §8.2.1 requires less; but in every version of HTTP, a field name is a token.
 static IN_NAMES: [bool; 256] = {
@@ -300,7 +300,7 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
     b"upgrade",
 ];
 
-/// A typical size of the fields in one header block of a gRPC server in octets.
+/// A typical size of the fields in a header block of a gRPC server (octets).
 const LIKELY_OCTETS: usize = 128;
 
 /// The maximum memory that is kept between blocks (octets): several times an ordinary response.

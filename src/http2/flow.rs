@@ -82,9 +82,9 @@ impl ReceiveWindow {
 
     /// Counts consumed octets; returns the increment to send in a WINDOW_UPDATE now, if any.
     ///
-    /// Half a window is returned at a time: smaller increments would cost the peer more frames to
-    /// read, and waiting for the whole window would stop the peer meanwhile. An increment is never
-    /// 0.
+    /// At least half of the window is returned at a time: smaller increments would cost the peer
+    /// more frames to read, and waiting for the whole window would stop the peer meanwhile. An
+    /// increment is never 0.
     pub(super) fn release(&mut self, octets: u32) -> Option<u32> {
         // If a caller releases more than was received, the window must not grow beyond its size.
         self.owed = self
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_send_window_may_go_negative_and_comes_back() {
+    fn a_send_window_may_become_negative_and_recover() {
         let mut window = SendWindow::new(100);
         window.take(100);
         assert_eq!(window.shift(-90), Ok(()));

@@ -1,6 +1,7 @@
-//! What all frames have in common: the nine octets in front (RFC 9113 §4.1), flags and padding.
+//! What all frames have in common: the frame header (RFC 9113 §4.1), called head here, flags and
+//! padding.
 //!
-//! Stateless: a frame is judged by itself here, never by earlier frames.
+//! Stateless: each frame is checked by itself, regardless of earlier frames.
 
 use super::error::Violation;
 use super::frame_type::FrameType;
@@ -21,7 +22,7 @@ pub(super) mod flag {
     pub(in crate::http2) const END_STREAM: u8 = 0x1;
     /// HEADERS, CONTINUATION: the block is complete.
     pub(in crate::http2) const END_HEADERS: u8 = 0x4;
-    /// DATA, HEADERS: padding follows the payload.
+    /// DATA, HEADERS: the payload contains padding.
     pub(in crate::http2) const PADDED: u8 = 0x8;
     /// HEADERS: a priority precedes the fragment.
     pub(in crate::http2) const PRIORITY: u8 = 0x20;
@@ -93,8 +94,11 @@ impl Head {
         }
     }
 
-    /// Returns the payload, which must have as many octets as the array.
-    pub(super) fn exactly<const N: usize>(self, payload: &[u8]) -> Result<[u8; N], Violation> {
+    /// Returns the payload, or an error if its length is not that of the array.
+    pub(super) fn exact_payload<const N: usize>(
+        self,
+        payload: &[u8],
+    ) -> Result<[u8; N], Violation> {
         let octets = payload.try_into();
         octets.map_err(|_| Violation::FrameLength(self.kind))
     }
@@ -102,7 +106,7 @@ impl Head {
     /// Returns the payload without the padding that DATA and HEADERS may have (RFC 9113 §6.1).
     ///
     /// "If the length of the padding is the length of the frame payload or greater, the recipient
-    /// MUST treat this as a connection error of type PROTOCOL_ERROR."
+    /// MUST treat this as a connection error [...] of type PROTOCOL_ERROR."
     pub(super) fn unpadded(self, payload: &[u8]) -> Result<&[u8], Violation> {
         if !self.has(flag::PADDED) {
             return Ok(payload);

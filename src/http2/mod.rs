@@ -1,7 +1,7 @@
 //! HTTP/2 framing and connection management: RFC 9113, as a client and as a server.
 //!
-//! Pure, as all of the folder: octets and times are arguments; events and octets to write are taken
-//! out of bounded buffers. The module never reads a clock, opens a socket, starts a thread, or
+//! The module is pure: octets and times are passed in as arguments; events and octets to write are
+//! taken out of bounded buffers. It never reads a clock, opens a socket, starts a thread, or
 //! interprets a message.
 //!
 //! ```text
@@ -39,18 +39,18 @@
 //! them may lead to events, and handling an event may queue octets to write.
 //!
 //! An event names its stream; [`fields`](Connection::fields) and [`content`](Connection::content)
-//! return what it is about until the next call of `poll_event`. These methods may be called at any
-//! time: [`open`](Connection::open) (clients),
-//! [`send_headers`](Connection::send_headers), [`send_data`](Connection::send_data),
-//! [`reset`](Connection::reset), [`shutdown`](Connection::shutdown). They do not queue what does
-//! not fit: they return `Later`, or how much was taken, and the caller offers the rest again after
-//! the next event or [`sent`](Endpoint::sent). The octets of [`Event::Data`] are released with
-//! [`consume`](Connection::consume) after use; otherwise the peer runs out of window.
+//! return its fields and content until the next call of `poll_event`. These methods may be called
+//! at any time: [`open`](Connection::open) (clients), [`send_headers`](Connection::send_headers),
+//! [`send_data`](Connection::send_data), [`reset`](Connection::reset),
+//! [`shutdown`](Connection::shutdown). The first three do not queue what does not fit: they return
+//! `Later`, or how much was taken, and the caller offers the rest again after the next event or
+//! [`sent`](Endpoint::sent). The octets of [`Event::Data`] are released with
+//! [`consume`](Connection::consume) after use; otherwise the peer's flow-control window runs out.
 //!
-//! The last event is [`Event::Closed`]. A failure before it ends one stream ([`Event::Failed`]; the
+//! The last event is [`Event::Closed`]. A failure ends either one stream ([`Event::Failed`]; the
 //! stream is already reset) or the connection. Nothing that a peer does causes a panic, and the
 //! memory of a connection is bounded by the limits in [`config`](crate::config). After the end,
-//! [`transmit`](Endpoint::transmit) returns the final bytes, whose GOAWAY gives the peer the
+//! [`transmit`](Endpoint::transmit) returns the last octets to write, such as a GOAWAY with the
 //! reason.
 //!
 //! # Example

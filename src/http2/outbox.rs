@@ -1,9 +1,10 @@
 //! The send buffer: frames that are queued and not yet written.
 //!
-//! One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates) are
-//! inserted ahead of queued frames that are not begun, so that a peer gets its answer while a large
-//! message is being sent; all other frames keep their order. Waiting control frames are counted: if
-//! a peer does not read its answers, its next frames are not processed until it does.
+//! One buffer of whole frames. Answers (PING and SETTINGS acknowledgements, window updates,
+//! refusals of streams) are inserted ahead of queued frames that are not begun, so that a peer gets
+//! its answer while a large message is being sent; all other frames keep their order. Waiting
+//! control frames are counted: if a peer does not read its answers, its next frames are not
+//! processed until it does.
 //!
 //! ```text
 //! octets: [ sent | rest of a frame | answers ahead of the queue | queued frames ... ]
@@ -20,7 +21,7 @@ use crate::config;
 #[derive(Debug)]
 pub(super) struct Outbox {
     octets: Vec<u8>,
-    /// The number of octets that are written.
+    /// The number of octets that were written.
     sent: usize,
     /// The beginning of the first frame of which nothing is written.
     next_frame: usize,
@@ -28,8 +29,8 @@ pub(super) struct Outbox {
     queue: usize,
     /// The number of frames not begun that are neither HEADERS nor DATA.
     answers: u32,
-    /// The highest stream of whose HEADERS an octet was written. Streams are opened in the order of
-    /// their identifiers, so the same is true of all lower ones.
+    /// The highest stream of whose HEADERS an octet was written. A client opens streams in the
+    /// order of their identifiers, so the same is true of all lower ones.
     begun: u32,
     /// Whether the buffer is closed: nothing can be written.
     closed: bool,
@@ -99,7 +100,7 @@ impl Outbox {
         });
     }
 
-    /// Appends a frame, which `write` writes completely.
+    /// Appends what `write` writes: a whole frame, or nothing.
     pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.closed {
             return;
@@ -139,7 +140,7 @@ impl Outbox {
         self.rewind();
     }
 
-    /// Returns the octets of memory held.
+    /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         self.octets.capacity()
     }
@@ -182,7 +183,7 @@ impl Outbox {
     }
 }
 
-/// The first size of the buffer (octets): the preface, SETTINGS and a small call fit.
+/// The initial capacity of the buffer (octets): the preface, SETTINGS and a small call fit.
 const INITIAL: usize = 384;
 
 /// The largest capacity that an idle connection keeps (octets).
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_goes_ahead_of_queued_data() {
+    fn an_answer_is_sent_ahead_of_queued_data() {
         let mut outbox = outbox();
         outbox.push(|out| out.extend(data(100)));
         outbox.push(|out| out.extend(data(50)));

@@ -2,8 +2,9 @@
 //! protocol.
 //!
 //! RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS frame
-//! that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a client
-//! starts with 24 more octets. Other protocols are recognised here, so that errors can name them.
+//! [...] that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a
+//! client starts with 24 more octets. Other protocols are recognised here, so that errors can name
+//! them.
 
 use super::frame::{Head, INITIAL_MAX_FRAME_SIZE, flag};
 use super::frame_type::FrameType;
@@ -13,7 +14,7 @@ use super::other_protocol::OtherProtocol;
 /// frame was received; `None` if more octets are needed. The error is another protocol.
 pub(super) type Detected = Result<Option<usize>, OtherProtocol>;
 
-/// Detects the protocol from the first octets of a server; `ended` if the input has ended.
+/// Detects the protocol from the first octets of a server; `ended` means that the input has ended.
 pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
         return detect_http1(octets, ended);
@@ -21,10 +22,10 @@ pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
     detect_settings(octets, 0, ended)
 }
 
-/// Detects the protocol from the first octets of a client; `ended` if the input has ended.
+/// Detects the protocol from the first octets of a client; `ended` means that the input has ended.
 ///
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets [...]. This
-/// sequence MUST be followed by a SETTINGS frame, which MAY be empty."
+/// sequence MUST be followed by a SETTINGS frame [...], which MAY be empty."
 pub(super) fn detect_client(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(CLIENT_PREFACE) {
         return detect_settings(octets, CLIENT_PREFACE.len(), ended);
@@ -79,7 +80,7 @@ fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     Err(classify_other(octets))
 }
 
-/// Classifies a beginning that is neither HTTP/2 nor HTTP/1.
+/// Classifies first octets that are neither HTTP/2 nor HTTP/1.
 fn classify_other(octets: &[u8]) -> OtherProtocol {
     match octets {
         [] => OtherProtocol::Nothing,

@@ -21,7 +21,7 @@ pub(super) enum Role {
 }
 
 /// The settings of a client: no pushes, and no larger header lists than are kept. All other
-/// settings keep their initial values, which every server supports best.
+/// settings keep their initial values, which every server supports.
 pub(super) const CLIENT_SETTINGS: [(SettingId, u32); 2] =
     [(SettingId::ENABLE_PUSH, 0), MAX_HEADER_LIST];
 
@@ -69,7 +69,7 @@ pub(super) fn decode(payload: &[u8]) -> impl ExactSizeIterator<Item = (SettingId
     })
 }
 
-/// The length of a value with its identifier: four octets and two.
+/// The length of one setting in octets: two for the identifier and four for the value.
 pub(super) const ENTRY: usize = 6;
 
 /// The settings of one side that are in effect.
@@ -80,7 +80,7 @@ pub struct Settings {
     pub header_table_size: u32,
     /// Whether this side accepts server pushes.
     pub enable_push: bool,
-    /// The number of streams that may be open; `None` means no limit.
+    /// The maximum number of streams that may be open; `None` means no limit.
     pub max_concurrent_streams: Option<u32>,
     /// The window of a new stream: how much data this side accepts on it at first.
     pub initial_window_size: u32,
@@ -110,13 +110,13 @@ impl Settings {
         match id {
             SettingId::HEADER_TABLE_SIZE => self.header_table_size = value,
             // "A client MUST treat receipt of a SETTINGS frame with SETTINGS_ENABLE_PUSH set to 1
-            // as a connection error of type PROTOCOL_ERROR." A value other than 0 or 1 is an error
-            // from either side.
+            // as a connection error [...] of type PROTOCOL_ERROR." A value other than 0 or 1 is an
+            // error from either side.
             SettingId::ENABLE_PUSH if value == 0 => self.enable_push = false,
             SettingId::ENABLE_PUSH if value == 1 && role == Role::Server => self.enable_push = true,
             SettingId::MAX_CONCURRENT_STREAMS => self.max_concurrent_streams = Some(value),
             // "Values above the maximum flow-control window size of 2^31-1 MUST be treated as a
-            // connection error of type FLOW_CONTROL_ERROR."
+            // connection error [...] of type FLOW_CONTROL_ERROR."
             SettingId::INITIAL_WINDOW_SIZE if value > MAX_WINDOW => {
                 return Err(Violation::InitialWindow);
             }

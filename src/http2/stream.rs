@@ -1,7 +1,7 @@
 //! One stream (RFC 9113 §5.1), from the moment it is open.
 //!
-//! An idle stream is above the highest that was opened, and a closed one is removed from the table
-//! ([`super::streams`]); neither takes memory. Pushes are refused, so streams are never reserved.
+//! An idle stream is above the highest that was opened, and a closed one is removed from
+//! [`super::streams`]; neither takes memory. Pushes are refused, so streams are never reserved.
 //!
 //! ```text
 //!     open(), accept()            END_STREAM sent
@@ -15,13 +15,13 @@
 //!                                  END_STREAM sent                 from any state
 //! ```
 //!
-//! What the peer sends on a stream is a message, which has an order of its own:
+//! The parts of the message that the peer sends on a stream have an order, too:
 //!
 //! ```text
 //!   Head --(1xx)--> Head --(final headers)--> Content --(DATA)--> Content --(trailers)--> end
 //! ```
 //!
-//! On a server, a stream opens with the headers of the request, so only the content is awaited.
+//! On a server, the headers of the request open the stream, so the order starts at Content.
 
 use super::error::{Malformed, StreamError};
 use super::fields::Section;
@@ -34,24 +34,24 @@ use crate::config;
 /// A stream that is open, or half-closed.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The stream's number.
+    /// The stream's identifier.
     pub(super) id: StreamId,
     /// Whether we have not sent END_STREAM.
     pub(super) can_send: bool,
     /// Whether the peer has not sent END_STREAM.
     pub(super) can_receive: bool,
-    /// Whether the headers of a response and all content offered since were sent. Servers only.
+    /// Whether the headers of a response and all content offered since were queued. Servers only.
     pub(super) is_answered: bool,
     /// The window for what we send.
     pub(super) send: SendWindow,
     /// The window for what the peer sends.
     pub(super) receive: ReceiveWindow,
-    awaited: Awaited,
+    next_part: NextPart,
 }
 
 /// The part of the peer's message that is to be received next.
 #[derive(Debug, Clone, Copy)]
-enum Awaited {
+enum NextPart {
     /// Headers: final or 1xx.
     Head {
         /// The number of 1xx responses received.
@@ -59,7 +59,8 @@ enum Awaited {
     },
     /// Data or trailers.
     Content {
-        /// The number of octets of data still to come, if there was a `content-length`.
+        /// The number of octets of data that must still be received, if there was a
+        /// `content-length`.
         left: Option<u64>,
     },
 }
@@ -74,7 +75,7 @@ impl Stream {
             is_answered: false,
             send: SendWindow::new(send_window),
             receive: ReceiveWindow::new(INITIAL_WINDOW),
-            awaited: Awaited::Head { informational: 0 },
+            next_part: NextPart::Head { informational: 0 },
         }
     }
 
@@ -88,7 +89,7 @@ impl Stream {
         section.check_request()?;
         let mut stream = Self::open(id, send_window);
         let left = section.content_length;
-        stream.awaited = Awaited::Content { left };
+        stream.next_part = NextPart::Content { left };
         if end_stream {
             stream.receive_end()?;
         }
@@ -105,7 +106,7 @@ impl Stream {
         self.check_can_receive(FrameType::DATA)?;
         // mutation: a stream takes more content than its window allows
         self.receive.receive(cost).map_err(StreamError::Window)?;
-        let Awaited::Content { left } = &mut self.awaited else {
+        let NextPart::Content { left } = &mut self.next_part else {
             return Err(Malformed::DataBeforeHeaders.into());
         };
         if let Some(left) = left {
@@ -126,9 +127,9 @@ impl Stream {
         end_stream: bool,
     ) -> Result<Option<u16>, StreamError> {
         self.check_can_receive(FrameType::HEADERS)?;
-        let status = match self.awaited {
-            Awaited::Head { informational } => Some(self.receive_head(section, informational)?),
-            Awaited::Content { .. } => {
+        let status = match self.next_part {
+            NextPart::Head { informational } => Some(self.receive_head(section, informational)?),
+            NextPart::Content { .. } => {
                 section.check_trailers()?;
                 None
             }
@@ -151,19 +152,19 @@ impl Stream {
     /// Processes the headers of a response; returns its status, which may be 1xx.
     fn receive_head(&mut self, section: &Section, informational: u8) -> Result<u16, StreamError> {
         let status = section.check_response()?;
-        self.awaited = match status {
+        self.next_part = match status {
             // §8.6: "HTTP/2 does not support the 101 (Switching Protocols) informational status
             // code."
             101 => return Err(Malformed::Informational.into()),
             100..=199 if informational == config::MAX_INFORMATIONAL => {
                 return Err(StreamError::TooManyInformational);
             }
-            100..=199 => Awaited::Head {
+            100..=199 => NextPart::Head {
                 informational: informational + 1,
             },
             // RFC 9110 §15.3.5, §15.4.5: these have no content, whatever `content-length` is given.
-            204 | 304 => Awaited::Content { left: None },
-            _ => Awaited::Content {
+            204 | 304 => NextPart::Content { left: None },
+            _ => NextPart::Content {
                 left: section.content_length,
             },
         };
@@ -174,7 +175,7 @@ impl Stream {
     ///
     /// RFC 9113 §5.1, half-closed (remote): "If an endpoint receives additional frames, other than
     /// WINDOW_UPDATE, PRIORITY, or RST_STREAM, for a stream that is in this state, it MUST respond
-    /// with a stream error of type STREAM_CLOSED."
+    /// with a stream error [...] of type STREAM_CLOSED."
     fn check_can_receive(&self, kind: FrameType) -> Result<(), StreamError> {
         if self.can_receive {
             Ok(())
@@ -189,7 +190,7 @@ impl Stream {
     /// header field does not equal the sum of the DATA frame payload lengths that form the
     /// content, unless the message is defined as having no content."
     fn receive_end(&mut self) -> Result<(), StreamError> {
-        if matches!(self.awaited, Awaited::Content { left: Some(1..) }) {
+        if matches!(self.next_part, NextPart::Content { left: Some(1..) }) {
             return Err(Malformed::ContentLength.into());
         }
         self.can_receive = false;

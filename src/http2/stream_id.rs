@@ -1,4 +1,4 @@
-//! The numbers of streams (RFC 9113 §5.1.1).
+//! Stream identifiers (RFC 9113 §5.1.1).
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -1,9 +1,9 @@
 //! The streams of a connection: those that are open, and how the last few ended.
 //!
-//! Streams are opened in the order of their numbers, and all by the client, because pushes are
-//! refused: so they are kept in one list, which needs no sorting. Of a stream that has ended, only
-//! the side that ended it is remembered, for a short while: late frames are normal on a stream that
-//! we ended and an error on one that the peer ended.
+//! Streams are opened in the order of their identifiers, and all by the client, because pushes are
+//! refused; so they are kept in one list, which needs no sorting. Of the last few streams that
+//! ended, only the side that ended each is remembered: late frames are normal on a stream that we
+//! ended, and an error on one that the peer ended.
 
 use smallvec::SmallVec;
 
@@ -19,8 +19,8 @@ use crate::budget::spilled;
 pub(super) struct Streams {
     /// Which end of the connection this is.
     role: Role,
-    /// Sorted by number. A single stream is stored inline, because nearly every connection serves
-    /// one call at a time.
+    /// Sorted by identifier. A single stream is stored inline, because nearly every connection
+    /// serves one call at a time.
     open: SmallVec<[Stream; 1]>,
     /// The highest stream that was opened, always by the client: a server does not push.
     highest: u32,
@@ -58,7 +58,7 @@ impl Streams {
         }
     }
 
-    /// Adds a stream, whose number must be higher than all before.
+    /// Adds a stream, whose identifier must be higher than all before.
     pub(super) fn insert(&mut self, stream: Stream) {
         debug_assert!(stream.id.get() > self.highest);
         self.highest = stream.id.get();
@@ -69,10 +69,11 @@ impl Streams {
     pub(super) fn refuse(&mut self, id: StreamId) {
         debug_assert!(id.get() > self.highest);
         self.highest = id.get();
-        self.remember(id, false);
+        self.record_end(id, false);
     }
 
-    /// Returns the number of the next stream that this end opens, or `None` if it cannot open any.
+    /// Returns the identifier of the next stream that this end opens, or `None` if it cannot open
+    /// any.
     pub(super) fn next_id(&self) -> Option<StreamId> {
         if self.role == Role::Server {
             return None;
@@ -85,7 +86,7 @@ impl Streams {
         self.open.len()
     }
 
-    /// Returns the open stream with this number.
+    /// Returns the open stream with this identifier.
     pub(super) fn get(&mut self, id: StreamId) -> Option<&mut Stream> {
         let index = self.index(id)?;
         self.open.get_mut(index)
@@ -94,13 +95,13 @@ impl Streams {
     /// Finds the stream of a frame from the peer.
     ///
     /// RFC 9113 §5.1, idle: "Receiving any frame other than HEADERS or PRIORITY on a stream in this
-    /// state MUST be treated as a connection error of type PROTOCOL_ERROR." HEADERS from a client
-    /// open a stream; HEADERS from a server could do so only after a push: §5.1.1: "An endpoint
-    /// that receives an unexpected stream identifier MUST respond with a connection error of type
-    /// PROTOCOL_ERROR."
+    /// state MUST be treated as a connection error [...] of type PROTOCOL_ERROR." HEADERS from a
+    /// client open a stream; HEADERS from a server could do so only after a push: §5.1.1: "An
+    /// endpoint that receives an unexpected stream identifier MUST respond with a connection error
+    /// [...] of type PROTOCOL_ERROR."
     ///
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
-    /// connection error of type STREAM_CLOSED, except as noted below". The exceptions are
+    /// connection error [...] of type STREAM_CLOSED, except as noted below". The exceptions are
     /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that we reset.
     pub(super) fn find(&mut self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         // §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers".
@@ -121,7 +122,8 @@ impl Streams {
     ///
     /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
     /// than all streams that the initiating endpoint has opened or reserved". HEADERS from a client
-    /// are late trailers if we ended the stream, and otherwise a request out of order.
+    /// are late trailers if we ended the stream, and a request out of order if there is no record
+    /// of the stream.
     fn check_late_frame(&self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);
@@ -136,11 +138,11 @@ impl Streams {
         }
     }
 
-    /// Removes a stream that one side has ended with RST_STREAM.
+    /// Removes a stream, and records whether the peer has ended its side.
     pub(super) fn end(&mut self, id: StreamId, by_peer: bool) {
         if let Some(index) = self.index(id) {
             let stream = self.open.remove(index);
-            self.remember(id, by_peer || !stream.can_receive);
+            self.record_end(id, by_peer || !stream.can_receive);
         }
     }
 
@@ -164,25 +166,25 @@ impl Streams {
         self.open.iter_mut()
     }
 
-    /// Returns the octets of memory held.
+    /// Returns the number of octets of memory held.
     pub(super) fn mem_used(&self) -> usize {
         spilled(&self.open)
     }
 
-    /// Returns the index of the open stream with this number.
+    /// Returns the index of the open stream with this identifier.
     fn index(&self, id: StreamId) -> Option<usize> {
         let found = self.open.binary_search_by_key(&id, |stream| stream.id);
         found.ok()
     }
 
     /// Records how a stream ended, in place of the oldest record.
-    fn remember(&mut self, stream: StreamId, by_peer: bool) {
+    fn record_end(&mut self, stream: StreamId, by_peer: bool) {
         self.ended.rotate_right(1);
         self.ended[0] = Some(Ended { stream, by_peer });
     }
 }
 
-/// The number of ended streams for which the side that ended them is remembered: a peer that
+/// The number of ended streams of which the side that ended them is remembered: a peer that
 /// confuses the state of a stream does so soon after its end.
 const REMEMBERED: usize = 8;
 
@@ -194,7 +196,7 @@ mod tests {
         StreamId::new(number).expect("a valid number")
     }
 
-    /// Returns streams of which 1, 3 and 5 are open.
+    /// Returns the streams of a client, of which 1, 3 and 5 are open.
     fn streams() -> Streams {
         let mut streams = Streams::new(Role::Client);
         for number in [1, 3, 5] {

@@ -26,7 +26,7 @@ pub(crate) const PADDED: u8 = 8;
 pub(crate) const ONE: u32 = 1;
 pub(crate) const THREE: u32 = 3;
 
-/// The first octets of a client.
+/// The client connection preface, without its SETTINGS frame.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The headers of a request.
@@ -37,7 +37,6 @@ pub(crate) const REQUEST: [(&str, &str); 4] = [
     (":authority", "localhost"),
 ];
 
-/// Returns a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a frame's length");
     let [_, l1, l2, l3] = length.to_be_bytes();
@@ -47,7 +46,6 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     octets
 }
 
-/// Returns a header block.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     let mut encoder = Encoder::begin(&mut block);
@@ -63,23 +61,21 @@ pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) ->
     frame(HEADERS, flags, stream, &block(fields))
 }
 
-/// Returns the headers of a request on this stream.
+/// Returns a HEADERS frame with the headers of a request.
 pub(crate) fn request(stream: u32, end_stream: bool) -> Vec<u8> {
     headers(stream, &REQUEST, end_stream)
 }
 
-/// Returns the headers of a response that continues.
+/// Returns a HEADERS frame with the headers of a response whose content follows.
 pub(crate) fn ok(stream: u32) -> Vec<u8> {
     let fields = [(":status", "200"), ("content-type", "application/grpc")];
     headers(stream, &fields, false)
 }
 
-/// Returns a DATA frame.
 pub(crate) fn data(stream: u32, content: &[u8], end_stream: bool) -> Vec<u8> {
     frame(DATA, u8::from(end_stream), stream, content)
 }
 
-/// Returns a SETTINGS frame.
 pub(crate) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (id, value) in values {
@@ -163,15 +159,17 @@ fn describe_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
 /// Describes an event in words.
 fn describe_event(event: &Event, connection: &Connection) -> String {
     match event {
-        Event::Request { stream, end_stream } => format!("request {stream}{}", end(*end_stream)),
+        Event::Request { stream, end_stream } => {
+            format!("request {stream}{}", end_suffix(*end_stream))
+        }
         Event::Response {
             stream,
             status,
             end_stream,
-        } => format!("head {stream} {status}{}", end(*end_stream)),
+        } => format!("head {stream} {status}{}", end_suffix(*end_stream)),
         Event::Data { stream, end_stream } => {
             let octets = connection.content().len();
-            format!("data {stream} {octets}{}", end(*end_stream))
+            format!("data {stream} {octets}{}", end_suffix(*end_stream))
         }
         Event::Trailers { stream } => format!("trailers {stream}"),
         Event::Reset { stream, code } => format!("reset {stream} {code}"),
@@ -181,7 +179,7 @@ fn describe_event(event: &Event, connection: &Connection) -> String {
     }
 }
 
-fn end(end_stream: bool) -> &'static str {
+fn end_suffix(end_stream: bool) -> &'static str {
     if end_stream { " end" } else { "" }
 }
 
@@ -210,13 +208,13 @@ pub(crate) struct Peer {
     pub(crate) now: Time,
     /// Whether received DATA is consumed at once.
     pub(crate) consumes: bool,
-    /// The maximum memory that the connection held after an event.
+    /// The maximum number of octets of memory that the connection held after an event.
     pub(crate) peak: usize,
 }
 
 impl Peer {
-    /// Returns a peer to which a client has just connected.
-    pub(crate) fn connected() -> Self {
+    /// Returns a server to which the client under test has just connected.
+    pub(crate) fn server() -> Self {
         let now = Time::ZERO;
         Self {
             machine: Connection::client(now),
@@ -226,26 +224,26 @@ impl Peer {
         }
     }
 
-    /// Returns a client that has connected to a server, and has sent its preface and these
-    /// settings.
-    pub(crate) fn calling(values: &[(u16, u32)]) -> Self {
-        let mut peer = Self::connecting();
+    /// Returns a client that has sent its preface and these settings to the server under test.
+    pub(crate) fn client_with_settings(values: &[(u16, u32)]) -> Self {
+        let mut peer = Self::client();
         let greeting = [PREFACE, &settings(values)].concat();
         assert!(peer.send(&greeting).is_empty());
         assert_eq!(peer.receive(), ["SETTINGS of 2", "SETTINGS ack"]);
         peer
     }
 
-    /// Returns a client that has just connected to a server.
-    pub(crate) fn connecting() -> Self {
-        let mut peer = Self::connected();
+    /// Returns a client that has just connected to the server under test.
+    pub(crate) fn client() -> Self {
+        let mut peer = Self::server();
         peer.machine = Connection::server(peer.now);
         peer
     }
 
-    /// Returns a peer that has received the client's preface and has sent these settings.
-    pub(crate) fn greeted(values: &[(u16, u32)]) -> Self {
-        let mut peer = Self::connected();
+    /// Returns a server that has received the preface of the client under test, and has sent these
+    /// settings.
+    pub(crate) fn server_with_settings(values: &[(u16, u32)]) -> Self {
+        let mut peer = Self::server();
         assert!(peer.send(&settings(values)).is_empty());
         assert_eq!(
             peer.receive(),
@@ -255,9 +253,10 @@ impl Peer {
         peer
     }
 
-    /// Returns a peer that has received this many complete requests without content.
-    pub(crate) fn asked(requests: usize) -> Self {
-        let mut peer = Self::greeted(&[]);
+    /// Returns a server that has received this many complete requests without content from the
+    /// client under test.
+    pub(crate) fn server_with_requests(requests: usize) -> Self {
+        let mut peer = Self::server_with_settings(&[]);
         for _ in 0..requests {
             peer.open(true);
         }
@@ -265,7 +264,7 @@ impl Peer {
         peer
     }
 
-    /// Makes the client open a stream.
+    /// Makes the client under test open a stream.
     pub(crate) fn open(&mut self, end_stream: bool) -> StreamId {
         let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
         self.machine
@@ -289,7 +288,8 @@ impl Peer {
         }
     }
 
-    /// Sends `octets` up to `times` times and reads what the connection writes, until it has ended.
+    /// Sends `octets` up to `times` times and reads what the connection writes, until the
+    /// connection has ended.
     pub(crate) fn flood(&mut self, octets: &[u8], times: usize) -> Vec<String> {
         let mut events = Vec::new();
         for _ in 0..times {
@@ -315,7 +315,7 @@ impl Peer {
         self.send(b"")
     }
 
-    /// Lets time pass; returns the events.
+    /// Advances the time; returns the events of the connection.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         self.now += std::time::Duration::from_millis(millis);
         self.machine.handle_timeout(self.now);

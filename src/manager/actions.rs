@@ -1,4 +1,4 @@
-//! What an operation does, carried out on its socket and on what sockets share.
+//! The actions of an operation, carried out on its socket and on the state that sockets share.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::proto::pluginregistration::{InfoRequest, RegistrationStatus, registra
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// The step of an operation: its socket, taken out of the table, and its run, taken out of the
+/// An operation that takes a step: its socket is taken out of the table, and its run out of the
 /// socket.
 pub(super) struct Execution<'a> {
     pub(super) manager: &'a mut Manager,
@@ -59,7 +59,7 @@ impl Actions for Execution<'_> {
         let request = InfoRequest {}.encode_to_vec();
         let deadline = self.now() + GET_INFO_TIMEOUT;
         let method = registration::GET_INFO;
-        self.call(method, &request, MAX_GET_INFO_REPLY, deadline)
+        self.call_plugin(method, &request, MAX_GET_INFO_REPLY, deadline)
     }
 
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply> {
@@ -67,17 +67,17 @@ impl Actions for Execution<'_> {
             self.answer_announcement(result);
             return Some(Ok(Vec::new()));
         }
-        log::debug!(
-            "{}: calling NotifyRegistrationStatus; plugin_registered={}",
-            self.label(),
-            result.is_ok()
-        );
         let desired = self.socket.desired_of(&self.active);
         if let (Err(refusal), Some(desired)) = (result, desired) {
             if desired.was_notified(self.active.plugin.as_ref(), refusal) {
                 return Some(Ok(Vec::new()));
             }
         }
+        log::debug!(
+            "{}: calling NotifyRegistrationStatus; plugin_registered={}",
+            self.label(),
+            result.is_ok()
+        );
         let error = result
             .err()
             .and_then(|why| why.status_error(&self.socket.path));
@@ -87,7 +87,7 @@ impl Actions for Execution<'_> {
         };
         let method = registration::NOTIFY_REGISTRATION_STATUS;
         let request = status.encode_to_vec();
-        self.call(method, &request, MAX_NOTIFY_REPLY, deadline)
+        self.call_plugin(method, &request, MAX_NOTIFY_REPLY, deadline)
     }
 
     fn hang_up(&mut self) {
@@ -106,7 +106,7 @@ impl Actions for Execution<'_> {
             }
             return;
         };
-        // A plugin that has announced itself has no other server than that of its endpoint.
+        // The endpoint of a plugin that has announced itself counts as its registration socket.
         let server = if registered.identity.is_of_announcement() {
             Server::Registration
         } else {
@@ -118,7 +118,7 @@ impl Actions for Execution<'_> {
         }
         match connection {
             Some(connection) => health.watch(server, self.socket.id, connection, context),
-            None => health.check_at = Some(context.slow_check()),
+            None => health.check_at = Some(context.next_slow_check()),
         }
     }
 
@@ -143,28 +143,30 @@ impl Actions for Execution<'_> {
     }
 
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>> {
-        log::debug!(
-            "{}: asking the handler to {question} {plugin}",
-            self.label()
-        );
         if question == Question::Deregister {
             if let Some(desired) = &mut self.socket.desired {
-                // What was registered before a restart is undone as well.
+                // This also undoes the registration from before a restart.
                 // mutation: a restored plugin is deregistered twice
                 desired.restored.take_if(|known| known == plugin);
             }
             self.manager.context.revision += 1;
-            // Deregistering a restored plugin would undo its registration through another socket.
+            // Deregistering a restored plugin would also undo its registration through another
+            // socket.
             let mut others = self.manager.names.others(plugin, self.socket.id);
             let is_restored = self.active.handler.is_none();
             if is_restored && others.any(|it| it.plugin.has_endpoint_of(plugin)) {
                 log::debug!(
-                    "{}: {plugin} is registered through another socket: its handler is not asked",
+                    "{}: not asking the handler to deregister {plugin}: it is registered through \
+                     another socket",
                     self.label()
                 );
                 return Some(Ok(()));
             }
         }
+        log::debug!(
+            "{}: asking the handler to {question} {plugin}",
+            self.label()
+        );
         match self.ask_handler(question, plugin) {
             Ok(Some(pending)) => {
                 self.active.question = Some(pending);
@@ -246,7 +248,7 @@ impl Execution<'_> {
             return Err(DialError::NoDescriptors);
         }
         let conn = context.connections.add(Owner::Operation(self.socket.id));
-        self.active.connection = Some(Connection::dialling(conn));
+        self.active.connection = Some(Connection::dialing(conn));
         context.outputs.push_back(Output::Dial {
             conn,
             path,
@@ -255,12 +257,12 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Returns the words that the log lines of the operation begin with.
+    /// Returns the prefix of the operation's log lines.
     fn label(&self) -> Label<'_> {
         self.socket.label(self.active.number)
     }
 
-    fn call(
+    fn call_plugin(
         &mut self,
         method: &'static str,
         request: &[u8],
@@ -276,8 +278,8 @@ impl Execution<'_> {
         self.active.poll_connection(context)
     }
 
-    /// Reports to a plugin that has announced itself that it is registered. A failure is reported
-    /// when the operation ends.
+    /// Answers the Register call of a plugin that has announced itself, if the plugin is
+    /// registered. If it is refused, the call is answered when the operation ends.
     fn answer_announcement(&mut self, result: Result<(), &Refusal>) {
         log::debug!(
             "{}: answering the Register call; plugin_registered={}",
@@ -290,15 +292,15 @@ impl Execution<'_> {
         }
     }
 
-    /// Asks the plugin's handler. Returns the question if it is left open, or `None` if the handler
-    /// has accepted.
+    /// Asks the plugin's handler. Returns the question if the answer is pending, or `None` if the
+    /// handler has accepted.
     fn ask_handler(
         &mut self,
         question: Question,
         plugin: &Arc<Plugin>,
     ) -> Result<Option<Pending>, Refusal> {
         let host = &self.manager.host;
-        let handler = host.find(question, plugin, self.active.handler)?;
+        let handler = host.find_handler(question, plugin, self.active.handler)?;
         if question == Question::Validate {
             self.check_trust(plugin)?;
         }
@@ -331,9 +333,9 @@ impl Execution<'_> {
         }
     }
 
-    /// Returns the refusal of a plugin whose endpoint another plugin has. The handler decides for
-    /// which types. The first plugin keeps the endpoint for as long as it is up; then the refused
-    /// one is retried.
+    /// Returns the refusal of a plugin if another plugin of its name has the same endpoint and is
+    /// up, unless the handler allows that. The refused plugin is retried once the other one is
+    /// deregistered or down.
     fn endpoint_taken(&mut self, handler: HandlerId, plugin: &Arc<Plugin>) -> Option<Refusal> {
         let is_taken = |it: &&Instance| it.is_up && it.plugin.has_endpoint_of(plugin);
         let names = &self.manager.names;
@@ -348,8 +350,9 @@ impl Execution<'_> {
 }
 
 impl Health {
-    /// Makes a connection that is established a source of liveness, in place of an earlier one of
-    /// that server. If descriptors run short, the plugin is checked slowly instead.
+    /// Makes an established connection the source of liveness of that server, in place of an
+    /// earlier one. If descriptors run short, closes the connection: the plugin is checked at long
+    /// intervals instead.
     pub(super) fn watch(
         &mut self,
         server: Server,
@@ -365,7 +368,7 @@ impl Health {
             if server == Server::Endpoint {
                 self.driver = Driver::Lost;
             }
-            self.check_at = Some(context.slow_check());
+            self.check_at = Some(context.next_slow_check());
             return;
         }
         if let Some(mut before) = self.take_source(server) {
@@ -398,9 +401,9 @@ impl Socket {
         names.block(plugin, self.id, holder);
     }
 
-    /// Returns a handler's answer to a question. A plugin that fails validation is retried once the
-    /// plugin that is registered under its name is deregistered or down, because that one may be
-    /// the reason, as for CSI drivers.
+    /// Converts a handler's answer to a question. A plugin that fails validation is retried once
+    /// the current plugin of its name is deregistered or down, because the current plugin may be
+    /// the reason for the failure, as for CSI drivers.
     pub(super) fn process_answer(
         &mut self,
         question: Question,

@@ -1,10 +1,10 @@
 //! Plugins that announce themselves by calling the daemon, instead of by a socket in a watched
 //! directory: kubelet's service `v1beta1.Registration` for device plugins.
 //!
-//! Such a plugin is a socket like every other one, with [`Desired::announced`]: its endpoint
-//! is dialled, its handler is asked, and its name is locked. What is different is that the plugin
-//! is described by its call, so GetInfo and NotifyRegistrationStatus are not called, and that the
-//! reply to the call reports the outcome:
+//! Such a plugin has a [`Socket`] like every other one, with [`Desired::announced`]: its endpoint
+//! is dialed, its name is locked, and its handler is asked. GetInfo and NotifyRegistrationStatus
+//! are not called, because the plugin describes itself in its call, and the reply to this call
+//! reports the outcome:
 //!
 //! ```text
 //!   Input::Announced --> Dialing --> AwaitingLock --> Validating --> Registering --> registered
@@ -15,9 +15,8 @@
 //!
 //! - A plugin that is refused is not tried again: it has to call again, as with kubelet.
 //! - A plugin that is announced again with the same endpoint replaces the earlier one, which is
-//!   deregistered before and not notified. With another endpoint, both serve the name, as with
-//!   kubelet since 1.37: the one that was registered last is used, and when that ends, the one
-//!   before it.
+//!   deregistered first and not notified. With another endpoint, both serve the name, as with
+//!   kubelet since 1.37: the newest one is used, and when that is deregistered, the one before it.
 //! - A plugin whose process has ended stays registered for
 //!   [`DEVICE_GRACE`](crate::config::DEVICE_GRACE), unless [`OnDown`](crate::config::OnDown) names
 //!   another time or another plugin serves its name: plugins announce themselves again when they
@@ -81,9 +80,9 @@ impl Visit<'_> {
 }
 
 impl Sockets {
-    /// Checks whether this plugin may announce itself: few plugins have done so, or one of its name
-    /// has. A plugin that announces itself again may have another endpoint, so the total is
-    /// limited, too.
+    /// Checks the limits on announced plugins. A plugin whose name is announced already may exceed
+    /// them, but by no more than [`MAX_REGISTRATIONS`] in total: it may have another endpoint each
+    /// time.
     fn may_announce(
         &self,
         plugin: &Plugin,
@@ -91,7 +90,7 @@ impl Sockets {
     ) -> Result<(), AnnouncementError> {
         let announced = || self.iter().filter_map(Socket::announced);
         let is_again = || announced().any(|it| it.plugin.key() == plugin.key());
-        // Processes in other PID namespaces have no PID here, so they cannot be told apart.
+        // Processes in other PID namespaces have no PID here, so they cannot be distinguished.
         let caller = caller.filter(|it| it.pid.is_some());
         let of_caller = announced().filter(|it| caller.is_some() && it.caller == caller);
         if of_caller.count() >= MAX_ANNOUNCED_OF_PROCESS && !is_again() {
@@ -194,7 +193,8 @@ impl Sockets {
         if let Some(mut before) = before {
             // mutation: a call that is overtaken by another one is not answered
             before.answer_announcement(Err(AnnouncementError::Superseded), context);
-            // The plugin may call again before its first call is answered.
+            // The plugin may call again before its first call is answered: it is still the one that
+            // was restored.
             let is_same = before.restored.as_ref() == Some(&plugin);
             if let Some(desired) = socket.desired.as_mut().filter(|_| is_same) {
                 desired.restored = before.restored;
@@ -206,7 +206,7 @@ impl Sockets {
         self.mark_dirty(socket_id, context);
     }
 
-    /// Forgets the plugin of a call that is over before it was answered.
+    /// Withdraws the announcement of a plugin whose call has ended before it was answered.
     pub(super) fn handle_call_ended(&mut self, id: AnnouncementId, context: &mut Context) {
         for socket in self.iter_mut() {
             let desired = socket.desired.as_mut();
@@ -218,7 +218,7 @@ impl Sockets {
         }
     }
 
-    /// Deregisters a plugin whose announcement has ended.
+    /// Withdraws the announcement of a plugin, which is then deregistered.
     pub(super) fn withdraw_announced(&mut self, id: SocketId, context: &mut Context) {
         let Some(mut socket) = self.take_out(id) else {
             return;
@@ -241,7 +241,7 @@ impl Sockets {
 }
 
 impl Socket {
-    /// Forgets the announcement of the plugin.
+    /// Withdraws the announcement of the plugin, if there is one: the plugin is then deregistered.
     pub(super) fn withdraw(&mut self, context: &mut Context) {
         let is_announced = |desired: &mut Desired| desired.announced.is_some();
         if let Some(mut gone) = self.desired.take_if(is_announced) {

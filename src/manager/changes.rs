@@ -4,7 +4,7 @@
 //! Events and changes of records are counted together: the count is the generation. Each
 //! record has the generation of its last change, so a reader that has seen everything up to a
 //! generation asks for the next change after it, and gets the latest state of each record, however
-//! slowly it reads. A reader keeps only a generation, and nothing is kept for it here.
+//! slowly it reads. A reader keeps only a generation, and the manager keeps nothing for a reader.
 //!
 //! Records that were removed are remembered, up to limits. A reader that has not seen a removal
 //! before it was forgotten has to list the records again (`Expired`).
@@ -21,7 +21,7 @@ use crate::time::Time;
 /// The state of a plugin, as an operator sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// The socket was found. In a dry run: the plugin would be registered, if it is known.
+    /// The socket was found. In a dry run, if the plugin is known: it would be registered.
     #[default]
     Discovered,
     /// The daemon connects to the socket, or waits for the reply to GetInfo.
@@ -71,7 +71,7 @@ impl State {
         }
     }
 
-    /// Returns the state of that name, in any case.
+    /// Returns the state of that name, which may be in upper or lower case.
     pub fn parse(name: &str) -> Option<Self> {
         let mut states = Self::ALL.into_iter();
         states.find(|state| state.name().eq_ignore_ascii_case(name))
@@ -83,8 +83,8 @@ impl State {
 pub(super) struct Summary {
     /// The state, except that [`State::Standby`] counts as [`State::Registered`].
     pub(super) state: State,
-    /// Whether the plugin is known: if it is deregistered within one step, this may change although
-    /// the state does not.
+    /// Whether the plugin is known. This may change although the state does not, if the plugin is
+    /// deregistered within one step.
     pub(super) has_plugin: bool,
     pub(super) attempts: u32,
     pub(super) next_retry: Option<Time>,
@@ -97,17 +97,17 @@ pub(super) struct Summary {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) generation: Generation,
-    /// The last change of each record.
+    /// The socket of each record, by the generation of the record's last change.
     last: BTreeMap<Generation, SocketId>,
     /// The records that were removed, oldest first.
     removed: VecDeque<Removed>,
-    /// The length of the paths of those records (octets).
+    /// The total length of the paths of the removed records, in octets.
     removed_len: usize,
     /// The generation of the newest removal that was forgotten.
     expired: Generation,
 }
 
-/// The changes of a record that readers have seen.
+/// The last change of a record, which readers may have seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The generation of the last change; 0 before the first.
@@ -132,7 +132,7 @@ impl Changes {
         self.generation
     }
 
-    /// Records that a record has changed.
+    /// Notes that a record has changed.
     pub(super) fn touch(&mut self, id: SocketId, seen: &mut Seen) {
         let generation = self.advance();
         if seen.generation == 0 {
@@ -143,7 +143,7 @@ impl Changes {
         seen.generation = generation;
     }
 
-    /// Records that a record is removed, if readers may have seen it.
+    /// Notes the removal of a record, if readers may have seen the record.
     pub(super) fn remove(&mut self, socket: &Arc<Path>, seen: &Seen) {
         if seen.generation == 0 {
             return;
@@ -165,7 +165,8 @@ impl Changes {
         }
     }
 
-    /// Returns whether everything after a generation that a reader has seen is still known.
+    /// Returns whether a reader that has seen this generation can get every later change: no
+    /// removal after it was forgotten, and the generation is not in the future.
     pub(super) fn is_known(&self, seen: Generation) -> bool {
         (self.expired..=self.generation).contains(&seen)
     }
@@ -175,8 +176,8 @@ impl Changes {
         self.last.range(seen + 1..).map(|(at, id)| (*at, *id))
     }
 
-    /// Returns the first removal after a generation. The reader may not know the record, but it may
-    /// also have read it in a list that began before.
+    /// Returns the first removal after a generation, even if the record was also created after
+    /// that: a reader may have seen the record in a list that it began to read at that generation.
     pub(super) fn removed_after(&self, seen: Generation) -> Option<&Removed> {
         let start = self.removed.partition_point(|it| it.generation <= seen);
         self.removed.get(start)

@@ -1,15 +1,14 @@
 //! The connections to plugins: their owners, and the limit on file descriptors.
 //!
-//! Pure: a connection is a number that the daemon knows, and the gRPC client that decides what is
-//! written to it. The client belongs to the socket or effect that owns the connection; only the
-//! owner is kept here.
+//! Pure: the daemon knows a connection by its number. The gRPC client of a connection belongs to
+//! the socket or effect that owns the connection; only the owner is recorded here.
 //!
-//! The limit on descriptors is passed in as a number, and open descriptors are counted here. A
-//! plugin that wants to register comes first: the source of liveness of a registered plugin is
-//! given up for it, and that plugin is checked after [`SLOW_CHECK`](crate::config::SLOW_CHECK) or
-//! more instead. A slow check takes a descriptor for a moment only. The streams and connections
-//! that handlers keep open for registered plugins are never given up, so they get fewer than half
-//! of the descriptors.
+//! The limit on descriptors is passed in as a number, and open descriptors are counted here. If an
+//! operation or a handler needs one and none is left, the source of liveness of a registered plugin
+//! is given up, and that plugin is checked after [`SLOW_CHECK`](crate::config::SLOW_CHECK) or more
+//! instead. A slow check needs a descriptor only for a moment. The streams and connections that
+//! handlers keep open for registered plugins are never given up, so they get fewer than half of the
+//! descriptors.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,16 +30,16 @@ pub(super) enum Owner {
     /// A handler's stream or connection, which stays open for as long as its plugin is registered.
     Stream(EffectId),
     /// A registered plugin: the end of the connection, or of the peer process, means that the
-    /// plugin may have gone.
+    /// plugin may be down.
     Liveness(SocketId, Server),
 }
 
-/// The server of a plugin whose end is noticed.
+/// One of the servers of a plugin that are monitored for liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     /// The one on the registration socket, or on the endpoint of an announced plugin.
     Registration,
-    /// The one on the plugin's endpoint: the driver, if a registrar registers that.
+    /// The one on the plugin's endpoint: the driver, if a separate registrar registers it.
     Endpoint,
 }
 
@@ -50,7 +49,7 @@ pub(super) const SERVERS: [Server; 2] = [Server::Registration, Server::Endpoint]
 /// An event of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEvent {
-    /// The connection to this process, if the daemon can see it, is established.
+    /// The connection is established. Contains the peer process, if the daemon can see it.
     Connected(Option<Process>),
     /// The connection could not be established.
     DialFailed(DialError),
@@ -58,9 +57,9 @@ pub(super) enum ConnectionEvent {
     Exchanged,
     /// The connection has ended.
     Closed,
-    /// Its peer is watched from now on.
+    /// The peer process is watched from now on.
     Watched,
-    /// The process at its other end has ended.
+    /// The peer process has ended.
     ProcessEnded,
 }
 
@@ -70,8 +69,9 @@ struct Used {
     operations: usize,
     calls: usize,
     streams: usize,
-    /// The sources of liveness of plugins, and those of drivers beside them.
+    /// The sources of liveness of [`Server::Registration`].
     plugins: usize,
+    /// The sources of liveness of [`Server::Endpoint`].
     drivers: usize,
 }
 
@@ -87,14 +87,14 @@ impl Used {
     }
 }
 
-/// The owner of every connection.
+/// The connections with their owners, and the counts that the limit applies to.
 #[derive(Debug)]
 pub(super) struct Connections {
     owners: BTreeMap<ConnectionId, Owned>,
     /// The number of the last connection that was added.
     last: ConnectionId,
     used: Used,
-    /// The number of connections that are being dialled or are open. Entries of `owners` that were
+    /// The number of connections that are being dialed or are open. Entries of `owners` that were
     /// closed because only the peer process is watched do not count.
     pub(super) open: usize,
     /// The number of programs that run.
@@ -126,7 +126,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Adds a connection that is about to be dialled.
+    /// Adds a connection that is about to be dialed.
     pub(super) fn add(&mut self, owner: Owner) -> ConnectionId {
         *self.used.counter_mut(owner) += 1;
         self.open += 1;
@@ -145,7 +145,7 @@ impl Connections {
         Some(self.owners.get(&conn)?.owner)
     }
 
-    /// Returns whether a connection is dialled or open.
+    /// Returns whether a connection is being dialed or is open.
     pub(super) fn is_open(&self, conn: ConnectionId) -> bool {
         self.owners.get(&conn).is_some_and(|owned| owned.is_open)
     }
@@ -181,7 +181,8 @@ impl Connections {
         self.owners.len()
     }
 
-    /// Sets the number of descriptors that the process may have.
+    /// Sets the maximum number of descriptors that the process may have open, of which
+    /// [`DESCRIPTOR_RESERVE`] are not used for plugins.
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.saturating_sub(DESCRIPTOR_RESERVE);
     }
@@ -215,21 +216,22 @@ impl Connections {
         by_operations.min(free / 2)
     }
 
-    /// Returns whether a connection may be that of a stream. Such connections get fewer than half
-    /// of all descriptors: that leaves one for an operation, and one for the call that a handler
-    /// makes for it.
+    /// Returns whether another connection may be used for a stream. Such connections get fewer than
+    /// half of all descriptors: that leaves one for an operation, and one for the call that a
+    /// handler makes for the operation.
     pub(super) fn has_room_for_stream(&self) -> bool {
         self.used.streams < self.limit.saturating_sub(1) / 2
     }
 
-    /// Returns whether there is a descriptor for the liveness of a plugin whose connection is open:
-    /// the last quarter of all descriptors is for what cannot do without one.
+    /// Returns whether an open connection may become a source of liveness. The last quarter of all
+    /// descriptors is reserved for operations, calls and streams.
     pub(super) fn may_watch_peer(&self) -> bool {
         self.in_use() < self.limit - self.limit / 4
     }
 
-    /// Removes the oldest source of liveness, which has the lowest number. A search finds it:
-    /// descriptors rarely run short. Returns its connection and socket, and whether it is open.
+    /// Removes the oldest source of liveness, which has the lowest number. A linear search is fast
+    /// enough, because descriptors rarely run short. Returns the connection and its socket, and
+    /// whether the connection is open.
     pub(super) fn remove_oldest_liveness(&mut self) -> Option<(ConnectionId, SocketId, bool)> {
         let mut owners = self.owners.iter();
         let oldest = owners.find_map(|(conn, owned)| match owned.owner {
@@ -240,11 +242,11 @@ impl Connections {
         Some(oldest)
     }
 
-    /// Returns whether a warning that descriptors run short is due, and records it.
+    /// Returns whether a warning that descriptors run short is due, and if so, records its time.
     ///
     /// The log's limiter always admits the line of that warning: plugins can cause only one in each
     /// [`SHORTAGE_WARNING_INTERVAL`].
-    pub(super) fn is_warning_due(&mut self, now: Time) -> bool {
+    pub(super) fn take_due_warning(&mut self, now: Time) -> bool {
         let is_recent = |at| now < at + SHORTAGE_WARNING_INTERVAL;
         let is_due = !self.warned_at.is_some_and(is_recent);
         if is_due {
@@ -254,7 +256,8 @@ impl Connections {
     }
 }
 
-/// A connection that is dialled or open, or was until the process at its other end was watched.
+/// A connection that is being dialed or is open, or that was closed because its peer process is
+/// watched.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
@@ -263,8 +266,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection that is dialled.
-    pub(super) fn dialling(id: ConnectionId) -> Self {
+    /// Creates a connection that is being dialed.
+    pub(super) fn dialing(id: ConnectionId) -> Self {
         Self { id, client: None }
     }
 
@@ -288,8 +291,8 @@ pub(super) fn close_client(client: &mut Client, now: Time) -> Vec<u8> {
     client.transmit().to_vec()
 }
 
-/// The number of descriptors that the daemon has open for a program that runs: for its end, its
-/// standard error, and the error if it cannot be executed.
+/// The number of descriptors that the daemon has open for a program that runs: one for its end, one
+/// for its standard error, and one for the error if it cannot be executed.
 const DESCRIPTORS_OF_PROGRAM: usize = 3;
 
 #[cfg(test)]

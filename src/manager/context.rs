@@ -1,4 +1,4 @@
-//! What sockets and the host of the handlers share.
+//! The environment that sockets and the host of the handlers share.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) struct Context {
     pub(super) timers: Timers,
     /// The requests to the daemon.
     pub(super) outputs: VecDeque<Output>,
-    /// The work that is left, in the order of arrival; empty between inputs.
+    /// The work that is left, in the order of arrival; empty after each input and timeout.
     pub(super) work: VecDeque<Work>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
@@ -46,7 +46,7 @@ pub(super) struct Recipient {
     pub(super) plugin: Option<Arc<Plugin>>,
 }
 
-/// The settings of the caller.
+/// The settings of the manager, and whether the daemon is stopping.
 #[derive(Debug, Default)]
 pub(super) struct Policy {
     pub(super) mode: Mode,
@@ -59,10 +59,11 @@ pub(super) struct Policy {
     pub(super) is_stopping: bool,
 }
 
-/// A step that is left to do within the same input.
+/// A piece of work that is left.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Examine a socket whose `is_dirty` is set: after all other work, deregistrations first.
+    /// Examine a socket whose `is_dirty` is set, after all other work. Deregistrations begin before
+    /// registrations.
     Examine(SocketId),
     /// Pass an event to the operation of that attempt, unless it has ended.
     Operation(SocketId, AttemptId, Event),
@@ -80,9 +81,9 @@ pub(super) enum Work {
     /// Check the plugin of a socket, including its endpoint: a connection to the endpoint has
     /// ended.
     CheckEndpoint(SocketId),
-    /// Check the plugin of a socket slowly: its source of liveness was given up.
+    /// Check the plugin of a socket at long intervals: this source of its liveness was given up.
     GivenUp(SocketId, ConnectionId),
-    /// Record that a handler has reported something about the plugin of that path.
+    /// Note a change of the record of this path: a handler has emitted an event about its plugin.
     Touch(Arc<Path>),
 }
 
@@ -117,24 +118,25 @@ impl Context {
         });
     }
 
-    /// Warns that something waits for a descriptor, unless the last warning is recent.
+    /// Counts a wait for a descriptor, and warns of the shortage, unless the last warning is
+    /// recent.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
         self.measure_limit_hit(Limit::Descriptors);
-        if self.connections.is_warning_due(self.now) {
+        if self.connections.take_due_warning(self.now) {
             self.emit(PluginEvent::of_daemon(EventKind::DescriptorsShort(
                 shortage,
             )));
         }
     }
 
-    /// Returns the path at which to dial a plugin's endpoint, which may be a registration socket.
+    /// Returns the path of a plugin's endpoint in this process's mount namespace.
     pub(super) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
         self.policy.path_map.find(endpoint).into()
     }
 
-    /// Returns the time of the next check of a plugin that is not watched: the more of them there
-    /// are, the later.
-    pub(super) fn slow_check(&self) -> Time {
+    /// Returns the time of the next check of a plugin that is not watched. The more such plugins
+    /// there are, the longer is the interval.
+    pub(super) fn next_slow_check(&self) -> Time {
         let unwatched = self.plugins.saturating_sub(self.connections.watched());
         let unwatched = u32::try_from(unwatched).unwrap_or(u32::MAX);
         self.now + SLOW_CHECK + SLOW_CHECK_SHARE.saturating_mul(unwatched)
@@ -166,7 +168,7 @@ impl Context {
     }
 
     /// Gives up the oldest source of liveness. Returns false if there is none. A connection that is
-    /// held open is closed without GOAWAY, because only its socket could encode one.
+    /// held open is closed without GOAWAY, because its HTTP/2 state belongs to the socket.
     fn give_up_liveness(&mut self) -> bool {
         let Some((conn, socket, is_open)) = self.connections.remove_oldest_liveness() else {
             return false;
@@ -204,7 +206,7 @@ mod tests {
             context.connections.add(owner);
         }
         assert_eq!(
-            context.slow_check(),
+            context.next_slow_check(),
             context.now + SLOW_CHECK + 2 * SLOW_CHECK_SHARE
         );
     }

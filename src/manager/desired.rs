@@ -1,7 +1,7 @@
 //! A socket that exists: an entry of the desired state of the world.
 //!
-//! Contains no plugin, unless that has announced itself: an operation finds out later which
-//! plugin listens on the socket.
+//! An operation finds out which plugin listens on the socket, unless the plugin has announced
+//! itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::watch::Identity;
 /// A socket that exists, and the progress of its plugin's registration.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// The identity of the socket: another one under the same path is another generation.
+    /// The identity of the socket, which distinguishes it from other ones at the same path.
     pub identity: Identity,
     /// The announcement, if the plugin has announced itself; otherwise the watch has found the
-    /// socket. Boxed, because few plugins do.
+    /// socket. Boxed, because few plugins announce themselves.
     pub(super) announced: Option<Box<Announced>>,
     /// The time at which this process first saw the socket.
     pub found: Time,
@@ -32,10 +32,10 @@ pub struct Desired {
     pub backoff: RetryDelay,
     /// The failure of the last attempt; `None` before the first attempt and after a success.
     pub last_failure: Option<Box<Failure>>,
-    /// The result of a dry run, once its plugin has been observed: it would be registered, or the
-    /// reason why not.
+    /// The result of a dry run, once there is one: the plugin that would be registered, or the
+    /// refusal.
     pub observed: Option<Box<Result<Arc<Plugin>, Refusal>>>,
-    /// The reasons why its plugin would be refused in strict mode, which were reported.
+    /// The reported reasons why its plugin would be refused in strict mode.
     pub distrust: Vec<Distrust>,
     /// The plugin that was refused last, if it has described itself.
     pub(super) refused: Option<Arc<Plugin>>,
@@ -48,11 +48,12 @@ pub struct Desired {
     pub restored: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
-    /// The time reserved for its next dial, because it has refused the last connection.
+    /// The time reserved for its next dial, because it refused the last connection.
     pub(super) redial_at: Option<Time>,
-    /// Whether the cause of a failure may have gone during the attempt that runs.
+    /// Whether a retry was requested since the last attempt began. If that attempt fails, the next
+    /// one follows without a delay.
     pub(super) is_retried: bool,
-    /// Whether it is retried when another plugin of the name is deregistered.
+    /// Whether it is retried when another plugin of the name is deregistered or down.
     pub(super) is_blocked: bool,
 }
 
@@ -98,15 +99,16 @@ impl Desired {
             && self.refused.as_ref() == plugin
     }
 
-    /// Retries the socket at once, because the cause of its last failure may be removed.
+    /// Makes the socket ready for a retry at once, because the cause of its last failure may have
+    /// been removed.
     pub(super) fn retry_now(&mut self) {
         self.backoff.succeed();
         self.is_retried = true;
         self.observed = None;
     }
 
-    /// Records that its plugin was registered. Returns the plugin that was at its path before, with
-    /// the user ID of that plugin's process.
+    /// Records that its plugin was registered. Returns the plugin that was registered at its path
+    /// before, with the user ID of that plugin's process.
     pub(super) fn record_registered(&mut self) -> Option<Box<(Arc<Plugin>, u32)>> {
         self.backoff.succeed();
         self.last_failure = None;
@@ -117,7 +119,7 @@ impl Desired {
         self.predecessor.take()
     }
 
-    /// Records the failure of an attempt. Returns whether the last attempt had another result.
+    /// Records the failure of an attempt. Returns whether the previous attempt had another result.
     pub(super) fn record_failed(&mut self, failure: &Failure, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if std::mem::take(&mut self.is_retried) {
@@ -161,13 +163,13 @@ impl Desired {
 pub(super) struct Announced {
     /// The plugin, as it described itself.
     pub(super) plugin: Arc<Plugin>,
-    /// The process that called.
+    /// The process that called, if the daemon can see it.
     pub(super) caller: Option<Process>,
     /// The call, until it is answered.
     pub(super) call: Option<AnnouncementId>,
 }
 
-/// The failures of a socket, and the delay that follows from them: [`BACKOFF`], as kubelet's
+/// The time of the last failure, and the delay until the next attempt: [`BACKOFF`], like kubelet's
 /// `exponentialbackoff`, unless another rule applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetryDelay {
@@ -187,7 +189,7 @@ impl RetryDelay {
         self.fail_by(BACKOFF, now);
     }
 
-    /// Records that an attempt failed at `now`. The rule decides when the next one follows.
+    /// Records that an attempt failed at `now`. The rule determines the delay of the next attempt.
     pub fn fail_by(&mut self, rule: Backoff, now: Time) {
         self.pause(now, rule.after(self.delay()));
     }
@@ -204,8 +206,8 @@ impl RetryDelay {
 
     /// Returns the time until which no attempt is made, or `None` if nothing failed.
     ///
-    /// kubelet refuses while `now - last_error <= delay`, so an attempt at this very time would be
-    /// too early for kubelet, by less than any clock resolves.
+    /// kubelet refuses an attempt while `now - last_error <= delay`, so the earliest attempt of
+    /// kubelet is later than this, by less than a clock resolves.
     pub fn until(&self) -> Option<Time> {
         let Failed { at, delay } = **self.failed.as_ref()?;
         Some(at + delay)
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ladder_is_500_ms_doubling_up_to_2_m_2_s() {
+    fn delays_double_from_500_ms_to_2_m_2_s() {
         let mut backoff = RetryDelay::default();
         let mut delays = Vec::new();
         for _ in 0..10 {
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn it_counts_from_the_failure_and_is_gone_after_a_success() {
+    fn a_delay_counts_from_the_failure_and_ends_with_a_success() {
         let mut backoff = RetryDelay::default();
         assert_eq!(backoff.until(), None);
         backoff.fail(Time::from_millis(100));

@@ -2,14 +2,15 @@
 //!
 //! Each event is emitted once, where it happens, as an
 //! [`Output::Event`](super::Output::Event). Its log line is the same event as text (`Display`), so
-//! that no line is written twice; `emit` of `manager/context.rs` writes it. An attempt to register
-//! that fails is [`EventKind::AttemptFailed`]: a warning the first time, at debug level when it is
-//! repeated. What only helps to debug the daemon, such as the calls of an operation, is logged at
-//! debug level and is not an event.
+//! that no line is written twice; `Context::emit` writes the line. A failed attempt to register is
+//! [`EventKind::AttemptFailed`]: usually a warning, and logged at debug level if it is repeated.
+//! What only helps to debug the daemon, such as the calls of an operation, is logged at debug level
+//! and is not an event.
 //!
 //! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the
-//! compiler asks for, `has_words` if it shows words of a peer or a handler, a row in
-//! `tests/manager/event_kinds.rs`, and `ByName::note` if it changes which plugin is current.
+//! compiler requires, and an entry in `guide/log.rs`. If the kind stores words of a peer or a
+//! handler, add it to `has_words`; if it changes which plugin is current, add it to
+//! `ByName::handle_event`.
 
 use std::fmt;
 use std::path::Path;
@@ -48,7 +49,7 @@ pub struct PluginEvent {
 pub enum EventKind {
     /// A socket was found.
     SocketFound,
-    /// Another socket has replaced the one before.
+    /// The socket was replaced by another one.
     SocketReplaced,
     /// The socket was removed.
     SocketLost,
@@ -63,14 +64,14 @@ pub enum EventKind {
     /// The plugin is registered and was notified.
     Registered {
         /// The time since its socket was found or, if a plugin was registered there before, since
-        /// that was deregistered.
+        /// that plugin was deregistered.
         took: Duration,
     },
     /// The plugin was deregistered, or a registration that was not completed was undone.
     Deregistered,
     /// The plugin was deregistered, but its handler has not undone the registration.
     NotUndone(Refusal),
-    /// The registration has failed, and the handler has not undone its part of that.
+    /// The registration failed, and the handler has not undone its part of the registration.
     FailureNotUndone(Refusal),
     /// In a dry run: the plugin would be registered. The text names what was not checked.
     WouldRegister(Option<&'static str>),
@@ -99,7 +100,7 @@ pub enum EventKind {
     HandlerStalled,
     /// The operation was dropped in this state, because the daemon stops.
     OperationDropped(&'static str),
-    /// A registered plugin does not answer.
+    /// A registered plugin does not answer, or its handler has given it up.
     Down {
         /// The process of the plugin, if it is known.
         process: Option<Process>,
@@ -114,13 +115,13 @@ pub enum EventKind {
     PluginChanged,
     /// The newer plugins of the name were deregistered: this one is current again.
     Promoted,
-    /// The plugin has the name of a plugin of another user.
+    /// The plugin was registered under the name of a plugin that runs as another user.
     TakenOver {
         /// The user ID of the plugin's process.
         uid: u32,
-        /// The user ID of the process of the plugin before.
+        /// The user ID of the previous plugin's process.
         previous_uid: u32,
-        /// The registration socket of the plugin before.
+        /// The registration socket of the previous plugin.
         previous_socket: Arc<Path>,
     },
     /// The plugin would be refused in strict mode.
@@ -138,10 +139,10 @@ pub enum EventKind {
     DescriptorsShort(Shortage),
 }
 
-/// What has to wait for a file descriptor.
+/// What lacks a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// Plugins that have not been asked yet.
+    /// The plugins to register or to check.
     Plugins,
     /// A call to a plugin's endpoint.
     Call,
@@ -194,8 +195,8 @@ impl PluginEvent {
         }
     }
 
-    /// Returns whether the event is about what a plugin of another user does. Other events do not
-    /// displace it.
+    /// Returns whether the event is about security: a plugin or directory that is not trusted, or a
+    /// name that was taken over by another user. Other events do not displace such an event.
     pub fn is_security(&self) -> bool {
         match &self.kind {
             EventKind::TakenOver { .. } | EventKind::Untrusted(_) => true,
@@ -211,8 +212,8 @@ impl PluginEvent {
         self.kind.class().0
     }
 
-    /// Returns the level at which the event is logged. A failure is logged once at the level of a
-    /// warning: the same failure again is not worth an operator's time.
+    /// Returns the level at which the event is logged. A repeated failure is logged at debug level:
+    /// the first one usually had a higher level.
     pub fn level(&self) -> Level {
         self.kind.class().1
     }
@@ -227,7 +228,8 @@ impl PluginEvent {
         }
     }
 
-    /// Returns whether the event has words of its own, such as those of a peer or a handler.
+    /// Returns whether the message contains text that the event itself stores, such as the words of
+    /// a peer or a handler.
     pub fn has_words(&self) -> bool {
         matches!(
             self.kind,
@@ -243,8 +245,8 @@ impl PluginEvent {
         )
     }
 
-    /// Returns whether another event is the same again: only the attempt, and the time until the
-    /// next one, may differ.
+    /// Returns whether `other` is the same event again: only the generation, the attempt and the
+    /// time for which or after which it is retried may differ.
     pub fn is_repeated_by(&self, other: &Self) -> bool {
         let is_same_kind = match (&self.kind, &other.kind) {
             (
@@ -260,7 +262,7 @@ impl PluginEvent {
         is_same_kind && self.socket == other.socket && self.plugin == other.plugin
     }
 
-    /// Returns the event with everything that is known about the plugin.
+    /// Returns the line of the log, followed by everything that is known about the plugin.
     pub fn detail(&self) -> impl fmt::Display + '_ {
         Detail(self)
     }
@@ -351,7 +353,7 @@ impl fmt::Display for PluginEvent {
     }
 }
 
-/// Shows the line of the log, the endpoint and the versions, as kubelet's `GenerateMsgDetailed`.
+/// Shows the line of the log, the endpoint and the versions, like kubelet's `GenerateMsgDetailed`.
 struct Detail<'a>(&'a PluginEvent);
 
 impl fmt::Display for Detail<'_> {
@@ -390,7 +392,7 @@ impl fmt::Display for Message<'_> {
         let endpoint = escape::path(endpoint);
         match &self.0.kind {
             EventKind::SocketFound => f.write_str("found a socket"),
-            EventKind::SocketReplaced => f.write_str("another socket has replaced the one before"),
+            EventKind::SocketReplaced => f.write_str("the socket was replaced"),
             EventKind::SocketLost => f.write_str("the socket was removed"),
             EventKind::Announced => write!(f, "{plugin} has announced itself"),
             EventKind::NotAnnounced => {
@@ -462,7 +464,7 @@ impl fmt::Display for Message<'_> {
             } => write!(
                 f,
                 "{plugin} takes the place of a plugin of another user; uid={uid} \
-                 previous-uid={previous_uid} previous-socket={}",
+                 previous_uid={previous_uid} previous_socket={}",
                 escape::path(previous_socket)
             ),
             EventKind::Untrusted(Distrust::Directory(problem)) => {
@@ -514,8 +516,8 @@ impl fmt::Display for Grace {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Plugins => "plugins wait for others before they are asked",
-            Self::Call => "a call to a plugin waits",
+            Self::Plugins => "plugins wait to be registered or checked",
+            Self::Call => "a call to a plugin waits or fails",
             Self::Stream => "a stream or connection to a registered plugin is retried later",
         })
     }

@@ -1,7 +1,7 @@
 //! The failures of operations, and the refusals of plugins.
 //!
-//! The first line of an error names what is at fault; text that came from a plugin is escaped
-//! here, when the error is shown.
+//! The message of an error begins with what failed. Text that came from a plugin is escaped here,
+//! when the error is shown.
 
 use std::fmt;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::handler::{CallFailure, DialError, Reason};
 /// The reason why a plugin is not registered, or why a check of a registered plugin failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The connection to its socket could not be established.
+    /// The connection to the plugin's socket could not be established.
     Dial(DialError),
     /// The connection to the endpoint of a registered plugin, which its driver serves, could not be
     /// established.
     Driver(Arc<Path>, DialError),
-    /// Its handler has given up the registered plugin, for this reason.
+    /// The handler of the registered plugin has given the plugin up, for this reason.
     GivenUp(Reason),
     /// GetInfo failed.
     GetInfo(CallError),
@@ -31,7 +31,7 @@ pub enum Failure {
     UndecodableInfo(String),
     /// The plugin was refused.
     Refused(Refusal),
-    /// The plugin was registered, but could not be notified of it.
+    /// The plugin was registered, but could not be notified of its registration.
     Notify(CallFailure),
     /// The reply to NotifyRegistrationStatus is not a `RegistrationStatusResponse`.
     UndecodableResponse(String),
@@ -63,7 +63,10 @@ pub enum Refusal {
         reason: Reason,
     },
     /// No handler is registered for this type, and plugins of unknown types are ignored.
-    #[error("its type \"{}\" is to be ignored", escape::text(.0))]
+    #[error(
+        "no handler for plugin type {:?}, and plugins of unknown types are ignored",
+        escape::text(.0)
+    )]
     Ignored(String),
     /// The plugin is not trusted.
     #[error("not trusted: {0}")]
@@ -71,8 +74,8 @@ pub enum Refusal {
 }
 
 impl Failure {
-    /// Returns whether the failure is what the user asked for, and so not an error: plugins of
-    /// unknown types are ignored.
+    /// Returns whether the failure follows from the configuration, and so is not an error: plugins
+    /// of unknown types are ignored.
     pub fn is_wanted(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
@@ -154,8 +157,8 @@ impl Refusal {
         }
     }
 
-    /// Returns whether a plugin that describes itself as before is not notified again: the
-    /// description is all that its handler has examined.
+    /// Returns whether a plugin is notified only once of this refusal, for as long as its
+    /// description stays the same: the plugin was refused before its handler began to register it.
     pub(super) fn is_notified_once(&self) -> bool {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })
     }
@@ -223,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plugin_is_told_why_in_kubelet_s_words_to_the_letter() {
+    fn a_plugin_is_notified_of_a_refusal_in_kubelet_s_exact_words() {
         let sent = |refusal: Refusal| {
             let words = refusal.status_error(Path::new("/r/a-reg.sock"));
             words.unwrap_or_default()
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_line_shows_nothing_of_the_plugin_s_as_it_is() {
+    fn text_of_a_plugin_is_escaped_in_an_error() {
         let failure = Failure::Refused(Refusal::NoHandler("a\x1b[2J\nb".into()));
         let shown = failure.to_string();
         assert_eq!(

@@ -1,34 +1,36 @@
-//! The numbers of sockets, connections and operations, and the processes behind connections.
+//! The IDs of sockets, connections and operations, and the processes at the other end of
+//! connections.
 //!
-//! A number is not used again, so late events are recognised.
+//! IDs are not reused, except that those of connections wrap around after 2^29. So a late event is
+//! not mistaken for an event of a newer socket, connection or operation.
 
 use std::fmt;
 
 use crate::handler::EffectOwner;
 
-/// The number of a path at which a socket exists or a plugin is registered. Never reused.
+/// The ID of a path at which a socket exists or a plugin is registered. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub(super) u64);
 
 impl SocketId {
-    /// Returns the number of the plugin that owns an effect; `None` if the effect is detached.
+    /// Returns the socket whose plugin owns an effect, or `None` if the effect is detached.
     pub(super) fn of_owner(owner: EffectOwner) -> Option<Self> {
         (owner != EffectOwner::HANDLER).then_some(Self(owner.0))
     }
 
-    /// Returns the owner of the effects that handlers ask for on behalf of the plugin there.
+    /// Returns the owner of the effects that handlers request for the plugin of this socket.
     pub(super) fn owner(self) -> EffectOwner {
-        // Numbers begin with 1, so this is never `EffectOwner::HANDLER`.
+        // IDs begin with 1, so this is never `EffectOwner::HANDLER`.
         EffectOwner(self.0)
     }
 }
 
-/// The number of one run of an operation. Never reused.
+/// The ID of one run of an operation. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttemptId(pub(super) u64);
 
-/// The number of a connection, from the request to dial it to its end. It has 29 bits, so that it
-/// fits into a token of the loop on 32-bit processors.
+/// The ID of a connection, from the request to dial it to its end. It has 29 bits, because a token
+/// of the event loop also holds the kind of the descriptor, and has 32 bits on some processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub(crate) u32);
 
@@ -39,13 +41,13 @@ impl fmt::Display for ConnectionId {
 }
 
 impl ConnectionId {
-    /// Returns the next number. After the highest one, numbers begin again: by then, no event of a
-    /// connection with a low number is late.
+    /// Returns the next ID. After the highest one, IDs begin with 1 again: by then, the events of
+    /// earlier connections with low IDs have long been processed.
     pub(super) fn next(self) -> Self {
         Self(self.0 % Self::MAX + 1)
     }
 
-    /// The highest number.
+    /// The highest ID.
     pub(super) const MAX: u32 = (1 << 29) - 1;
 }
 
@@ -69,6 +71,6 @@ impl fmt::Display for Process {
 
 #[cfg(test)]
 impl ConnectionId {
-    /// A number that no connection of a manager in a test has.
+    /// An ID that no connection of a manager has.
     pub(crate) const OUTSIDE: Self = Self(0);
 }

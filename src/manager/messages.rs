@@ -1,8 +1,8 @@
 //! The events that the manager processes, and its requests to the daemon.
 //!
-//! Values only. What is measured is neither logged nor kept: it leaves the manager as an
-//! [`Output::Measured`], and the reader of the outputs counts it. Durations are differences of the
-//! times at which the manager received its inputs.
+//! Values only. Measurements are neither logged nor kept: each leaves the manager as an
+//! [`Output::Measured`], and is counted by the reader of the outputs. Durations are differences of
+//! the times at which the manager received its inputs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum Input {
         /// The path of the socket.
         path: Arc<Path>,
     },
-    /// A plugin has announced itself: answered by [`Output::AnnouncementAnswered`].
+    /// A plugin has announced itself. [`Output::AnnouncementAnswered`] answers its call.
     Announced {
         /// The number of its call.
         id: AnnouncementId,
@@ -46,7 +46,7 @@ pub enum Input {
         /// The process that called, if the daemon can see it.
         caller: Option<Process>,
     },
-    /// The call by which a plugin has announced itself is over before it was answered: the plugin
+    /// The call by which a plugin has announced itself has ended before it was answered: the plugin
     /// is not registered.
     CallEnded {
         /// The number of the call.
@@ -104,8 +104,8 @@ pub enum Input {
         /// `Ok` if accepted, else the reason for the refusal.
         result: Result<(), Reason>,
     },
-    /// The handlers or the configuration have changed: what failed because of the old ones is
-    /// retried at once.
+    /// The handlers or the configuration have changed: attempts that have failed are retried at
+    /// once.
     Reconsider,
     /// The daemon stops: starts no new operations and gives running ones [`STOP_GRACE`].
     Stop,
@@ -116,7 +116,7 @@ pub enum Input {
 pub enum Output {
     /// Connect to a Unix socket, then send [`Input::Connected`] or [`Input::DialFailed`].
     Dial {
-        /// The name of the connection from now on.
+        /// The number of the new connection.
         conn: ConnectionId,
         /// The path of the socket.
         path: Arc<Path>,
@@ -128,13 +128,14 @@ pub enum Output {
         /// The connection.
         conn: ConnectionId,
     },
-    /// Call [`Manager::handle_io`] for this connection again, after others had their turn: it has
-    /// more messages than are handled at once. It may have ended meanwhile.
+    /// Call [`Manager::handle_io`] for this connection again, after other ones had their turn: it
+    /// has more messages than are handled at once. The connection may have ended meanwhile.
     Resume {
         /// The connection.
         conn: ConnectionId,
     },
-    /// Close this connection or stop dialling it; no further events of it are wanted.
+    /// Close this connection or stop dialing it. If its peer process is watched, that continues
+    /// until [`Output::UnwatchPeer`].
     Hangup {
         /// The connection.
         conn: ConnectionId,
@@ -172,7 +173,7 @@ pub enum Output {
     /// Write the state file if it has changed ([`Manager::revision`]), run a program, then send
     /// [`Input::ProgramEnded`].
     Spawn {
-        /// The name of the program from now on.
+        /// The number of the run.
         id: EffectId,
         /// The program.
         program: Program,
@@ -213,9 +214,9 @@ pub struct AnnouncementId(pub u64);
 pub enum AnnouncementError {
     /// The attempt to register the plugin failed.
     Failed(Failure),
-    /// The plugin, or another one with its endpoint, was announced again meanwhile.
+    /// The plugin was announced again with the same endpoint meanwhile.
     Superseded,
-    /// The plugin's handler has it deregistered while it is being registered.
+    /// The announcement was withdrawn before it was answered: the plugin is deregistered.
     Withdrawn,
     /// [`MAX_ANNOUNCED`] plugins have announced themselves.
     TooMany,
@@ -226,8 +227,8 @@ pub enum AnnouncementError {
 }
 
 impl AnnouncementError {
-    /// Returns the message of the status that the plugin gets, in kubelet's words if it has any.
-    /// Not escaped, because it is sent to the plugin itself.
+    /// Returns the message of the status that is sent to the plugin, in kubelet's words if kubelet
+    /// has any. Not escaped, because the plugin itself receives it.
     pub fn status_error(&self, endpoint: &Path) -> String {
         match self {
             Self::Failed(Failure::Dial(error)) => {
@@ -242,7 +243,7 @@ impl AnnouncementError {
             Self::Failed(failure) => failure.to_string(),
             Self::Superseded => "the plugin was announced again".to_owned(),
             Self::Withdrawn => "the plugin is being deregistered".to_owned(),
-            Self::TooMany => format!("{MAX_ANNOUNCED} device plugins are registered"),
+            Self::TooMany => format!("{MAX_ANNOUNCED} device plugins are registered already"),
             Self::TooManyOfProcess => format!(
                 "this process has registered {MAX_ANNOUNCED_OF_PROCESS} device plugins already"
             ),
@@ -258,10 +259,10 @@ pub enum Measurement {
     Called {
         /// The method: `/<package>.<Service>/<Method>`.
         method: &'static str,
-        /// The result.
+        /// The code of the result.
         code: Code,
-        /// The duration of the call. For a call of a handler, this includes the dial and the
-        /// repetitions until its endpoint was ready.
+        /// The duration of the call. If a handler made the call, this includes the dial, and the
+        /// retries until the plugin's endpoint was ready.
         took: Duration,
     },
     /// A program that a handler has run for a plugin has ended.
@@ -282,18 +283,18 @@ pub enum Measurement {
 /// A limit of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The operations that run at once: a socket waits.
+    /// The number of operations at once: a socket waits for a permit.
     Operations,
-    /// The file descriptors: a plugin waits, or a call or stream is not opened.
+    /// The file descriptors: a plugin waits, or a call or stream is not started.
     Descriptors,
-    /// The programs that run at once: a program waits.
+    /// The number of programs at once: a program waits.
     Programs,
     /// The memory budget: a call or a list is refused.
     Memory,
 }
 
 impl Limit {
-    /// Returns the value of the label `limit`.
+    /// Returns the value of the label `limit` in the metric `plugind_limit_hits_total`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Operations => "operations",
@@ -305,7 +306,7 @@ impl Limit {
 }
 
 /// Returns the result of a program in one word.
-pub(super) fn result_of(end: &ProgramEnd) -> &'static str {
+pub(super) fn program_result(end: &ProgramEnd) -> &'static str {
     match end {
         ProgramEnd::Exited(0) => "success",
         ProgramEnd::Exited(_) => "failure",

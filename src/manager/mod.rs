@@ -1,8 +1,8 @@
 //! The core of the plugin manager: the desired state, the actual state, and what to do next.
 //!
-//! Pure, as all of the folder: no clock, no descriptor, no thread. Events arrive as an [`Input`]
-//! with their time; requests to the daemon leave as an [`Output`]; bytes are read and written by
-//! [`ConnectionId`].
+//! Pure, like the rest of the folder: no clock, no descriptor, no thread. Each event arrives as an
+//! [`Input`] with its time, each request to the daemon leaves as an [`Output`], and the bytes of a
+//! connection are exchanged through [`Manager::endpoint`].
 //!
 //! ```text
 //!  Found, Lost                                     Name: lock, instances
@@ -20,14 +20,14 @@
 //!
 //! Reading order: `socket` has all that is known about one path, with `desired`, `registered` and
 //! `active` (what exists, what a handler knows, what runs); `operation` is the state machine of one
-//! registration. `visit` is what an event means for a socket, `actions` what its operation does,
-//! and `outcomes` what follows from its end. `names`, `limiter` and `host` are what sockets share;
-//! `context`, `connections` and `timers` are their environment. `trust` decides which plugins are
-//! refused or reported before their handlers are asked. `router` visits each socket and passes on
-//! what is left to do. `sockets` finds a socket by its path; `announced` has the plugins that
-//! announce themselves; `saved_state` saves and restores the registered plugins. `records` is what
-//! operators see of a socket, `changes` what has changed since they looked. `messages` has the
-//! inputs and outputs.
+//! registration. `visit` passes events to a socket, `actions` carries out what its operation
+//! requests, and `outcomes` what follows from the end of the operation. `names`, `limiter` and
+//! `host` are what sockets share; `context`, `connections` and `timers` are their environment.
+//! `trust` decides which plugins are refused or reported before their handlers are asked. `router`
+//! visits each socket and passes on what is left to do. `sockets` finds a socket by its path;
+//! `announced` has the plugins that announce themselves; `saved_state` saves and restores the
+//! registered plugins. `records` is what operators see of a socket, `changes` what has changed
+//! since they looked. `messages` has the inputs and outputs.
 
 mod actions;
 
@@ -99,7 +99,7 @@ use names::Names;
 use sockets::Sockets;
 use timers::Scheduled;
 
-/// The plugin manager's core: a router of events to the parts that they are about.
+/// The core of the plugin manager: passes each event to the part that it is about.
 #[derive(Debug)]
 pub struct Manager {
     /// All that is known about each path.
@@ -132,12 +132,12 @@ impl Manager {
         }
     }
 
-    /// Sets what is done with the plugins that are found from now on.
+    /// Sets whether plugins are registered or only observed, from the next attempt on.
     pub fn set_mode(&mut self, mode: Mode) {
         self.context.policy.mode = mode;
     }
 
-    /// Sets where to dial endpoints whose paths belong to the plugins' own mount namespaces.
+    /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
     ///
     /// Handlers and the log keep the paths as the plugins reported them.
     pub fn set_path_map(&mut self, path_map: PathMap) {
@@ -145,19 +145,19 @@ impl Manager {
     }
 
     /// Sets the policy for registered plugins that are down. Also applies to plugins that are down
-    /// already, from the next input on: their grace period is counted from the time at which they
-    /// went down.
+    /// already, from the next input or timeout on: their grace period is counted from the time at
+    /// which they went down.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.context.policy.on_down = on_down;
         self.sockets.set_graces(&mut self.context);
     }
 
-    /// Sets the number of octets that may be held for all plugins together, from now on.
+    /// Sets the memory budget: the number of octets that may be held for all plugins together.
     pub fn set_memory_budget(&mut self, octets: usize) {
         self.context.budget.set_limit(octets);
     }
 
-    /// Sets the number of descriptors that the process may have.
+    /// Sets the maximum number of descriptors that the process may have open.
     pub fn set_descriptor_limit(&mut self, limit: usize) {
         self.context.connections.set_limit(limit);
     }
@@ -207,7 +207,7 @@ impl Manager {
     pub fn handle_timeout(&mut self, now: Time) {
         self.context.now = now;
         if !self.context.work.is_empty() {
-            // Deregistrations that were owed before a restart are due at once.
+            // Left by `restore`, or by a setting that was changed: due at once.
             self.run_until_idle();
         }
         while let Some(timer) = self.context.timers.pop_due(now) {
@@ -228,7 +228,7 @@ impl Manager {
         }
     }
 
-    /// Returns the time of the next [`Manager::handle_timeout`], and the owner of the deadline.
+    /// Returns when to call [`Manager::handle_timeout`] next, and the owner of that deadline.
     pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
         self.context.timers.first()
     }
@@ -242,8 +242,8 @@ impl Manager {
         outputs.pop_front()
     }
 
-    /// Returns the local end of a connection, or `None` if it is not connected. After reading into
-    /// it or writing from it, call [`Manager::handle_io`].
+    /// Returns the local end of a connection, or `None` if the connection is not established. After
+    /// passing received bytes to this end, or writing bytes from it, call [`Manager::handle_io`].
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
         match self.context.connections.owner(conn)? {
             owner @ (Owner::Operation(id) | Owner::Liveness(id, _)) => {
@@ -306,10 +306,11 @@ impl Manager {
         Some(&self.names.current(of)?.plugin)
     }
 
-    /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Plugins that
-    /// were refused are tried again at once. Registered plugins of these types are deregistered by
+    /// Assigns plugins of these types to `handler`, instead of to an earlier handler. Attempts that
+    /// have failed are retried at once. Registered plugins of these types are deregistered by
     /// the handler that registered them, and then registered with the new one. A handler to which
-    /// no type is assigned any more is dropped once its last plugin, effect and debt have gone.
+    /// no type is assigned any more is dropped once it has no plugin, no effect and nothing to
+    /// deregister.
     pub fn add_handler<T: Into<String>>(
         &mut self,
         types: impl IntoIterator<Item = T>,
@@ -319,9 +320,9 @@ impl Manager {
         self.change_handlers(|table| table.add(types, handler), now)
     }
 
-    /// Changes which handlers plugins are assigned to. The consequences are those of
-    /// [`Manager::add_handler`]: plugins that were refused are tried again, and registered plugins
-    /// whose type has another handler now, or none, are deregistered. No other plugin is affected.
+    /// Changes the assignment of plugins to handlers. The consequences are those of
+    /// [`Manager::add_handler`]: attempts that have failed are retried, and registered plugins
+    /// whose type has another handler now, or none, are deregistered. All others stay registered.
     pub fn change_handlers<T>(
         &mut self,
         change: impl FnOnce(&mut HandlerTable) -> T,
@@ -360,7 +361,7 @@ impl Manager {
         self.context.revision + self.host.owed_revision
     }
 
-    /// Returns which handlers plugins are assigned to.
+    /// Returns the table that assigns plugins to handlers.
     pub fn handlers(&self) -> &HandlerTable {
         &self.host.handlers
     }
@@ -375,7 +376,7 @@ impl Manager {
         self.context.policy.is_stopping && self.is_idle()
     }
 
-    /// Returns what operators see of each socket, and counts.
+    /// Returns the view that operators have of the sockets, with counts.
     pub fn records(&self) -> Records<'_> {
         Records(self)
     }
@@ -399,7 +400,7 @@ impl Manager {
 
     /// Tries the selected plugins again at once, as if none of their attempts had failed: those
     /// that were refused or wait for their backoff are registered, and those that are down are
-    /// checked. Returns their number, or `None` if no record was selected.
+    /// checked. Returns the number of these, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
         let mut is_any_selected = false;
@@ -422,7 +423,7 @@ impl Manager {
             }
             let socket = self.sockets.get_mut(*id);
             if let Some(desired) = socket.and_then(|it| it.desired.as_mut()) {
-                desired.redial_at = Some(now); // Dial without waiting for a time of the limiter.
+                desired.redial_at = Some(now); // Dial without a time reserved by the limiter.
             }
             self.sockets.retry_now(*id, &mut self.context);
         }
@@ -430,8 +431,8 @@ impl Manager {
         is_any_selected.then_some(selected.len())
     }
 
-    /// Deregisters the plugins of a type and name that are down. Their sockets are then tried again
-    /// like new ones. Returns the number of plugins.
+    /// Deregisters the plugins of a type and name that are down. Those whose sockets exist are then
+    /// tried again. Returns the number of plugins.
     pub fn forget(&mut self, kind: &str, name: &str, now: Time) -> Result<usize, ForgetError> {
         self.context.now = now;
         let mut is_any = false;
@@ -461,7 +462,7 @@ impl Manager {
             };
             if let Some(registered) = &mut socket.registered {
                 registered.health.end_grace();
-                self.names.set_up(&registered.plugin, *id, false);
+                self.names.set_is_up(&registered.plugin, *id, false);
             }
             self.sockets.mark_dirty(*id, &mut self.context);
             self.sockets.withdraw_announced(*id, &mut self.context);
@@ -478,6 +479,6 @@ pub enum ForgetError {
     #[error("no such plugin")]
     NotFound,
     /// No plugin of that type and name is down.
-    #[error("the plugin is not down")]
+    #[error("the plugin is not down; only a plugin that is down can be forgotten")]
     NotDown,
 }

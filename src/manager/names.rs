@@ -4,10 +4,10 @@
 //! Pure: names keep numbers of sockets, and never touch a socket.
 //!
 //! The handler's contract holds per plugin name, whatever sockets the plugins of that name have: an
-//! operation acquires the name before its first question and keeps it until it ends. A question
-//! that stays open for [`STALLED_AFTER`](crate::config::STALLED_AFTER) holds up no other socket:
-//! the next operation in the queue acquires the name, too, and the stalled one continues when its
-//! answer arrives.
+//! operation acquires the name before its first question, and keeps it until the operation ends or
+//! has only to notify the plugin of a refusal. A question that stays open for
+//! [`STALLED_AFTER`](crate::config::STALLED_AFTER) holds up no other socket: the next operation in
+//! the queue acquires the name, too, and the stalled one continues when its answer arrives.
 //!
 //! A rolling update runs the new plugin beside the old one for a while, each with its own sockets.
 //! The newest registered plugin is current; the others are its fallbacks, in reverse order of
@@ -30,7 +30,7 @@ pub(super) struct Names {
     names: BTreeMap<NameKey, Name>,
 }
 
-/// A name of a plugin type.
+/// A plugin name of one type.
 #[derive(Debug, Default)]
 struct Name {
     /// The registered plugins, oldest first.
@@ -38,7 +38,8 @@ struct Name {
     /// The sockets whose operations have acquired the name or wait for it, in the order of arrival.
     /// At most one is [`Lock::Held`]; if none is, none is [`Lock::Queued`].
     queue: SmallVec<[(SocketId, Lock); 1]>,
-    /// The sockets to retry when another plugin is deregistered, each with that plugin's socket.
+    /// The sockets to retry when another plugin is deregistered or down, each with that plugin's
+    /// socket.
     blocked: Vec<(SocketId, SocketId)>,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Instance {
     pub(super) socket: SocketId,
     /// The user ID of its process, if the daemon can see the process.
     pub(super) uid: Option<u32>,
-    /// Whether it is not known to be down.
+    /// Whether the plugin is not known to be down.
     pub(super) is_up: bool,
 }
 
@@ -96,10 +97,10 @@ impl Names {
         next
     }
 
-    /// Lets the others pass a socket whose question is stalled. Returns the one that acquires the
+    /// Lets other sockets pass one whose question is stalled. Returns the socket that acquires the
     /// name because of that.
     pub(super) fn stall(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Option<SocketId> {
-        let name = self.find(plugin)?;
+        let name = self.name_mut(plugin)?;
         let lock = name
             .queue
             .iter_mut()
@@ -136,7 +137,7 @@ impl Names {
         self.instances(plugin).last()
     }
 
-    /// Adds a registered plugin as the newest of its name. Returns the one that was the newest
+    /// Adds a registered plugin as the newest of its name. Returns the plugin that was the newest
     /// before.
     pub(super) fn add(&mut self, instance: Instance) -> Option<&Instance> {
         let instances = &mut self.name_or_insert(&instance.plugin).instances;
@@ -181,7 +182,7 @@ impl Names {
         self.name_or_insert(plugin).blocked.push((socket, holder));
     }
 
-    /// Forgets that a socket is to be retried because of a name.
+    /// Cancels the retry that [`Names::block`] has requested for a socket.
     pub(super) fn unblock(&mut self, plugin: &Arc<Plugin>, socket: SocketId) {
         if let Some(mut entry) = self.occupied_entry(plugin) {
             let blocked = &mut entry.get_mut().blocked;
@@ -192,26 +193,26 @@ impl Names {
 
     /// Records that a registered plugin is down. Returns the sockets to retry because of that.
     pub(super) fn record_down(&mut self, plugin: &Arc<Plugin>, socket: SocketId) -> Vec<SocketId> {
-        let Some(name) = self.find(plugin) else {
+        let Some(name) = self.name_mut(plugin) else {
             return Vec::new();
         };
-        name.set_up(socket, false);
+        name.set_is_up(socket, false);
         name.take_unblocked(socket)
     }
 
-    /// Records whether a registered plugin is up. One that must be deregistered counts as down.
-    pub(super) fn set_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
-        if let Some(name) = self.find(plugin) {
-            name.set_up(socket, is_up);
+    /// Records whether a registered plugin is up. If it must be deregistered, it counts as down.
+    pub(super) fn set_is_up(&mut self, plugin: &Arc<Plugin>, socket: SocketId, is_up: bool) {
+        if let Some(name) = self.name_mut(plugin) {
+            name.set_is_up(socket, is_up);
         }
     }
 
-    /// Returns the name of a plugin, which is added if it is new.
+    /// Returns the entry of a plugin's name, which is added if it is new.
     fn name_or_insert(&mut self, plugin: &Arc<Plugin>) -> &mut Name {
         self.names.entry(NameKey(plugin.clone())).or_default()
     }
 
-    fn find(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
+    fn name_mut(&mut self, plugin: &Arc<Plugin>) -> Option<&mut Name> {
         self.names.get_mut(&NameKey(plugin.clone()))
     }
 
@@ -240,14 +241,15 @@ impl Name {
         Some(*socket)
     }
 
-    fn set_up(&mut self, socket: SocketId, is_up: bool) {
+    fn set_is_up(&mut self, socket: SocketId, is_up: bool) {
         let mut instances = self.instances.iter_mut();
         if let Some(instance) = instances.find(|it| it.socket == socket) {
             instance.is_up = is_up;
         }
     }
 
-    /// Removes and returns the sockets to retry once the plugin of `holder` is deregistered.
+    /// Removes and returns the sockets that wait for the plugin of `holder` to be deregistered or
+    /// down.
     fn take_unblocked(&mut self, holder: SocketId) -> Vec<SocketId> {
         let mut unblocked = Vec::new();
         self.blocked.retain(|(socket, by)| {
@@ -364,7 +366,7 @@ mod tests {
         names.unblock(&a, SocketId(3));
         assert_eq!(names.record_down(&a, SocketId(1)), [SocketId(2)]);
         assert_eq!(holder(&names, SocketId(2)), None, "it is down");
-        names.set_up(&a, SocketId(1), true);
+        names.set_is_up(&a, SocketId(1), true);
         names.block(&a, SocketId(2), SocketId(1));
         assert_eq!(names.remove(&a, SocketId(1)).unblocked, [SocketId(2)]);
         assert!(names.names.is_empty());

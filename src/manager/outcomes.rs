@@ -33,15 +33,15 @@ impl Visit<'_> {
             Outcome::Alive(plugin) => self.record_alive(&plugin),
             Outcome::Changed(plugin) => self.record_changed(&active, &plugin),
             Outcome::Failed(failure) if matches!(active.target, Target::Checked(_)) => {
-                self.record_check_failed(&failure);
+                self.record_check_failure(&failure);
             }
             Outcome::Cancelled => log::debug!(
                 "{}: cancelled the operation",
                 self.socket.label(active.number)
             ),
-            Outcome::Failed(failure) => self.record_failed(&active, &failure, false),
+            Outcome::Failed(failure) => self.record_failure(&active, &failure, false),
             Outcome::Refused(refusal) => {
-                self.record_failed(&active, &Failure::Refused(refusal), true);
+                self.record_failure(&active, &Failure::Refused(refusal), true);
             }
         }
         if let Some(promoted) = promoted {
@@ -81,7 +81,7 @@ impl Visit<'_> {
         };
         let current = self.manager.names.add(instance);
         let replaced = current.map(|it| it.socket);
-        if let Some(kind) = takeover(plugin, uid, current, predecessor) {
+        if let Some(kind) = takeover_warning(plugin, uid, current, predecessor) {
             let context = &mut self.manager.context;
             context.emit(PluginEvent::of_plugin(plugin, kind));
         }
@@ -110,8 +110,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Emits the event `Promoted` for the plugin of a name to use from now on, and notifies its
-    /// handler, unless that plugin has gone, too.
+    /// Emits the event `Promoted` for a plugin that has become current, and notifies its handler,
+    /// unless that plugin was deregistered, too.
     fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
         let current = self.manager.names.current(plugin);
         let Some(id) = current
@@ -166,7 +166,7 @@ impl Visit<'_> {
     /// was registered before a restart.
     fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
         self.emit_of(active, Some(plugin), EventKind::PluginChanged);
-        self.manager.names.set_up(plugin, self.socket.id, false);
+        self.manager.names.set_is_up(plugin, self.socket.id, false);
         let desired = self.socket.desired_of(active);
         // mutation: a restored plugin is forgotten when another plugin answers on its socket
         if let Some(restored) = desired.and_then(|it| it.restored.take()) {
@@ -179,7 +179,7 @@ impl Visit<'_> {
         }
     }
 
-    fn record_failed(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
+    fn record_failure(&mut self, active: &Active, failure: &Failure, is_notified: bool) {
         self.examine_replaced(failure);
         let context = &mut self.manager.context;
         let Some(desired) = self.socket.desired_of(active) else {
@@ -210,8 +210,8 @@ impl Visit<'_> {
     }
 
     /// Requests another examination of the path if the socket there is not the one that the watch
-    /// has found: for a link, or on a file system without birth times, the kernel does not report
-    /// such a change.
+    /// has found. inotify does not report that if the path is a symbolic link to the socket, or if
+    /// the file system has no birth times and the modification time has changed.
     fn examine_replaced(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
             let path = self.socket.path.clone();
@@ -228,17 +228,17 @@ impl Visit<'_> {
         };
         let was_down = registered.health.record_answer(context.now);
         let is_up = registered.health.down_since().is_none();
-        self.manager.names.set_up(plugin, self.socket.id, is_up);
+        self.manager.names.set_is_up(plugin, self.socket.id, is_up);
         if was_down {
             context.emit(PluginEvent::of_plugin(plugin, EventKind::Up));
         }
     }
 
     /// Records that a registered plugin did not answer.
-    fn record_check_failed(&mut self, failure: &Failure) {
+    fn record_check_failure(&mut self, failure: &Failure) {
         self.examine_replaced(failure);
         let context = &mut self.manager.context;
-        let slow_check = context.slow_check();
+        let slow_check = context.next_slow_check();
         let Some(registered) = &mut self.socket.registered else {
             return;
         };
@@ -258,7 +258,7 @@ impl Visit<'_> {
         self.report_down(failure);
     }
 
-    /// Records that an announced plugin is down, because its handler has given it up.
+    /// Records that an announced plugin is down, because its handler has given the plugin up.
     pub(super) fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let now = self.manager.context.now;
         let announced = self.socket.announced();
@@ -269,7 +269,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Reports that a registered plugin is down from now on.
+    /// Handles a registered plugin that is down from now on: applies the policy for such plugins,
+    /// emits the event, and retries the sockets that the plugin has blocked.
     fn report_down(&mut self, failure: &Failure) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
@@ -319,7 +320,7 @@ impl Visit<'_> {
 /// Every process that may create sockets in a watched directory may register under any name, and
 /// the newest plugin of a name is the one to use. In a rolling update the old and the new plugin
 /// run as the same user, so another user is worth a warning.
-fn takeover(
+fn takeover_warning(
     plugin: &Plugin,
     uid: Option<u32>,
     current: Option<&Instance>,

@@ -10,9 +10,10 @@ use crate::watch::Identity;
 pub enum Action {
     /// The running operation is about a socket that was removed or replaced: cancel the operation.
     Cancel,
-    /// A handler knows its plugin, but the socket was removed or replaced: deregister.
+    /// A handler knows the socket's plugin, but the socket was removed or replaced: deregister the
+    /// plugin.
     Deregister,
-    /// The socket exists, and no handler knows its plugin: register.
+    /// The socket exists, and no handler knows its plugin: register the plugin.
     Register,
 }
 
@@ -27,8 +28,8 @@ pub enum Target {
     Gone,
 }
 
-/// Returns the action that a socket needs, given the socket at its path, the socket whose plugin a
-/// handler knows under that path, and the operation that runs there.
+/// Returns the action that a path needs: `desired` is the socket that exists there, `actual` the
+/// socket whose plugin a handler knows, and `running` the purpose of the operation that runs.
 pub fn action(
     desired: Option<Identity>,
     actual: Option<Identity>,

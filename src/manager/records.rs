@@ -1,8 +1,7 @@
 //! Records: what an operator sees of a path at which a socket exists or a plugin is registered.
 //!
-//! A record is a view of a [`Socket`]: nothing keeps a second copy. Its key is the path of
-//! the socket, because several plugins may have one name. A reader lists the records and then
-//! follows their changes.
+//! A record is a view of a [`Socket`], not a copy. Its key is the path of the socket, because
+//! several plugins may have one name. A reader lists the records and then follows their changes.
 
 use std::fmt;
 use std::path::Path;
@@ -83,7 +82,7 @@ impl Socket {
         }
     }
 
-    /// Returns the state, without regard to other plugins of the name.
+    /// Returns the state, in which [`State::Standby`] counts as [`State::Registered`].
     fn state(&self) -> State {
         if let Some(active) = &self.active {
             let operation = active.operation.as_ref();
@@ -130,7 +129,7 @@ impl Socket {
 }
 
 impl Desired {
-    /// Returns the plugin that described itself in the last attempt, if that is known.
+    /// Returns the plugin that was observed or refused last, or was registered before a restart.
     fn known_plugin(&self) -> Option<&Arc<Plugin>> {
         if let Some(Ok(plugin)) = self.observed.as_deref() {
             return Some(plugin);
@@ -147,7 +146,7 @@ impl Desired {
 }
 
 impl LastError<'_> {
-    /// Returns the reason in CamelCase, as that of an event.
+    /// Returns the reason in CamelCase, like the reason of an event.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Failure(failure) => failure.reason(),
@@ -166,7 +165,7 @@ impl fmt::Display for LastError<'_> {
 }
 
 impl Operation {
-    /// Returns the state of the record while the operation is in its current state.
+    /// Returns the state that the record shows for the operation's current state.
     fn record_state(&self) -> State {
         match self {
             Self::Dialing(..) | Self::AwaitingListener(..) | Self::AskingInfo(_) => {
@@ -181,7 +180,7 @@ impl Operation {
 }
 
 impl Socket {
-    /// Records a change of the socket's record, if there is one, or its removal.
+    /// Advances the generation if the socket's record is new, has changed or was removed.
     pub(super) fn note_changes(&mut self, context: &mut Context) {
         let changes = &mut context.changes;
         if self.is_empty() {
@@ -225,13 +224,13 @@ pub enum Change<'a> {
 pub struct ChangeCursor {
     /// The generation of the last change that the reader has seen.
     seen: Generation,
-    /// The last generation at which the reader had seen everything: it knows every record that was
-    /// created up to then.
+    /// The last generation at which the reader had seen everything. The reader knows every record
+    /// that was created up to then.
     caught_up: Generation,
 }
 
 impl ChangeCursor {
-    /// Creates a reader that has seen everything up to a generation.
+    /// Creates the cursor of a reader that has seen everything up to a generation.
     pub fn after(generation: Generation) -> Self {
         Self {
             seen: generation,
@@ -239,8 +238,8 @@ impl ChangeCursor {
         }
     }
 
-    /// Returns the generation from which another reader can continue without missing a lasting
-    /// change.
+    /// Returns the generation of the last change that the reader has seen. Another reader can
+    /// continue from there.
     pub fn seen(&self) -> Generation {
         self.seen
     }
@@ -252,7 +251,7 @@ impl ChangeCursor {
 pub struct Expired;
 
 impl Change<'_> {
-    /// Returns the generation of the change: what the reader has seen after this change.
+    /// Returns the generation of the change.
     pub fn generation(&self) -> Generation {
         match self {
             Self::Set { record, .. } => record.generation,
@@ -264,8 +263,8 @@ impl Change<'_> {
 /// The position in a list of records that is read over several turns.
 ///
 /// A record that exists from the beginning of the list to its end is returned exactly once. One
-/// that disappears meanwhile may be missing; one that disappears and appears again may be returned
-/// twice, and then the second one counts.
+/// that disappears meanwhile may be missing. One that disappears and appears again may be returned
+/// twice: then the second one is up to date.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordCursor {
     last: Option<SocketId>,
@@ -360,8 +359,8 @@ impl<'a> Records<'a> {
         Ok(Some(change))
     }
 
-    /// Returns how near the manager is to its limits: sockets, connections and what counts as such,
-    /// operations that wait for their plugins, and the octets that are held for plugins.
+    /// Returns the use of the manager's limits: sockets, descriptors for connections and programs,
+    /// operations that hold a permit, and the octets that are held for plugins.
     pub fn usage(self) -> [Usage; 4] {
         let usage = |name, used, limit| Usage { name, used, limit };
         let Manager {
@@ -379,7 +378,7 @@ impl<'a> Records<'a> {
         ]
     }
 
-    /// Returns the number of connections to plugins that are dialled or open.
+    /// Returns the number of connections to plugins that are being dialed or are open.
     pub fn connections(self) -> usize {
         self.0.context.connections.open
     }
@@ -391,7 +390,7 @@ impl<'a> Records<'a> {
             .fold(Status::default(), Status::count_socket)
     }
 
-    /// Returns the number of sockets that exist and were never dialled.
+    /// Returns the number of sockets that exist and were never dialed.
     pub fn undialed(self) -> usize {
         let desired = self.0.sockets().filter_map(Socket::desired);
         desired.filter(|desired| desired.attempts == 0).count()
@@ -405,7 +404,7 @@ pub struct Status {
     pub sockets: usize,
     /// The plugins that a handler knows.
     pub registered: usize,
-    /// The registered plugins that do not answer.
+    /// The registered plugins that are down.
     pub down: usize,
     /// The sockets whose last attempt failed.
     pub failed: usize,
@@ -418,7 +417,7 @@ pub struct Status {
 pub struct Usage {
     /// The name of the limit.
     pub name: &'static str,
-    /// The number that is in use.
+    /// The amount that is in use.
     pub used: usize,
     /// The limit.
     pub limit: usize,

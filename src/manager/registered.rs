@@ -6,12 +6,12 @@
 //! A plugin that is killed leaves its socket behind, so its directory does not show that it has
 //! gone. Once the plugin is registered, the connection on which it was notified becomes its source
 //! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
-//! before Linux 6.5, holds the connection open; if descriptors run short, it asks the plugin at
-//! intervals of 30 s or more. When the source is lost, the plugin is asked for its description once
-//! more. If it answers, only the source of liveness was lost. If it does not, the plugin is down:
-//! it is asked again with backoff until it answers or its socket is removed. It stays registered
-//! meanwhile, unless [`OnDown`](crate::config::OnDown) has it deregistered; its handler is not
-//! informed.
+//! before Linux 6.5, holds the connection open. If descriptors run short, the plugin is checked at
+//! intervals of 30 s or more instead. When the source is lost, the plugin is checked: GetInfo is
+//! called again. If the plugin answers, only the source of liveness was lost. Otherwise the plugin
+//! is down, and is checked again with backoff until it answers or its socket is removed. It stays
+//! registered meanwhile, unless [`OnDown`](crate::config::OnDown) requires its deregistration; its
+//! handler is not informed.
 //!
 //! Most drivers are registered by a registrar, another process. The connection on which a handler
 //! has called the endpoint becomes the driver's source of liveness in the same way: once that is
@@ -27,7 +27,7 @@
 //! ```
 //!
 //! The end of a connection that is held open means nothing if the server closes idle connections:
-//! after the second time, the plugin is asked every [`IDLE_CHECK_INTERVAL`] at most.
+//! after the second time, the plugin is checked at most once per [`IDLE_CHECK_INTERVAL`].
 
 use std::sync::Arc;
 
@@ -42,13 +42,13 @@ use crate::watch::Identity;
 /// A plugin that a handler knows about.
 #[derive(Debug)]
 pub struct Registered {
-    /// The socket on which the plugin described itself.
+    /// The identity of the socket on which the plugin described itself.
     pub identity: Identity,
     /// The plugin, as it described itself.
     pub plugin: Arc<Plugin>,
     /// The handler that knows the plugin.
     pub(super) by: By,
-    /// Whether the plugin is up, if that is known.
+    /// The health of the plugin, as far as it is known.
     pub health: Health,
 }
 
@@ -57,18 +57,20 @@ pub struct Registered {
 pub(super) enum By {
     /// A handler of this process, which validated the plugin.
     Handler(HandlerId),
-    /// A handler of the process before a restart. It is not known yet whether the plugin's socket
-    /// exists: that is decided when a socket is found at its path.
+    /// A handler of the process before a restart. It is not known whether the plugin's socket
+    /// exists until the watch reports the socket as found or lost.
     Restored {
-        /// Whether no socket is found for the plugin: it announces itself again, or is deregistered
-        /// after [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
+        /// Whether the plugin announced itself. The watch finds no socket of such a plugin, which
+        /// announces itself again, or is deregistered after
+        /// [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
         is_announced: bool,
     },
-    /// A handler of the process before a restart. The socket was removed or replaced.
+    /// A handler of the process before a restart. The plugin is to be deregistered, because its
+    /// socket was removed or replaced, or it did not announce itself again.
     Predecessor,
 }
 
-/// The known state of a registered plugin.
+/// What is known about the liveness of a registered plugin.
 #[derive(Debug, Default)]
 pub struct Health {
     /// `None` if the plugin is up. Boxed, because nearly every plugin is up.
@@ -84,17 +86,17 @@ pub struct Health {
     checks: RetryDelay,
     /// The time of the next check.
     pub(super) check_at: Option<Time>,
-    /// The number of held connections that have ended although the plugin was up.
+    /// The number of connections that were held open and have ended although the plugin was up.
     idle_ends: u8,
     /// Whether the plugin must be deregistered although its socket exists.
     pub(super) must_deregister: bool,
 }
 
-/// A plugin that does not answer.
+/// A plugin that does not answer, or that its handler has given up.
 #[derive(Debug)]
 pub(super) struct Down {
     pub(super) since: Time,
-    /// The time at which it is deregistered if it is still down; `None`: never.
+    /// The time at which the plugin is deregistered if it is still down; `None`: never.
     pub(super) grace_until: Option<Time>,
     /// Whether the handler has given up the plugin: an answer to a check does not change that.
     is_given_up: bool,
@@ -113,8 +115,7 @@ pub(super) enum Driver {
     Lost,
 }
 
-/// The number of ends of held connections after which a server is assumed to close idle
-/// connections.
+/// The number of lost connections after which a server is assumed to close idle connections.
 const IDLE_ENDS: u8 = 2;
 
 impl Registered {
@@ -154,7 +155,7 @@ impl Health {
         Some(self.down.as_ref()?.since)
     }
 
-    /// Returns the time at which the plugin is deregistered if it is still down.
+    /// Returns the time at which the plugin is deregistered if it is still down then.
     pub(super) fn grace_until(&self) -> Option<Time> {
         self.down.as_ref()?.grace_until
     }
@@ -176,8 +177,8 @@ impl Health {
         }
     }
 
-    /// Removes and returns the source of liveness of that server. Without a source of the endpoint,
-    /// the next check also connects to the endpoint.
+    /// Removes and returns the source of liveness of that server. If that is the endpoint, the next
+    /// check also connects to it.
     pub(super) fn take_source(&mut self, server: Server) -> Option<Connection> {
         match server {
             Server::Registration => self.liveness.take(),
@@ -196,7 +197,7 @@ impl Health {
         }
         let until = self.checks.until().filter(|until| now < *until);
         if until.is_some() {
-            // The connection lasted for a moment only: the server closes idle connections.
+            // The plugin answered a short time ago: its server may close idle connections.
             self.check_at = until;
         } else {
             self.checks.succeed();
@@ -204,7 +205,7 @@ impl Health {
         until.is_none()
     }
 
-    /// Records that the plugin's handler has given it up. Returns whether it is down from now on.
+    /// Records that the plugin's handler has given it up. Returns whether the plugin was up before.
     pub(super) fn give_up(&mut self, now: Time) -> bool {
         self.check_at = None;
         if let Some(down) = &mut self.down {
@@ -228,7 +229,7 @@ impl Health {
             self.checks.succeed();
         }
         if self.liveness.is_none() {
-            self.checks.succeed(); // It is checked slowly anyway.
+            self.checks.succeed(); // `check_at` is the time of a slow check.
         } else if self.idle_ends < IDLE_ENDS {
             self.checks.fail(now);
         } else {

@@ -1,5 +1,5 @@
-//! The router: visits the sockets, passes on what is left to do for others, and applies what
-//! sockets claim, until nothing is left to do.
+//! The router: visits sockets, passes on the work that they leave for others, and applies what they
+//! claim, until no work is left.
 //!
 //! Dirty sockets are examined in two phases: first what must be cancelled or deregistered, then
 //! what may be registered.
@@ -21,7 +21,7 @@ use super::{DialError, Manager};
 use crate::config::{RESYNC_INTERVAL, STOP_GRACE};
 
 impl Manager {
-    /// Does everything that can be done now.
+    /// Does all queued work, and all work that follows from it.
     pub(super) fn run_until_idle(&mut self) {
         let mut dirty = Dirty::new();
         loop {
@@ -88,8 +88,8 @@ impl Manager {
         }
     }
 
-    /// Examines the sockets for which there is a permit now, in the order in which they came, and
-    /// then the dirty ones. Returns whether there were any.
+    /// Examines the sockets for which there is a permit now, in the order of the queue, and then
+    /// the dirty ones. Returns whether there were any.
     fn reconcile(&mut self, dirty: Dirty) -> bool {
         let room = self.context.connections.room_for_operations();
         // mutation: a socket that waits for a descriptor never gets one
@@ -148,7 +148,7 @@ impl Manager {
         self.settle(socket);
     }
 
-    /// Applies what a socket claims after a visit, and puts it back.
+    /// Applies what a socket claims after a visit, and puts the socket back.
     fn settle(&mut self, mut socket: Box<Socket>) {
         self.apply_claims(&mut socket);
         let context = &mut self.context;
@@ -235,8 +235,8 @@ impl Manager {
 
     // --- The end ---
 
-    /// Starts no more operations, and cancels those whose end neither a plugin nor a handler would
-    /// notice.
+    /// Begins to stop: no more operations are started, and those whose end neither a plugin nor a
+    /// handler would notice are cancelled.
     pub(super) fn stop(&mut self) {
         let context = &mut self.context;
         if std::mem::replace(&mut context.policy.is_stopping, true) {
@@ -263,7 +263,8 @@ impl Manager {
             });
         }
         self.host.hang_up_all(&mut self.context);
-        // The other work is for operations and handlers, which have ended.
+        // The other work is for operations, which were dropped, and for handlers, which are not
+        // called any more.
         let is_kept = |work: &Work| matches!(work, Work::Examine(_));
         self.context.work.retain(is_kept);
     }
@@ -297,7 +298,7 @@ impl Manager {
             queued += usize::from(is_queued);
             assert_eq!(applied.name.as_ref(), socket.claims_name());
             names += usize::from(applied.name.is_some());
-            if let Some(plugin) = socket.running().and_then(Operation::plugin_in_question) {
+            if let Some(plugin) = socket.running().and_then(Operation::locked_plugin) {
                 assert!(self.names.is_held(plugin, id), "{plugin}");
             }
             assert_eq!(applied.handler, socket.claims_handler());
@@ -323,7 +324,10 @@ impl Manager {
         assert_eq!(queued, self.limiter.queue.len());
         assert_eq!(names, self.names.queued());
         assert_eq!(registered, *plugins);
-        assert!(self.names.registered() <= registered, "a plugin has gone");
+        assert!(
+            self.names.registered() <= registered,
+            "a name has a plugin that is not registered"
+        );
         assert_eq!(deadlines, timers.len(), "a deadline has no owner");
         let owned = self.sockets.iter().map(Socket::connections).sum::<usize>();
         let owned = owned + self.host.connections();

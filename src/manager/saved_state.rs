@@ -1,17 +1,17 @@
 //! The state that is restored after a restart: which plugins were registered.
 //!
-//! Pure: octets in and out; the daemon reads and writes the file. A plugin may go while the daemon
-//! is down, and its handler must still deregister it. So the registered plugins are kept in a file;
-//! a plugin in it whose socket the watch reports as lost is deregistered.
+//! Pure: octets in and out; the daemon reads and writes the file. A plugin may end while the daemon
+//! is not running, and its handler must still deregister it. So the registered plugins are saved in
+//! a file; a saved plugin is deregistered if the watch reports its socket as lost.
 //!
-//! A file is never longer than what is read back ([`MAX_STATE_FILE`]), in which each of
-//! [`MAX_SOCKETS`](crate::config::MAX_SOCKETS) plugins has a share that no honest plugin exceeds.
-//! The longest entries are left out of a file that would be longer, so a plugin with a very long
-//! description never costs another one its place.
+//! A file is at most [`MAX_STATE_FILE`] long, which is also the most that is read. Each of
+//! [`MAX_SOCKETS`](crate::config::MAX_SOCKETS) plugins has a share of that length, which no honest
+//! plugin exceeds. If a file would be longer, the longest entries are left out, so a plugin with a
+//! very long description never displaces another one.
 //!
-//! A file from before a reboot does not apply to the sockets of this boot, and a file that is torn
-//! or was not written by this program has no meaning. Both are rejected, which costs only the saved
-//! state.
+//! A file from before a reboot does not apply to the sockets of this boot, and a file that is
+//! truncated or was not written by this program has no meaning. Both are rejected, and only the
+//! saved state is lost.
 
 use std::ops::Not;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ use crate::escape;
 use crate::handler::{EffectId, Plugin};
 use crate::watch::Identity;
 
-/// The plugins that a restart needs, as they were at one moment.
+/// A snapshot of the plugins that a restart needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// The format of the file: [`FORMAT`].
     format: String,
-    /// The boot during which it was written, as the kernel identifies it.
+    /// The kernel's ID of the boot during which the file was written.
     boot: String,
-    /// The plugins that had gone and were yet to be deregistered. Older versions ignore this field.
+    /// The plugins that handlers had yet to deregister. Older versions ignore this field.
     #[serde(default)]
     owed: Vec<SavedPlugin>,
     plugins: Vec<SavedPlugin>,
@@ -63,11 +63,11 @@ pub(super) struct SavedPlugin {
 /// The reason why a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SavedStateError {
-    /// The file is not valid: torn, or not written by this program.
+    /// The file is not valid: truncated, or not written by this program.
     #[error("it is truncated or was not written by plugind: {}", escape::text(.0))]
     Unreadable(String),
     /// The file was written by another program or another version.
-    #[error("its format is \"{}\" and not \"{FORMAT}\"", escape::text(.0))]
+    #[error("its format is \"{}\", expected \"{FORMAT}\"", escape::text(.0))]
     Foreign(String),
     /// The file was written before the last reboot.
     #[error("it was written before the last reboot")]
@@ -114,7 +114,7 @@ impl SavedState {
         json
     }
 
-    /// Returns the number of plugins left out so far: there was no room, or a path is not UTF-8.
+    /// Returns the number of plugins left out: there was no room, or one of the paths is not UTF-8.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -204,7 +204,7 @@ impl Manager {
     /// is started.
     pub fn is_add(&self, id: EffectId) -> bool {
         // mutation: a program is started although its plugin is not saved
-        self.host.run(id).is_some_and(|run| run.action == "add")
+        self.host.run_of(id).is_some_and(|run| run.action == "add")
     }
 
     /// Restores what was registered before a restart. To be called before any socket is found.
@@ -232,8 +232,8 @@ impl Manager {
         }
     }
 
-    /// Returns the sockets of restored plugins that have been neither found nor lost yet, without
-    /// those that announce themselves.
+    /// Returns the sockets of restored plugins that have been neither found nor lost yet, except
+    /// those of plugins that announce themselves.
     pub fn restored(&self) -> Vec<Arc<Path>> {
         let is_announced = false;
         let by = By::Restored { is_announced };
@@ -242,7 +242,7 @@ impl Manager {
     }
 }
 
-/// The identity of a plugin whose socket is not known: not the identity of any socket.
+/// The identity in the entry of a plugin whose socket is not known. No socket has it.
 pub(super) const NO_SOCKET: Identity = Identity {
     device: 0,
     inode: 0,
@@ -260,7 +260,7 @@ mod tests {
     const BOOT: &str = "0a1b";
 
     /// Returns a file with one plugin.
-    fn file() -> String {
+    fn file_of_one_plugin() -> String {
         format!(
             r#"{{"format":"{FORMAT}","boot":"{BOOT}","plugins":[{{"socket":"/r/a-reg.sock",
             "device":1,"inode":2,"born":[3,4],"type":"CSIPlugin","name":"a",
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_torn_file_is_refused_wherever_it_is_torn() {
-        let whole = file().into_bytes();
+        let whole = file_of_one_plugin().into_bytes();
         assert!(SavedState::decode(&whole, BOOT).is_ok());
         for length in 0..whole.len() {
             let torn = SavedState::decode(&whole[..length], BOOT);
@@ -284,10 +284,10 @@ mod tests {
     #[test]
     fn a_foreign_or_stale_file_is_refused() {
         assert_eq!(
-            SavedState::decode(file().as_bytes(), "another boot"),
+            SavedState::decode(file_of_one_plugin().as_bytes(), "another boot"),
             Err(SavedStateError::Stale)
         );
-        let other = file().replace(FORMAT, "something else");
+        let other = file_of_one_plugin().replace(FORMAT, "something else");
         assert_eq!(
             SavedState::decode(other.as_bytes(), BOOT),
             Err(SavedStateError::Foreign("something else".into()))

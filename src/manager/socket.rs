@@ -1,9 +1,10 @@
 //! All that is known about one path.
 //!
-//! A socket takes an event and the [`Context`], and derives its next deadline from its state. What
-//! concerns others is done in its [visit](super::visit), after which the manager compares what the
-//! socket claims (a permit of an operation, a plugin name, a handler, a deadline) with the claims
-//! that are in force, and applies the difference. So no state has to release a claim explicitly.
+//! A socket handles events with the [`Context`], and derives its next deadline from its state. What
+//! concerns other sockets or handlers is done in its [visit](super::visit). After that, the manager
+//! compares what the socket claims (a permit of an operation, a plugin name, a handler, a deadline)
+//! with the claims in force, and applies the difference. So no state has to release a claim
+//! explicitly.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,17 +34,17 @@ use crate::watch::Identity;
 pub struct Socket {
     pub(super) id: SocketId,
     pub(super) path: Arc<Path>,
-    /// The socket that the watch has found there.
+    /// The socket that the watch has found at the path, or the announcement of a plugin.
     pub(super) desired: Option<Desired>,
-    /// The plugin that a handler knows under that path.
+    /// The plugin that a handler knows under the path.
     pub(super) registered: Option<Registered>,
     /// The operation that runs.
     pub(super) active: Option<Box<Active>>,
     /// The claims that are in force.
     pub(super) applied: Claims,
-    /// Whether it is to be examined in the next pass.
+    /// Whether the socket is to be examined in the next pass.
     pub(super) is_dirty: bool,
-    /// What readers have seen of its record.
+    /// The state of its record that readers can have seen, and the generation of that state.
     pub(super) seen: Seen,
 }
 
@@ -53,7 +54,8 @@ pub(super) struct Claims {
     pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
-    /// The plugin for whose name the socket is retried once another plugin is deregistered or down.
+    /// The plugin of this socket that was refused because of another one of its name: the socket is
+    /// retried once that one is deregistered or down.
     pub(super) blocked: Option<Arc<Plugin>>,
     /// The handler that knows its plugin or was asked about it: the effects of the plugin are
     /// cancelled when this changes.
@@ -70,8 +72,8 @@ pub(super) enum Permit {
     Held,
 }
 
-/// Shows the socket, escaped, and the number of the attempt to register its plugin, if it has one:
-/// `/r/a.sock: attempt 3`.
+/// Shows the path of a socket, escaped, and the number of the attempt to register its plugin,
+/// unless that number is 0: `/r/a.sock: attempt 3`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label<'a> {
     path: &'a Path,
@@ -89,7 +91,7 @@ impl fmt::Display for Label<'_> {
 }
 
 impl Socket {
-    /// Creates a path of which nothing is known yet.
+    /// Creates the entry of a path about which nothing is known yet.
     pub(super) fn new(id: SocketId, path: Arc<Path>) -> Self {
         Self {
             id,
@@ -128,13 +130,13 @@ impl Socket {
         self.desired.is_none() && self.registered.is_none() && self.active.is_none()
     }
 
-    /// Returns the operation that runs, unless it takes a step.
+    /// Returns the operation that runs, unless it is taking a step.
     pub(super) fn running(&self) -> Option<&Operation> {
         self.active.as_ref()?.operation.as_ref()
     }
 
-    /// Returns the action that the path needs; `None` while it is not known whether the socket of a
-    /// restored plugin exists.
+    /// Returns the action that the path needs; `None` if it needs none, or while it is not known
+    /// whether the socket of a restored plugin exists.
     pub(super) fn action(&self) -> Option<Action> {
         let mut desired = self.desired.as_ref().map(|it| it.identity);
         let mut actual = None;
@@ -158,15 +160,15 @@ impl Socket {
         self.desired.as_mut().filter(|it| it.identity == identity)
     }
 
-    /// Returns the words that log lines of an operation begin with.
+    /// Returns the prefix of the log lines of an operation with this attempt number.
     pub(super) fn label(&self, number: u32) -> Label<'_> {
         let path = &self.path;
         Label { path, number }
     }
 
-    /// Returns the plugin that a handler knows or has yet to be asked to deregister, or that was
-    /// registered before a restart, with the identity of its socket, and whether the plugin
-    /// announced itself.
+    /// Returns the plugin to save, if any: a handler knows the plugin or has yet to be asked to
+    /// deregister it, or it was registered before a restart. Also returns the identity of its
+    /// socket, and whether the plugin announced itself.
     pub(super) fn plugin_to_save(&self) -> Option<(&Arc<Plugin>, Identity, bool)> {
         if let Some(it) = &self.registered {
             return Some((&it.plugin, it.identity, it.is_announced()));
@@ -183,7 +185,7 @@ impl Socket {
 
     // --- Claims ---
 
-    /// Returns whether the operation takes a permit in its state.
+    /// Returns whether the operation holds a permit in its current state.
     pub(super) fn claims_permit(&self) -> bool {
         self.running().is_some_and(Operation::holds_permit)
     }
@@ -193,7 +195,7 @@ impl Socket {
         self.running()?.plugin()
     }
 
-    /// Returns the handler that knows the plugin, or was asked about it and may be asked more.
+    /// Returns the handler that knows the plugin, or was asked about it and may be asked again.
     pub(super) fn claims_handler(&self) -> Option<HandlerId> {
         match &self.registered {
             Some(Registered {
@@ -204,7 +206,7 @@ impl Socket {
         }
     }
 
-    /// Returns the next deadline.
+    /// Returns the next deadline of the socket, its operation and its plugin.
     pub(super) fn deadline(&self, context: &Context) -> Option<Time> {
         let is_stopping = context.policy.is_stopping;
         let mut deadlines = [None; 6];
@@ -229,7 +231,7 @@ impl Socket {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Returns the time of the next attempt, if the socket waits for a time.
+    /// Returns the time of the next attempt, unless the socket waits for something else.
     pub(super) fn retry_at(&self) -> Option<Time> {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
@@ -240,8 +242,8 @@ impl Socket {
 
     // --- Events ---
 
-    /// Attaches a client to the operation's connection, which is established, unless nothing is
-    /// called on it.
+    /// Attaches a client to the operation's connection, which was just established, unless the
+    /// operation makes no calls. Returns the event for the operation.
     pub(super) fn attach_client(
         &mut self,
         process: Option<Process>,
@@ -255,14 +257,13 @@ impl Socket {
         active.process = process;
         let operation = active.operation.as_ref()?;
         if operation.calls_nothing() {
-            // The connection becomes the source of liveness.
+            // The connection is kept to become the source of liveness.
             return Some(Event::Connected);
         }
         let mut client = Box::new(Client::new(context.now).within(&context.budget));
         if let Some(until) = operation.deadline() {
             // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
-            // then. The operation's deadline is still that of its dial, which began with the first
-            // attempt.
+            // then. So the SETTINGS have the operation's deadline, which is still that of the dial.
             client.start_deadlines_when_ready(until);
         }
         connection.client = Some(client);
@@ -276,13 +277,13 @@ impl Socket {
             client.eof(context.now);
             return active.poll_connection(context).map(Event::Replied);
         }
-        // The plugin has announced itself, and is checked later.
+        // Nothing is called on the connection to an announced plugin, which is checked later.
         let connection = active.connection.take()?;
         context.hang_up(connection);
         None
     }
 
-    /// Checks the plugin slowly from now on: its source of liveness was given up.
+    /// Schedules a slow check of the plugin, because its source of liveness was given up.
     pub(super) fn handle_liveness_given_up(&mut self, conn: ConnectionId, context: &Context) {
         if let Some(Registered { health, .. }) = &mut self.registered {
             let is_it = |it: Option<&mut Connection>| it.is_some_and(|it| it.id == conn);
@@ -295,14 +296,14 @@ impl Socket {
                     "{}: stopped watching its process: low on file descriptors",
                     escape::path(&self.path)
                 );
-                let slow_check = context.slow_check();
+                let slow_check = context.next_slow_check();
                 let at = health.check_at.map_or(slow_check, |at| at.min(slow_check));
                 health.check_at = Some(at);
             }
         }
     }
 
-    /// Closes the connection of a plugin whose process is watched.
+    /// Closes the connection to a plugin whose process is watched from now on.
     pub(super) fn handle_peer_watched(&mut self, server: Server, context: &mut Context) {
         let registered = self.registered.as_mut();
         if let Some(liveness) = registered.and_then(|it| it.health.source_mut(server)) {
@@ -392,28 +393,28 @@ impl Socket {
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) id: AttemptId,
-    /// `None` while it takes a step.
+    /// `None` while the operation takes a step.
     pub(super) operation: Option<Operation>,
     /// The number of attempts to register this socket's plugin, this one included; 0 if the
     /// operation does not register.
     pub(super) number: u32,
     pub(super) target: Target,
-    /// The socket that the operation is about.
+    /// The identity of the socket that the operation is about.
     pub(super) identity: Identity,
     /// The plugin behind the socket, once it has described itself.
     pub(super) plugin: Option<Arc<Plugin>>,
-    /// The handler that has validated the plugin, which is asked everything after that.
+    /// The handler that was asked to validate the plugin, and that is asked every later question.
     pub(super) handler: Option<HandlerId>,
     pub(super) connection: Option<Connection>,
     /// The peer process of the last connection, if the daemon can see the process.
     pub(super) process: Option<Process>,
     /// The reasons not to trust the connected socket, until the plugin is validated.
     pub(super) distrust: Vec<Distrust>,
-    /// The call on the connection that has not ended, and when it began.
+    /// The method of the call in progress, and the time at which the call began.
     pub(super) call: Option<(&'static str, Time)>,
     /// The question that a handler has not answered yet.
     pub(super) question: Option<Pending>,
-    /// The plugin that took over when this one left the actual state.
+    /// The plugin that became current when this one left the actual state.
     pub(super) promoted: Option<Arc<Plugin>>,
 }
 
@@ -427,7 +428,7 @@ pub(super) struct Pending {
 }
 
 impl Active {
-    /// Creates a run of an operation.
+    /// Creates the run of an operation that is about to begin.
     pub(super) fn new(id: AttemptId, target: Target, identity: Identity, number: u32) -> Self {
         Self {
             id,
@@ -446,12 +447,12 @@ impl Active {
         }
     }
 
-    /// Returns the client of the connection, once that is established.
+    /// Returns the client of the connection, once the connection is established.
     pub(super) fn client(&mut self) -> Option<&mut Client> {
         self.connection.as_mut()?.client.as_deref_mut()
     }
 
-    /// Returns the reply for the operation if the connection has received one. Must be called after
+    /// Returns the result of the operation's call, if the call has ended. Must be called after
     /// anything that may have changed the connection.
     pub(super) fn poll_connection(&mut self, context: &mut Context) -> Option<Reply> {
         let mut reply = None;
@@ -471,7 +472,7 @@ impl Active {
     }
 }
 
-/// A source of liveness.
+/// What is done with a connection that is a source of liveness.
 impl Connection {
     /// Closes the connection, if it is open. The process may still be watched.
     pub(super) fn close(&mut self, context: &mut Context) {
@@ -483,7 +484,7 @@ impl Connection {
         }
     }
 
-    /// Gives up the source of liveness.
+    /// Closes the connection, and stops watching its peer process.
     pub(super) fn give_up(&mut self, context: &mut Context) {
         self.close(context);
         context.connections.remove(self.id);

@@ -1,4 +1,4 @@
-//! The sockets, by number and by path.
+//! The sockets, by ID and by path.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,15 +24,16 @@ use crate::watch::Identity;
 /// Every path at which a socket exists or a plugin is registered.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    /// `None` for the socket that takes a step: no other may look at it then.
+    /// `None` for a socket that is taken out.
     by_id: BTreeMap<SocketId, Option<Box<Socket>>>,
     by_path: BTreeMap<PathKey, SocketId>,
-    /// The number of the last path that was added.
+    /// The ID of the last path that was added.
     last: u64,
 }
 
 impl Sockets {
-    /// Returns the socket with that path, which is added if it is new.
+    /// Returns the socket with that path, which is added if it is new; `None` while the socket is
+    /// taken out.
     pub(super) fn entry(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
         let id = match self.by_path.entry(PathKey(path.clone())) {
             Entry::Occupied(known) => *known.get(),
@@ -58,23 +59,25 @@ impl Sockets {
         self.get_mut(id)
     }
 
-    /// Returns the socket with that number, unless it takes a step.
+    /// Returns the socket with that ID, unless it is taken out.
     #[inline]
     pub(super) fn get(&self, id: SocketId) -> Option<&Socket> {
         self.by_id.get(&id)?.as_deref()
     }
 
-    /// Returns the socket with that number, unless it takes a step.
+    /// Returns the socket with that ID, unless it is taken out.
     pub(super) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         self.by_id.get_mut(&id)?.as_deref_mut()
     }
 
-    /// Takes out a socket for a step: the caller puts it back.
+    /// Takes a socket out of the table, so that the manager can be changed together with the
+    /// socket. The caller must put the socket back.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
         self.by_id.get_mut(&id)?.take()
     }
 
-    /// Puts back a socket that was taken out. Removes it if nothing is known about it any more.
+    /// Puts back a socket that was taken out, or removes its path if nothing is known about that
+    /// any more.
     pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
         if socket.is_empty() {
             self.by_path.remove(&PathKey(socket.path));
@@ -94,7 +97,7 @@ impl Sockets {
         self.by_path.len()
     }
 
-    /// Returns the first socket after the one with that number, or the first of all.
+    /// Returns the first socket after the one with that ID, or the first of all.
     pub(super) fn first_after(&self, id: Option<SocketId>) -> Option<&Socket> {
         let start = id.map_or(Bound::Unbounded, Bound::Excluded);
         let mut after = self.by_id.range((start, Bound::Unbounded));
@@ -118,21 +121,22 @@ impl Sockets {
         self.by_id.values_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// Examines a socket in the next pass.
+    /// Marks a socket dirty: it is examined in the next pass.
     pub(super) fn mark_dirty(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             socket.mark_dirty(context);
         }
     }
 
-    /// Examines every socket in the next pass.
+    /// Marks every socket dirty.
     pub(super) fn mark_all_dirty(&mut self, context: &mut Context) {
         for socket in self.iter_mut() {
             socket.mark_dirty(context);
         }
     }
 
-    /// Records that a plugin has become the one to use for its name, or has ceased to be.
+    /// Notes that a plugin has become the current one of its name, or is not the current one any
+    /// more.
     pub(super) fn touch_instance(&mut self, id: SocketId, context: &mut Context) {
         if let Some(socket) = self.get_mut(id) {
             // The record changes between `Registered` and `Standby`, unless the plugin is down.
@@ -152,7 +156,7 @@ impl Sockets {
         }
     }
 
-    /// Retries a socket at once: the cause of its last failure may have gone.
+    /// Retries a socket at once, because the cause of its last failure may be removed.
     pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
         let socket = self.get_mut(id);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
@@ -162,7 +166,8 @@ impl Sockets {
         }
     }
 
-    /// Retries everything that failed, because handlers or the configuration have changed.
+    /// Retries every socket whose last attempt failed, which was observed in a dry run, or on which
+    /// an operation runs, because handlers or the configuration have changed.
     pub(super) fn retry_failed(&mut self, context: &mut Context) {
         let failed = self.iter().filter(|socket| {
             let desired = socket.desired.as_ref();
@@ -190,7 +195,7 @@ impl Sockets {
             let current = handlers.find(&plugin.kind).map(By::Handler);
             let is_ours = matches!(registered.by, By::Handler(_));
             if is_ours && current != Some(registered.by) {
-                names.set_up(plugin, socket.id, false);
+                names.set_is_up(plugin, socket.id, false);
                 // mutation: a plugin stays with a handler that was replaced
                 registered.health.must_deregister = true;
                 socket.mark_dirty(context);
@@ -227,7 +232,7 @@ impl Sockets {
         context: &mut Context,
     ) {
         if path.as_os_str().is_empty() {
-            return log::debug!("a socket was reported, but its path is empty");
+            return log::debug!("ignored a socket with an empty path");
         }
         let now = context.now;
         let Some(socket) = self.entry(path) else {
@@ -303,15 +308,15 @@ impl Sockets {
 }
 
 impl Socket {
-    /// Examines the socket in the next pass.
+    /// Marks the socket dirty: it is examined in the next pass.
     pub(super) fn mark_dirty(&mut self, context: &mut Context) {
         self.is_dirty = true;
         context.work.push_back(Work::Examine(self.id));
     }
 
-    /// Returns the plugin that was registered through this socket before a restart, when the socket
-    /// is found again. The plugin leaves the actual state until it is registered with the handlers
-    /// of this process.
+    /// Removes and returns the plugin that was registered through this socket before a restart. The
+    /// plugin is registered again, with the handlers of this process. If the socket was replaced,
+    /// returns `None`, and the plugin is deregistered.
     fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
         let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
         registered.by = By::Predecessor;

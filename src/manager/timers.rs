@@ -1,8 +1,8 @@
 //! The deadlines of everything in the manager, in one index.
 //!
-//! A deadline is derived from the state of its owner. The owner keeps the entry under which the
-//! index has its deadline, so a change needs no search by owner. The earliest deadline is the first
-//! entry.
+//! A deadline is derived from the state of its owner. The owner keeps the key of its entry in the
+//! index, so the entry is found without a search when the deadline changes. The earliest deadline
+//! is the first entry.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,25 @@ pub enum Timer {
     Socket(SocketId),
     /// An effect of a handler.
     Effect(EffectId),
-    /// The sockets that wait for a permit, and the operations that may have held theirs for long
-    /// enough.
+    /// The limiter of operations: a permit may be due for release.
     Limiter,
-    /// The examination of every socket.
+    /// The periodic examination of every socket.
     Resync,
-    /// The end of the grace period of running operations, because the daemon stops.
+    /// The end of the grace period that running operations have when the daemon stops.
     Stop,
 }
 
-/// The index.
+/// The index of the deadlines.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     by_time: BTreeMap<Entry, Timer>,
     last: u64,
 }
 
-/// A deadline with a unique number.
+/// The key of a deadline: its time, and a unique number.
 type Entry = (Time, u64);
 
-/// A deadline, as the index knows it.
+/// The key under which the index has an owner's deadline; `None` if the owner has no deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scheduled(Option<Entry>);
 
@@ -48,7 +47,7 @@ impl Scheduled {
 }
 
 impl Timers {
-    /// Sets or removes a deadline. When it is popped, its owner must clear `scheduled`.
+    /// Sets or removes a deadline. When the deadline is popped, its owner must clear `scheduled`.
     pub(super) fn set(&mut self, timer: Timer, scheduled: &mut Scheduled, at: Option<Time>) {
         if scheduled.at() == at {
             return;
@@ -90,7 +89,7 @@ impl Timers {
         (at <= now).then(|| first.remove())
     }
 
-    /// Returns whether a deadline is in the index as its owner keeps it.
+    /// Returns whether the index has this deadline for this owner.
     pub(super) fn has(&self, timer: Timer, scheduled: Scheduled) -> bool {
         scheduled.0.and_then(|entry| self.by_time.get(&entry)) == Some(&timer)
     }

@@ -1,7 +1,8 @@
-//! Trust: what is found about a plugin's process, name and sockets before its handler is asked.
+//! Trust: the reasons not to trust a plugin, which its process, its name or its sockets give before
+//! its handler is asked.
 //!
-//! The daemon reports what it finds about a socket when it connects. In strict mode a plugin is
-//! refused because of that; otherwise it is recorded with its socket, and reported once.
+//! The daemon reports those that concern a socket when it connects. In strict mode, the plugin is
+//! refused; otherwise each reason is recorded with the plugin's socket, and reported once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::handler::Plugin;
 use crate::time::Time;
 
 impl Manager {
-    /// Sets which plugins are trusted from now on. Those that are registered stay.
+    /// Sets which plugins are trusted from now on. Registered plugins stay registered.
     pub fn set_trust(&mut self, trust: Trust) {
         self.context.policy.trust = trust;
         for socket in self.sockets.iter_mut() {
@@ -31,7 +32,7 @@ impl Manager {
     }
 
     /// Sets the directories that other users can change, each with the reason, and reports those
-    /// that are new. In strict mode, plugins below them are refused from now on.
+    /// that are new. In strict mode, plugins with sockets below them are refused from now on.
     pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>, now: Time) {
         self.context.now = now;
         for dir in &dirs {
@@ -42,13 +43,13 @@ impl Manager {
         self.context.policy.distrusted = dirs;
     }
 
-    /// Returns the path at which an endpoint is dialled.
+    /// Returns the path at which an endpoint is dialed.
     pub(crate) fn endpoint_path(&self, endpoint: &Path) -> Arc<Path> {
         self.context.endpoint_path(endpoint)
     }
 
-    /// Records that the endpoint of the plugin of a socket is not trusted. For a dry run, which
-    /// does not connect to endpoints.
+    /// Records that the endpoint of a socket's plugin is not trusted. Only for a dry run, which
+    /// examines endpoints but does not connect to them.
     pub(crate) fn distrust(&mut self, socket: &Arc<Path>, why: Distrust, now: Time) {
         self.context.now = now;
         if let Some(id) = self.sockets.at(socket).map(|socket| socket.id) {
@@ -85,8 +86,8 @@ impl Manager {
 }
 
 impl Execution<'_> {
-    /// Checks a plugin that is about to be validated. Without strict mode, what is found is
-    /// recorded, and the plugin is not refused.
+    /// Checks whether a plugin that is about to be validated is trusted. Without strict mode,
+    /// records the reasons not to trust it, and returns `Ok`.
     pub(super) fn check_trust(&mut self, plugin: &Arc<Plugin>) -> Result<(), Refusal> {
         let mut found = std::mem::take(&mut self.active.distrust);
         let policy = &self.manager.context.policy;
@@ -102,7 +103,7 @@ impl Execution<'_> {
             checked.err()
         }));
         if let Some(uid) = uid {
-            found.extend(self.endpoint_of_another(uid, plugin));
+            found.extend(self.distrust_taken_endpoint(uid, plugin));
         }
         if !is_strict {
             for why in found {
@@ -122,8 +123,9 @@ impl Execution<'_> {
         why.map_or(Ok(()), |why| Err(Refusal::Untrusted(why)))
     }
 
-    /// Returns a reason not to trust `plugin` if a live plugin of another user serves its endpoint.
-    fn endpoint_of_another(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
+    /// Returns a reason not to trust `plugin` if a registered plugin of another user has its
+    /// endpoint and is up.
+    fn distrust_taken_endpoint(&self, uid: u32, plugin: &Plugin) -> Option<Distrust> {
         let mut sockets = self.manager.sockets.iter();
         sockets.find_map(|socket| {
             let registered = socket.registered.as_ref()?;
@@ -176,12 +178,13 @@ impl Socket {
     }
 }
 
-/// Returns the reason not to trust a plugin whose name or endpoint `plugin`, of another user, has.
+/// Returns a reason not to trust a plugin: its `what`, the name or the endpoint, is that of
+/// `plugin`, whose user is `uid`.
 fn distrust_taken(what: &'static str, uid: u32, plugin: &Plugin) -> Distrust {
     let socket = plugin.socket.clone();
     Distrust::Taken { what, uid, socket }
 }
 
-/// The number of reasons that are kept for a socket, the newest ones: enough for its owner, its
-/// user and two about its endpoint.
+/// The maximum number of reasons that are kept for a socket, the newest ones: enough for the owner
+/// of the socket, the user of its process, and two about the endpoint.
 const MAX_DISTRUST: usize = 4;

@@ -28,7 +28,8 @@ pub(super) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Takes the step of the operation that follows `event`, if one runs.
+    /// Passes an event to the running operation, if there is one, and carries out the step that
+    /// follows.
     pub(super) fn handle_event(&mut self, event: Event) {
         let Some(mut active) = self.socket.active.take() else {
             return;
@@ -52,7 +53,7 @@ impl Visit<'_> {
             Step::Goes(operation) => active.operation = Some(operation),
             Step::Ignores(operation, event) => {
                 let (label, state) = (self.socket.label(active.number), operation.state());
-                log::debug!("{label}: {event} is not expected while {state}");
+                log::debug!("{label}: ignored an unexpected event event={event} state={state}");
                 active.operation = Some(operation);
             }
             Step::Ends(outcome) => return self.record_outcome(*active, outcome),
@@ -113,7 +114,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Processes what the connection of the plugin's liveness has received.
+    /// Processes what the connection that is held open for liveness has received.
     fn poll_liveness(&mut self, server: Server) {
         let now = self.manager.context.now;
         let client = self.socket.liveness_client(server);
@@ -126,7 +127,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Checks the plugin whose process or connection was watched and has ended.
+    /// Checks the plugin, at once or after a pause: the connection that was held open for its
+    /// liveness, or the process that was watched, has ended.
     fn handle_liveness_loss(&mut self, server: Server) {
         let context = &mut self.manager.context;
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
@@ -146,8 +148,8 @@ impl Visit<'_> {
     // --- The driver behind the endpoint ---
 
     /// Processes a connection to the plugin's endpoint on which a call of its handler has
-    /// succeeded: it becomes the driver's source of liveness if one is needed, and is closed
-    /// otherwise.
+    /// succeeded: the connection becomes the driver's source of liveness if one is needed, and is
+    /// closed otherwise.
     pub(super) fn handle_endpoint_connected(&mut self, endpoint: &Path, connection: Connection) {
         let has_driver = self.has_driver();
         let context = &mut self.manager.context;
@@ -173,7 +175,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Returns whether the registered plugin has an endpoint beside its registration socket.
+    /// Returns whether the registered plugin has an endpoint other than its registration socket.
     fn has_driver(&self) -> bool {
         let Some(it) = &self.socket.registered else {
             return false;
@@ -183,7 +185,7 @@ impl Visit<'_> {
 
     // --- Time ---
 
-    /// Does what is due.
+    /// Processes the deadlines that have passed.
     pub(super) fn handle_timeout(&mut self) {
         let now = self.manager.context.now;
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
@@ -221,7 +223,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Does what is due for the registered plugin, or examines the socket if none is registered.
+    /// Processes the deadlines of the registered plugin. If none is registered, marks the socket
+    /// dirty: an attempt may be due.
     fn check_health(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
@@ -231,7 +234,7 @@ impl Visit<'_> {
         let is_restored_announced = registered.is_restored_announced();
         let Registered { plugin, health, .. } = registered;
         if context.policy.is_stopping {
-            // The next daemon checks and deregisters.
+            // The plugin is checked or deregistered after the next start.
         } else if is_due(health.grace_until()) {
             health.end_grace();
             self.socket.is_dirty = true;
@@ -246,8 +249,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Lets the next socket of the name pass, because the question to the handler has been open for
-    /// a while.
+    /// Lets the next socket of the plugin name proceed, because the handler has not answered the
+    /// question about this one for [`STALLED_AFTER`](crate::config::STALLED_AFTER).
     fn handle_stalled_question(&mut self) {
         let names = &mut self.manager.names;
         let Some(plugin) = &self.socket.applied.name else {
@@ -277,8 +280,8 @@ impl Visit<'_> {
         self.execute(Box::new(active), step);
     }
 
-    /// Starts to deregister the registered plugin. When the daemon stops, the next daemon does
-    /// that: the plugin stays in the saved state.
+    /// Starts to deregister the registered plugin. If the daemon is stopping, does nothing: the
+    /// plugin stays in the saved state, and is deregistered after the next start.
     pub(super) fn start_deregistration(&mut self) {
         let Some(registered) = &self.socket.registered else {
             return;
@@ -296,7 +299,8 @@ impl Visit<'_> {
         });
     }
 
-    /// Starts to check whether the registered plugin answers, unless it is being deregistered.
+    /// Starts to check whether the registered plugin answers. While another operation runs, the
+    /// check is put off until that has ended.
     pub(super) fn start_check(&mut self) {
         let context = &self.manager.context;
         let Some(registered) = self.socket.registered.as_mut() else {
@@ -306,7 +310,6 @@ impl Visit<'_> {
             return;
         }
         if self.socket.active.is_some() {
-            // The check follows the running operation.
             registered.health.check_at = Some(context.now);
             return;
         }
@@ -348,8 +351,8 @@ impl Visit<'_> {
         });
     }
 
-    /// Reserves what an attempt needs to begin: the time of a redial, or a place in the queue for a
-    /// permit. Returns whether it may begin now.
+    /// Returns whether an attempt may begin now. If not, reserves what the attempt waits for: the
+    /// time of a redial, or a place in the queue for a permit.
     fn reserve_start(&mut self) -> bool {
         let Manager {
             limiter, context, ..
@@ -395,7 +398,7 @@ impl Visit<'_> {
 
     // --- The stop ---
 
-    /// Drops the operation and the source of liveness, because the daemon stops.
+    /// Drops the operation and the sources of liveness, because the daemon stops.
     pub(super) fn drop_operation(&mut self) {
         let context = &mut self.manager.context;
         if let Some(Registered { health, .. }) = &mut self.socket.registered {
@@ -410,7 +413,7 @@ impl Visit<'_> {
         };
         let operation = active.operation.as_ref();
         if let Some(plugin) = operation.and_then(Operation::plugin_to_deregister) {
-            // The next process deregisters it.
+            // The plugin stays in the saved state, so it is deregistered after the next start.
             let left = Registered::new(plugin.clone(), active.identity, By::Predecessor);
             self.socket.set_registered(left, context);
         }

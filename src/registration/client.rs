@@ -13,7 +13,7 @@ use crate::manager::{AnnouncementId, Process};
 use crate::proto::v1beta1::{Empty, registration};
 use crate::time::Time;
 
-/// A client of the service.
+/// A connected client of the service.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: ClientId,
@@ -23,7 +23,7 @@ pub(super) struct Client {
     /// The calls in progress.
     calls: Vec<Call>,
     is_closing: bool,
-    /// Whether the connection is closed without waiting for the rest of a call.
+    /// Whether the connection is closed without waiting for calls to end.
     is_dropped: bool,
     pub(super) accepted_at: Time,
 }
@@ -37,7 +37,7 @@ struct Call {
     endpoint: Arc<Path>,
 }
 
-/// What a client has done.
+/// An event on the connection of a client.
 #[derive(Debug)]
 pub(super) enum Event {
     /// The client has sent this request.
@@ -69,7 +69,8 @@ impl Client {
         self.is_dropped || self.server.is_closed()
     }
 
-    /// Returns the endpoint of the plugin whose call with that number is in progress.
+    /// Returns the endpoint of the plugin that the call with that number registers, or `None` if
+    /// this client has no such call in progress.
     pub(super) fn endpoint_of(&self, id: AnnouncementId) -> Option<&Arc<Path>> {
         let call = self.calls.iter().find(|call| call.id == id)?;
         Some(&call.endpoint)
@@ -83,7 +84,7 @@ impl Client {
                     if self.calls.len() < MAX_CLIENT_REGISTRATIONS && !self.is_closing {
                         return Some(Event::Called(call, message));
                     }
-                    self.server.finish(call, too_many(), now);
+                    self.server.finish(call, too_many_calls(), now);
                 }
                 Incoming::Ended { call } => {
                     if let Some(at) = self.calls.iter().position(|it| it.stream == call) {
@@ -95,7 +96,7 @@ impl Client {
         }
     }
 
-    /// Records a call in progress, whose request is acceptable.
+    /// Records that a call with an acceptable request is in progress.
     pub(super) fn begin_call(&mut self, stream: StreamId, id: AnnouncementId, endpoint: Arc<Path>) {
         self.calls.push(Call {
             stream,
@@ -126,21 +127,20 @@ impl Client {
         self.calls.into_iter().map(|call| call.id)
     }
 
-    /// Closes the connection once the calls in progress are answered.
+    /// Closes the connection when the calls in progress are answered.
     pub(super) fn close(&mut self, now: Time) {
         self.is_closing = true;
         self.server.shutdown(now);
     }
 
-    /// Closes the connection at once, without waiting for the rest of a call or for the client to
-    /// read.
-    pub(super) fn drop_calls(&mut self, now: Time) {
+    /// Closes the connection at once, without waiting for calls to end or for the client to read.
+    pub(super) fn close_now(&mut self, now: Time) {
         self.close(now);
         self.is_dropped = true;
     }
 }
 
-fn too_many() -> Status {
+fn too_many_calls() -> Status {
     let message = "too many registrations are in progress";
     Status::new(Code::ResourceExhausted, message)
 }

@@ -1,8 +1,8 @@
 //! The service `v1beta1.Registration`, by which device plugins announce themselves: kubelet's
 //! `kubelet.sock`.
 //!
-//! Pure, as all of the folder. The shell owns the sockets and the clock: connections are named by a
-//! [`ClientId`], octets are read and written at an [`Endpoint`], and calls that are acceptable are
+//! Pure, like the whole folder: the daemon owns the sockets and the clock. A connection has a
+//! [`ClientId`], its octets are passed through an [`Endpoint`], and each acceptable call is
 //! returned as an [`Output`], to be answered when the outcome is known.
 //!
 //! ```text
@@ -14,14 +14,14 @@
 //! ```
 //!
 //! Each stream is a call of its own, as with kubelet's server, and a client may have
-//! [`MAX_CLIENT_REGISTRATIONS`] in progress. A call that is over before it is answered (reset,
-//! deadline, connection) does not register its plugin.
+//! [`MAX_CLIENT_REGISTRATIONS`] calls in progress. A call that ends before it is answered (by a
+//! reset, its deadline or the end of the connection) does not register its plugin.
 //!
-//! A client that waits for its plugin takes no place from others: [`MAX_REGISTRATIONS`] more may
-//! connect. If others wait to be accepted, a client gives way to them: the oldest one of the
-//! process with the most clients, one without a call first; else the oldest one without a call,
-//! once it has had [`REGISTRATION_PATIENCE`] to call. So a process that connects without end
-//! displaces itself.
+//! [`MAX_REGISTRATIONS`] clients without a call in progress may be connected, and twice as many
+//! clients in all. If others wait to be accepted, a client is closed to make room: the oldest one
+//! of the process with the most clients, one without a call first; else the oldest one without a
+//! call, once it has had [`REGISTRATION_PATIENCE`] to call. So a process that opens ever more
+//! connections displaces its own.
 
 mod client;
 mod request;
@@ -46,7 +46,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub(crate) u64);
 
-/// A request to the shell.
+/// A request to the daemon.
 #[derive(Debug)]
 pub enum Output {
     /// Register this plugin, and answer its call with [`Registrar::answer`].
@@ -58,7 +58,7 @@ pub enum Output {
         /// The process of the client, if it is known.
         caller: Option<Process>,
     },
-    /// The call with this number is over before it was answered.
+    /// The call with this number has ended before it was answered.
     CallEnded {
         /// The number of the call.
         id: AnnouncementId,
@@ -72,7 +72,7 @@ pub enum Output {
     },
 }
 
-/// The service, and the connections of its clients.
+/// The service, with the connections of its clients.
 #[derive(Debug)]
 pub struct Registrar {
     /// The directory of the plugins' sockets.
@@ -80,7 +80,7 @@ pub struct Registrar {
     clients: Vec<Client>,
     last_client: ClientId,
     last_call: AnnouncementId,
-    /// Whether others wait to be accepted.
+    /// Whether clients wait to be accepted.
     is_crowded: bool,
     outputs: VecDeque<Output>,
 }
@@ -98,14 +98,14 @@ impl Registrar {
         }
     }
 
-    /// Returns whether another connection may be accepted. Otherwise it has to wait for
-    /// [`Registrar::make_room`].
+    /// Returns whether another connection may be accepted. If not, call [`Registrar::make_room`].
     pub fn has_room(&self) -> bool {
         let idle = self.clients.iter().filter(|client| !client.is_calling());
         idle.count() < MAX_REGISTRATIONS && self.clients.len() < 2 * MAX_REGISTRATIONS
     }
 
-    /// Makes room for a connection that waits: closes one, or the first one whose calls end.
+    /// Makes room for a connection that waits to be accepted: closes a client now, or else the
+    /// first one whose calls are answered.
     pub fn make_room(&mut self, now: Time) {
         self.is_crowded = true;
         let count = |caller| self.clients.iter().filter(|it| it.caller == caller).count();
@@ -127,12 +127,13 @@ impl Registrar {
             let client = &mut self.clients[at];
             let is_late = client.accepted_at + REGISTRATION_PATIENCE <= now;
             if rank > 1 || !is_idle || is_late {
-                client.drop_calls(now);
+                client.close_now(now);
             }
         }
     }
 
-    /// Returns when to call [`Registrar::make_room`] again, unless a client ends before.
+    /// Returns when to call [`Registrar::make_room`] again if no client has ended by then: the time
+    /// at which the oldest client without a call may be closed.
     pub fn room_at(&self) -> Option<Time> {
         let idle = self.clients.iter().filter(|client| !client.is_calling());
         let oldest = idle.map(|client| client.accepted_at).min()?;
@@ -144,7 +145,7 @@ impl Registrar {
         self.last_client.0 += 1;
         let client = Client::new(self.last_client, caller, now);
         self.clients.push(client);
-        self.is_crowded = false; // If others wait, room is made for them next.
+        self.is_crowded = false; // `make_room` sets it again if more clients wait.
         self.last_client
     }
 
@@ -161,7 +162,7 @@ impl Registrar {
         !clients.any(|client| client.id == id && !client.is_closed())
     }
 
-    /// Removes a connection that has ended, and with it its calls in progress.
+    /// Removes a connection that has ended, and reports the end of its calls in progress.
     pub fn remove(&mut self, id: ClientId) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
             let calls = self.clients.remove(at).into_calls();
@@ -174,7 +175,7 @@ impl Registrar {
     /// Processes what a client has sent.
     pub fn advance(&mut self, id: ClientId, now: Time) {
         if let Some(at) = self.clients.iter().position(|client| client.id == id) {
-            self.receive(at, now);
+            self.process_events(at, now);
         }
     }
 
@@ -184,24 +185,24 @@ impl Registrar {
         timeouts.flatten().min()
     }
 
-    /// Does what is due by `now`. Calling this early is harmless.
+    /// Handles the timeouts that are due by `now`. Calling this early is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         for at in 0..self.clients.len() {
             let server = &mut self.clients[at].server;
             if server.poll_timeout().is_some_and(|due| due <= now) {
                 server.handle_timeout(now);
-                self.receive(at, now);
+                self.process_events(at, now);
             }
         }
     }
 
-    /// Removes and returns the oldest request to the shell.
+    /// Removes and returns the oldest request to the daemon.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Answers a call. Returns the connection on which the answer is to be written, unless that has
-    /// ended.
+    /// Answers a call. Returns the connection on which the answer is to be written, or `None` if
+    /// the call is not in progress any more.
     pub fn answer(
         &mut self,
         id: AnnouncementId,
@@ -211,16 +212,16 @@ impl Registrar {
         let mut clients = self.clients.iter_mut();
         let client = clients.find(|client| client.endpoint_of(id).is_some())?;
         let endpoint = client.endpoint_of(id).cloned()?;
-        client.answer(id, result.map_err(|error| status(&error, &endpoint)), now);
+        let result = result.map_err(|error| error_status(&error, &endpoint));
+        client.answer(id, result, now);
         if self.is_crowded && !client.is_calling() {
             client.close(now);
         }
         Some(client.id)
     }
 
-    /// Processes the events of a client: begins its calls, and rejects those that are not
-    /// acceptable.
-    fn receive(&mut self, at: usize, now: Time) {
+    /// Processes the events of a client: begins acceptable calls, and rejects others.
+    fn process_events(&mut self, at: usize, now: Time) {
         let client = &mut self.clients[at];
         let caller = client.caller;
         while let Some(event) = client.poll_event(now) {
@@ -246,11 +247,10 @@ impl Registrar {
     }
 }
 
-/// Returns the status for a plugin that is not registered, with the text of kubelet if there is
-/// one.
-fn status(error: &AnnouncementError, endpoint: &Path) -> Status {
+/// Returns the status for a plugin that is not registered, with kubelet's message if it has one.
+fn error_status(error: &AnnouncementError, endpoint: &Path) -> Status {
     let code = match error {
-        // The code that gRPC for Go sends for an error that is not a status.
+        // The code that grpc-go sends for an error that is not a status.
         AnnouncementError::Failed(_) => Code::Unknown,
         AnnouncementError::Superseded | AnnouncementError::Withdrawn => Code::Aborted,
         AnnouncementError::TooMany | AnnouncementError::TooManyOfProcess => Code::ResourceExhausted,

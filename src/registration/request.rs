@@ -1,6 +1,6 @@
-//! The request of `Register`, and whether it is acceptable.
+//! The request of `Register`, and its checks.
 //!
-//! The version and the name of the resource are checked as kubelet does, with its texts.
+//! The version and the name of the resource are checked as in kubelet, with kubelet's messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub(super) struct Rejected {
     pub(super) reason: String,
 }
 
-/// Returns the plugin that a request describes: its endpoint is a socket in `dir`.
+/// Parses a request, and returns the plugin that it describes, whose endpoint is a socket in `dir`.
 ///
-/// kubelet appends the endpoint to the directory, whatever the endpoint contains. Here it must be
-/// the name of a file in that directory. The options are ignored, as in kubelet: the handler asks
-/// for them.
+/// kubelet appends the endpoint to the directory, whatever the endpoint contains. Here the endpoint
+/// must be the name of a file in that directory. The options in the request are ignored, as in
+/// kubelet: the handler asks the plugin for them.
 pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
     let request = RegisterRequest::decode(request).map_err(|error| Rejected {
         code: Code::Internal,
@@ -34,7 +34,7 @@ pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Reject
         resource_name: name,
         ..
     } = request;
-    // The code that gRPC for Go sends for an error that is not a status.
+    // The code that grpc-go sends for an error that is not a status.
     let unknown = |reason| Rejected {
         code: Code::Unknown,
         reason,
@@ -71,7 +71,7 @@ pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Reject
     })
 }
 
-/// Returns a text in quotation marks, as Go's `%q` does, without the rest of a long one.
+/// Returns a text in quotation marks, as Go's `%q` prints it; a long one is cut.
 fn quoted(text: &str) -> String {
     match text.char_indices().nth(LONGEST_QUOTED) {
         None => format!("{text:?}"),
@@ -79,7 +79,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns whether a text is the name of a file, and not a path that leads elsewhere.
+/// Returns whether a text is a file name, and not a path with several components.
 fn is_file_name(text: &str) -> bool {
     let is_special = text.is_empty() || text == "." || text == "..";
     !is_special && text.len() <= LONGEST_NAME && !text.contains(['/', '\0'])
@@ -88,8 +88,8 @@ fn is_file_name(text: &str) -> bool {
 /// The name of the service's socket in its directory (kubelet: `KubeletSocketBase`).
 pub(crate) const SOCKET: &str = "kubelet.sock";
 
-/// The number of characters after which the rest of a text is left out of a reason: the names of
-/// files and resources are rarely as long (kubelet: no limit).
+/// The number of characters after which a text is cut in a reason: the names of files and resources
+/// are rarely as long (kubelet: no limit).
 const LONGEST_QUOTED: usize = 256;
 
 /// The length of the longest file name in octets (Linux: `NAME_MAX`).

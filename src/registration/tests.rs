@@ -1,4 +1,4 @@
-//! The service, called by clients in memory.
+//! Tests of the service with clients in memory.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// Returns the calls that are to be answered, by the names of their resources.
+    /// Returns the calls that are to be answered, each with the name of its resource.
     fn announced(&mut self) -> Vec<(AnnouncementId, String)> {
         let outputs = std::iter::from_fn(|| self.registrar.poll_output());
         let announced = outputs.filter_map(|output| match output {
@@ -99,7 +99,7 @@ impl Node {
         announced.collect()
     }
 
-    /// Returns the calls that are over.
+    /// Returns the calls that have ended without an answer.
     fn ended(&mut self) -> Vec<AnnouncementId> {
         let outputs = std::iter::from_fn(|| self.registrar.poll_output());
         let ended = outputs.filter_map(|output| match output {
@@ -114,8 +114,8 @@ impl Node {
         self.run();
     }
 
-    /// Returns the results that a client has received since the last call: a code and a message for
-    /// a failure.
+    /// Returns the results that a client has received since the last call of this function; for a
+    /// failure, its code and its message.
     fn results(&mut self, client: usize) -> Vec<Result<(), (Code, String)>> {
         let (_, client, events) = &mut self.clients[client];
         events.extend(std::iter::from_fn(|| client.poll_event(self.now)));
@@ -150,7 +150,7 @@ fn a_call_is_answered_when_its_outcome_is_known() {
 }
 
 #[test]
-fn a_failure_has_the_code_and_the_words_of_kubelet() {
+fn a_failure_has_its_code_and_kubelets_message() {
     let mut node = Node::new();
     let client = node.connect();
     let reason = "failed to get device plugin options: rpc error: code = Unimplemented desc = no";
@@ -171,7 +171,7 @@ fn a_failure_has_the_code_and_the_words_of_kubelet() {
         (
             AnnouncementError::TooMany,
             Code::ResourceExhausted,
-            "1024 device plugins are registered",
+            "1024 device plugins are registered already",
         ),
         (
             AnnouncementError::Stopping,
@@ -247,7 +247,7 @@ fn a_call_delays_no_other_call_of_its_client() {
 }
 
 #[test]
-fn a_call_whose_client_has_gone_is_over_and_not_answered() {
+fn a_call_ends_without_an_answer_when_its_client_disconnects() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
@@ -265,7 +265,7 @@ fn a_call_whose_client_has_gone_is_over_and_not_answered() {
 }
 
 #[test]
-fn a_call_whose_deadline_has_passed_is_over() {
+fn a_call_ends_when_its_deadline_has_passed() {
     let mut node = Node::new();
     let client = node.connect();
     node.call(client, "a");
@@ -279,7 +279,7 @@ fn a_call_whose_deadline_has_passed_is_over() {
 }
 
 #[test]
-fn clients_that_wait_for_their_plugins_take_no_place() {
+fn clients_with_a_call_in_progress_do_not_count_as_idle() {
     let mut node = Node::new();
     for client in 0..MAX_REGISTRATIONS {
         node.connect();
@@ -293,7 +293,7 @@ fn clients_that_wait_for_their_plugins_take_no_place() {
 }
 
 #[test]
-fn a_client_of_the_process_with_the_most_waiting_makes_room() {
+fn a_client_of_the_process_with_the_most_clients_makes_room() {
     let mut node = Node::new();
     let only = node.connect_from(1);
     node.call(only, "only");
@@ -378,7 +378,7 @@ fn if_all_clients_call_the_first_whose_call_ends_makes_room() {
 }
 
 #[test]
-fn a_client_that_sends_no_http2_is_closed_when_its_time_is_up() {
+fn a_client_that_does_not_send_http2_is_closed() {
     let mut node = Node::new();
     let client = node.connect();
     let id = node.clients[client].0;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!          the delay is over                    the devices change
-//! Delayed --+----------------> answered, gone      +-------+
+//! Delayed --+----------------> answered            +-------+
 //!           |                                      v       |
-//!           +----------------> Listening: receives their states until the caller ends it
+//!           +----------------> Listening: a list of the devices, until the caller cancels the call
 //! ```
 
 use super::ConnectionId;
@@ -23,15 +23,15 @@ pub(super) struct Call {
     pub(super) stream: StreamId,
     method: &'static str,
     answer: Answer,
-    /// The time of the answer, or `None` once the devices are listed.
+    /// The time of the answer, or `None` once the stream of device lists has begun.
     pub(super) due: Option<Time>,
-    /// Whether the current state of the devices was sent; it may have to wait for a caller that
-    /// does not read.
+    /// Whether the current state of the devices was sent. Sending waits while the caller does not
+    /// read.
     is_sent: bool,
 }
 
 impl Call {
-    /// Creates a call that gets this answer at that time.
+    /// Creates a call that receives this answer at the time `due`.
     pub(super) fn new(
         conn: ConnectionId,
         stream: StreamId,
@@ -49,13 +49,19 @@ impl Call {
         }
     }
 
-    /// Records that the state that was sent is out of date.
+    /// Records that the devices have changed since their state was sent.
     pub(super) fn record_device_change(&mut self) {
         self.is_sent = false;
     }
 
-    /// Sends what is due by `now`. Returns whether the call has ended with that.
-    pub(super) fn answer(&mut self, server: &mut Server, devices: &Devices, now: Time) -> bool {
+    /// Sends the answer, or the state of the devices if it has changed, if that is due by `now`.
+    /// Returns whether the call has ended.
+    pub(super) fn send_due_answer(
+        &mut self,
+        server: &mut Server,
+        devices: &Devices,
+        now: Time,
+    ) -> bool {
         if self.due.is_some_and(|due| now < due) {
             return false;
         }
@@ -65,7 +71,7 @@ impl Call {
             Answer::List(listing) => {
                 self.due = None;
                 if !self.is_sent {
-                    let list = devices.list(*listing);
+                    let list = devices.encode_list(*listing);
                     self.is_sent = server.send(self.stream, &list, now).is_ok();
                 }
                 return false;

@@ -1,4 +1,4 @@
-//! The simulated devices of a plugin: two, of which the second breaks and is repaired.
+//! The two simulated devices of a plugin. The second one can become unhealthy, and healthy again.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::time::Time;
 /// The state of the devices.
 #[derive(Debug)]
 pub(super) struct Devices {
-    /// The time of day at the origin of [`Time`], counted from 1970.
+    /// The origin of [`Time`], as the time since the Unix epoch.
     origin: Duration,
     is_second_healthy: bool,
-    /// The time of the last change.
+    /// The time of the last change of the second device.
     since: Time,
 }
 
-/// The messages in which a stream lists the devices.
+/// The type of the messages in which a stream lists the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// The devices of a device plugin.
+    /// ListAndWatchResponse, of a device plugin.
     Devices,
-    /// The devices of a DRA driver.
+    /// NodeWatchResourcesResponse, of a DRA driver.
     Health,
 }
 
@@ -39,7 +39,7 @@ impl Devices {
         }
     }
 
-    /// Breaks or repairs the second device. Returns whether it is healthy now.
+    /// Makes the second device unhealthy, or healthy again. Returns whether it is healthy now.
     pub(super) fn toggle(&mut self, now: Time) -> bool {
         self.is_second_healthy = !self.is_second_healthy;
         self.since = now;
@@ -47,7 +47,7 @@ impl Devices {
     }
 
     /// Returns the encoded message that lists all devices.
-    pub(super) fn list(&self, listing: Listing) -> Vec<u8> {
+    pub(super) fn encode_list(&self, listing: Listing) -> Vec<u8> {
         let all = NAMES.into_iter().zip([true, self.is_second_healthy]);
         match listing {
             Listing::Devices => {
@@ -95,6 +95,6 @@ fn device(name: &str, is_healthy: bool) -> Device {
 /// The names of the devices.
 pub(super) const NAMES: [&str; 2] = ["device-0", "device-1"];
 
-/// The time without an update after which a node should treat the health as unknown: a day, because
-/// updates are sent only on changes (seconds).
+/// The time without an update, in seconds, after which a node should treat the health as unknown: a
+/// day, because updates are sent only on changes.
 const SILENCE: i64 = 24 * 60 * 60;

@@ -20,7 +20,7 @@ pub enum PluginKind {
 }
 
 impl PluginKind {
-    /// Returns the kind of the type with this name.
+    /// Returns the kind of plugins of the type with this name.
     pub fn named(name: &str) -> Self {
         match name {
             "CSIPlugin" => Self::Csi,
@@ -30,7 +30,8 @@ impl PluginKind {
         }
     }
 
-    /// Returns a possible plugin name; that of a device plugin is the name of its resource.
+    /// Returns a valid plugin name for the type. The name of a device plugin is that of its
+    /// resource.
     pub fn usual_name(self) -> &'static str {
         match self {
             Self::Csi => "csi.simulated.example",
@@ -50,9 +51,9 @@ impl PluginKind {
         }
     }
 
-    /// Returns whether such plugins report an endpoint even if it is their registration socket:
-    /// node-driver-registrar insists on a path, and the library for DRA drivers always reports one.
-    /// Kubernetes' own device plugin reports none.
+    /// Returns whether such plugins report their endpoint even if it is the registration socket:
+    /// node-driver-registrar requires a path, and the library for DRA drivers always reports one.
+    /// The sample device plugin of Kubernetes does not.
     pub(super) fn names_its_socket(self) -> bool {
         matches!(self, Self::Csi | Self::Dra)
     }
@@ -99,8 +100,9 @@ impl PluginKind {
     }
 }
 
-/// The number of registration methods, which stand first in each list.
+/// The number of registration methods, which come first in each list of methods.
 const REGISTRATION: usize = 2;
 
-/// The path of NodeWatchResources in version v1 of its service, which has the messages of v1alpha1.
+/// The path of NodeWatchResources in version v1 of its service, whose messages are those of
+/// v1alpha1.
 pub(super) const NODE_WATCH_RESOURCES_V1: &str = "/v1.DRAResourceHealth/NodeWatchResources";

@@ -1,13 +1,13 @@
 //! A simulated plugin: its description, its answers, and its faults.
 //!
-//! Pure, as all of the folder. Built on this crate's own server, to try a node and its handlers
-//! without a driver. The shell owns the sockets and the clock: connections are named by a
-//! [`ConnectionId`], octets are read and written at an [`Endpoint`], and requests to the shell are
-//! returned as an [`Output`].
+//! It is for testing a node and its handlers without a driver, and uses this crate's own gRPC
+//! server. Nothing in this folder does I/O: the event loop (`daemon::service::simulate`) owns the
+//! sockets and the clock. It names a connection by its [`ConnectionId`], reads and writes octets at
+//! an [`Endpoint`], and takes requests as an [`Output`].
 //!
 //! ```text
 //!   accept(socket) -> ConnectionId
-//!   endpoint(), advance() -> Server -- Called --> Service: what to answer
+//!   endpoint(), advance() -> Server -- Called --> Service: the answer
 //!                              ^                     |
 //!                              |      delay is over  v
 //!                              +------------------- calls <-- toggle_health()
@@ -60,21 +60,21 @@ pub enum Socket {
     Service,
 }
 
-/// A request of the plugin to the shell.
+/// A request of the plugin to the event loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Show the user what has happened.
+    /// Show the user a line about an event.
     Report(String),
     /// Exit at once, without closing connections properly.
     Crash,
     /// Connect to `kubelet.sock`. The outcome is [`Plugin::connected`],
     /// [`Plugin::kubelet_missing`] or [`Plugin::dial_failed`].
     Dial,
-    /// Listen again: the plugin's socket was removed.
+    /// Listen again, because the plugin's socket was removed.
     Listen,
 }
 
-/// A plugin, and the connections of its callers.
+/// A simulated plugin, and its connections.
 #[derive(Debug)]
 pub struct Plugin {
     kind: PluginKind,
@@ -87,17 +87,17 @@ pub struct Plugin {
     crash_at: Option<Time>,
     /// The time of the next automatic change of the devices, and the interval between changes.
     toggle: Option<(Time, Duration)>,
-    /// The registration at kubelet, if the plugin registers itself.
+    /// The registration with kubelet, if the plugin registers itself.
     registration: Option<Registration>,
     outputs: VecDeque<Output>,
 }
 
-/// The connections: few enough for a linear search.
+/// The connections to the plugin, which are few enough for a linear search.
 type Connections = Vec<(ConnectionId, Server)>;
 
 impl Plugin {
-    /// Creates a plugin with that profile, which starts now. `origin` is the time of day at the
-    /// origin of [`Time`], counted from 1970, which some messages contain.
+    /// Creates a plugin with that profile, which starts now. `origin` is the origin of [`Time`] as
+    /// the time since the Unix epoch; some messages contain timestamps.
     pub fn new(profile: &Profile, origin: Duration, now: Time) -> Self {
         Self {
             kind: profile.kind(),
@@ -127,14 +127,14 @@ impl Plugin {
         self.last_id
     }
 
-    /// Returns our end of a connection: a server, or the client of the connection to kubelet. After
-    /// reading into it or writing from it, call [`advance`](Self::advance).
+    /// Returns the plugin's end of a connection: a server, or the client of the connection to
+    /// kubelet. Call [`advance`](Self::advance) after octets were moved to or from it.
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut dyn Endpoint> {
         let registration = self.registration.as_mut();
         let client = registration.and_then(|it| it.client(conn));
         match client {
             Some(client) => Some(client),
-            None => find(&mut self.connections, conn).map(|server| server as _),
+            None => find_server(&mut self.connections, conn).map(|server| server as _),
         }
     }
 
@@ -147,7 +147,7 @@ impl Plugin {
         !is_served && !registration.is_some_and(|registration| registration.is_open(conn))
     }
 
-    /// Adds the connection to `kubelet.sock` that was just made.
+    /// Adds the connection to `kubelet.sock` that was just established.
     pub fn connected(&mut self, now: Time) -> ConnectionId {
         self.last_id.0 += 1;
         if let Some(registration) = &mut self.registration {
@@ -164,17 +164,18 @@ impl Plugin {
         }
     }
 
-    /// Records that `kubelet.sock` cannot be connected to.
+    /// Records that the connection to `kubelet.sock` failed, and schedules the next attempt.
     pub fn dial_failed(&mut self, why: &str, now: Time) {
         if let Some(registration) = &mut self.registration {
-            let pause = registration.failed(now);
+            let pause = registration.schedule_retry(now);
             self.report(format!(
                 "cannot connect to kubelet.sock: {why}; retrying in {pause:?}"
             ));
         }
     }
 
-    /// Records that `kubelet.sock` was created, and whether the plugin's own socket still exists.
+    /// Starts the registration again, because `kubelet.sock` was created. Unless `has_socket`, the
+    /// plugin's own socket was removed: then also requests to listen again.
     pub fn kubelet_created(&mut self, has_socket: bool, now: Time) {
         if let Some(registration) = &mut self.registration {
             let report = registration.kubelet_created(now);
@@ -195,7 +196,7 @@ impl Plugin {
         self.calls.retain(|call| call.conn != conn);
     }
 
-    /// Breaks or repairs a device.
+    /// Makes the second device unhealthy, or healthy again.
     pub fn toggle_health(&mut self, now: Time) {
         if !self.kind.has_devices() {
             return self.report("ignored SIGUSR1: plugins of this type have no devices");
@@ -212,10 +213,10 @@ impl Plugin {
         self.advance(now);
     }
 
-    /// Ends all calls with an error, and shuts down every connection.
+    /// Ends all calls with the status UNAVAILABLE, and shuts down every connection.
     pub fn stop(&mut self, now: Time) {
         for call in std::mem::take(&mut self.calls) {
-            if let Some(server) = find(&mut self.connections, call.conn) {
+            if let Some(server) = find_server(&mut self.connections, call.conn) {
                 let status = Status::new(Code::Unavailable, "the plugin is stopping");
                 server.finish(call.stream, status, now);
             }
@@ -269,8 +270,8 @@ impl Plugin {
         self.outputs.pop_front()
     }
 
-    /// Accepts calls that have arrived, and sends the answers that are due. Call this after octets
-    /// were read or written at an [`endpoint`](Self::endpoint).
+    /// Handles new and cancelled calls and the reply of kubelet, and sends the answers that are
+    /// due. Call this after octets were read or written at an [`endpoint`](Self::endpoint).
     pub fn advance(&mut self, now: Time) {
         for at in 0..self.connections.len() {
             let conn = self.connections[at].0;
@@ -301,15 +302,15 @@ impl Plugin {
         }
         let (connections, devices) = (&mut self.connections, &self.devices);
         self.calls.retain_mut(|call| {
-            let server = find(connections, call.conn);
-            server.is_some_and(|server| !call.answer(server, devices, now))
+            let server = find_server(connections, call.conn);
+            server.is_some_and(|server| !call.send_due_answer(server, devices, now))
         });
     }
 
-    /// Removes a call that its caller has ended.
+    /// Removes and reports a call that its caller has ended.
     fn handle_ended(&mut self, conn: ConnectionId, stream: StreamId) {
-        let is_it = |call: &Call| call.conn == conn && call.stream == stream;
-        if let Some(at) = self.calls.iter().position(is_it) {
+        let has_ended = |call: &Call| call.conn == conn && call.stream == stream;
+        if let Some(at) = self.calls.iter().position(has_ended) {
             let report = self.calls.remove(at).end_report();
             self.report(report);
         }
@@ -320,8 +321,8 @@ impl Plugin {
     }
 }
 
-/// Returns the server's end of a connection.
-fn find(connections: &mut Connections, conn: ConnectionId) -> Option<&mut Server> {
+/// Returns the server of a connection.
+fn find_server(connections: &mut Connections, conn: ConnectionId) -> Option<&mut Server> {
     let mut connections = connections.iter_mut();
     let found = connections.find(|(name, _)| *name == conn);
     found.map(|(_, server)| server)

@@ -16,20 +16,19 @@ pub struct Profile {
     pub name: String,
     /// The versions that the plugin reports.
     pub versions: Vec<String>,
-    /// The path of the registration socket; if the plugin registers itself, the path of its only
-    /// socket.
+    /// The path of the registration socket, or of the only socket if the plugin registers itself.
     pub socket: PathBuf,
-    /// Whether the plugin registers itself at the `kubelet.sock` next to its socket, as older
-    /// device plugins do, and does not serve a registration.
+    /// Whether the plugin registers itself with the `kubelet.sock` next to its socket, as older
+    /// device plugins do, instead of serving the registration.
     pub is_legacy: bool,
     /// The path of the service's own socket; `None` serves it on the registration socket.
     pub endpoint: Option<String>,
-    /// The interval at which a device breaks or is repaired; `None` means never.
+    /// The interval at which a device becomes unhealthy, or healthy again; `None` means never.
     pub toggle_health: Option<Duration>,
     /// The names of CDI devices with which the plugin answers Allocate; if empty, it answers with
     /// device nodes, a mount and an environment variable.
     pub cdi_devices: Vec<String>,
-    /// The faults.
+    /// The faults that the plugin simulates.
     pub faults: Faults,
 }
 
@@ -55,7 +54,8 @@ pub struct Faults {
 impl Profile {
     /// Returns the reply to GetInfo.
     pub fn info(&self) -> PluginInfo {
-        // A path that is not UTF-8 cannot be reported; an empty endpoint means the same.
+        // A path that is not UTF-8 cannot be reported. The endpoint is then empty, which also
+        // stands for the registration socket.
         let own = self
             .socket
             .to_str()
@@ -87,14 +87,14 @@ impl Profile {
         }
     }
 
-    /// Returns the path of the `kubelet.sock` at which the plugin registers itself, or `None` if it
-    /// does not.
+    /// Returns the path of the `kubelet.sock` with which the plugin registers itself, or `None` if
+    /// the plugin does not do so.
     pub fn kubelet_socket(&self) -> Option<PathBuf> {
         let path = self.socket.with_file_name("kubelet.sock");
         self.is_legacy.then_some(path)
     }
 
-    /// Returns the kind of the plugin's type.
+    /// Returns the kind of plugins of the profile's type.
     pub fn kind(&self) -> PluginKind {
         PluginKind::named(&self.kind)
     }

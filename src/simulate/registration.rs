@@ -1,7 +1,8 @@
-//! The registration of a device plugin that calls kubelet, instead of being found and called.
+//! The registration of a device plugin that calls kubelet's Register itself, instead of serving the
+//! registration.
 //!
-//! The plugin serves first and registers then; kubelet calls it before it replies. The connection
-//! ends with the reply.
+//! The plugin listens before it registers, because kubelet calls the plugin before it replies. The
+//! plugin closes the connection after the reply.
 //!
 //! ```text
 //!             the pause is over            connected            registered
@@ -14,9 +15,9 @@
 //!                                  Waiting
 //! ```
 //!
-//! kubelet removes all sockets of the directory when it starts, and then creates `kubelet.sock`.
-//! Then the registration goes from any state to `Pausing`, without a pause, and earlier failures do
-//! not count.
+//! When kubelet starts, it removes all sockets in the directory, and then creates `kubelet.sock`.
+//! This moves the registration from any state to `Pausing` with a pause that is already over, and
+//! resets the backoff.
 
 use std::time::Duration;
 
@@ -34,36 +35,36 @@ use crate::time::Time;
 /// The registration of the plugin, and the connection for it.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// The encoded message.
+    /// The encoded RegisterRequest.
     request: Vec<u8>,
     state: State,
-    /// The latest connection, until the shell has closed it.
+    /// The latest connection, until the event loop has closed it.
     connection: Option<(ConnectionId, Client)>,
     /// The pause after the next failure.
     pause: Duration,
 }
 
-/// The state of the registration, named after what it waits for.
+/// The state of the registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The end of a pause.
+    /// Waits for the end of a pause.
     Pausing {
         /// The time of the next attempt.
         until: Time,
     },
-    /// The connection, which the shell makes.
+    /// Waits until the event loop has established the connection.
     Dialing,
-    /// The reply of kubelet.
+    /// Waits for the reply of kubelet.
     Calling,
-    /// The creation of `kubelet.sock`, which does not exist.
+    /// Waits until `kubelet.sock`, which does not exist, is created.
     Waiting,
-    /// A new `kubelet.sock`: kubelet has registered the plugin.
+    /// kubelet has registered the plugin. Waits until a new `kubelet.sock` is created.
     Registered,
 }
 
 impl Registration {
-    /// Returns the registration of a plugin with that profile, which begins now, or `None` if
-    /// kubelet has to find the plugin.
+    /// Creates the registration of a plugin with that profile, which begins now. Returns `None` if
+    /// the plugin does not register itself.
     pub(super) fn new(profile: &Profile, now: Time) -> Option<Self> {
         let file = profile.socket.file_name().filter(|_| profile.is_legacy)?;
         let request = RegisterRequest {
@@ -80,13 +81,14 @@ impl Registration {
         })
     }
 
-    /// Returns the client's end of a connection, or `None` if it is another connection.
+    /// Returns the client of a connection, or `None` if the connection is not that of the
+    /// registration.
     pub(super) fn client(&mut self, conn: ConnectionId) -> Option<&mut Client> {
         let connection = self.connection.as_mut();
         connection.and_then(|(name, client)| (*name == conn).then_some(client))
     }
 
-    /// Returns whether a connection is that of the registration, and has not ended.
+    /// Returns whether a connection is that of the registration and has not ended.
     pub(super) fn is_open(&self, conn: ConnectionId) -> bool {
         let mut connection = self.connection.iter();
         connection.any(|(name, client)| *name == conn && !client.is_closed())
@@ -97,7 +99,7 @@ impl Registration {
         self.connection.take_if(|(name, _)| *name == conn);
     }
 
-    /// Calls kubelet on a connection that was just made.
+    /// Calls Register on the connection, which was just established.
     pub(super) fn connected(&mut self, conn: ConnectionId, now: Time) {
         let mut client = Client::new(now);
         let (limit, deadline) = (config::MAX_NOTIFY_REPLY, now + config::REGISTER_TIMEOUT);
@@ -111,15 +113,15 @@ impl Registration {
         self.state = State::Waiting;
     }
 
-    /// Pauses before the next attempt. Returns the length of the pause.
-    pub(super) fn failed(&mut self, now: Time) -> Duration {
+    /// Schedules the next attempt after a pause, and returns the length of the pause.
+    pub(super) fn schedule_retry(&mut self, now: Time) -> Duration {
         let pause = self.pause;
         self.pause = config::REGISTER_RETRY.after(Some(pause));
         self.state = State::Pausing { until: now + pause };
         pause
     }
 
-    /// Starts again with the `kubelet.sock` that was created. Returns what to report.
+    /// Starts again, because `kubelet.sock` was created. Returns the report for the user.
     pub(super) fn kubelet_created(&mut self, now: Time) -> &'static str {
         let is_again = self.state == State::Registered;
         self.connection = None;
@@ -132,8 +134,8 @@ impl Registration {
         }
     }
 
-    /// Processes what was received on the connection. Returns what to report if that ended the
-    /// call.
+    /// Processes the octets that the connection has received. If they end the call, returns the
+    /// report for the user.
     pub(super) fn advance(&mut self, now: Time) -> Option<String> {
         let (_, client) = self.connection.as_mut()?;
         let grpc::Event::Finished { result, .. } = client.poll_event(now)? else {
@@ -147,7 +149,7 @@ impl Registration {
                 "registered".to_owned()
             }
             Err(error) => {
-                let pause = self.failed(now);
+                let pause = self.schedule_retry(now);
                 format!("not registered: {error}; retrying in {pause:?}")
             }
         })
@@ -169,7 +171,7 @@ impl Registration {
         }
     }
 
-    /// Does what is due by `now`. Returns whether the shell has to connect.
+    /// Does what is due by `now`. Returns whether the event loop has to dial `kubelet.sock`.
     pub(super) fn handle_timeout(&mut self, now: Time) -> bool {
         match (self.state, &mut self.connection) {
             (State::Pausing { until }, _) if until <= now => {

@@ -24,16 +24,16 @@ use crate::proto::v1beta1::{
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) profile: Profile,
-    /// The number of GetInfo calls that have failed.
+    /// The number of GetInfo calls that have failed so far.
     failed: u32,
 }
 
 /// The answer to a call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// A message, and success.
+    /// A message, with the status OK.
     Reply(Vec<u8>),
-    /// A status without a message.
+    /// An error status, without a message.
     Refuse(Status),
     /// The devices, now and after every change.
     List(Listing),
@@ -54,11 +54,11 @@ impl Service {
             dra_resource_health::NODE_WATCH_RESOURCES | NODE_WATCH_RESOURCES_V1 => {
                 watch_devices(Listing::Health)
             }
-            _ => (received(method), self.serve(method, request)),
+            _ => (report_call(method), self.serve(method, request)),
         }
     }
 
-    /// Answers GetInfo, or fails.
+    /// Answers GetInfo, or returns a simulated error.
     fn get_info(&mut self) -> (String, Answer) {
         let fails = self.profile.faults.fail_get_info;
         if self.failed == fails {
@@ -75,7 +75,7 @@ impl Service {
     fn notify(&self, request: &[u8]) -> (String, Answer) {
         let Ok(status) = RegistrationStatus::decode(request) else {
             let method = registration::NOTIFY_REGISTRATION_STATUS;
-            return (received(method), undecodable());
+            return (report_call(method), undecodable_request());
         };
         let result = match &*status.error {
             _ if status.plugin_registered => "registered".to_owned(),
@@ -99,7 +99,8 @@ impl Service {
                 return refuse(Code::Unknown, "a simulated refusal");
             }
             device_plugin::ALLOCATE => return self.allocate(request),
-            // The plugin prefers no devices, and is not called before a container starts.
+            // The empty replies to GetPreferredAllocation and PreStartContainer, which the plugin's
+            // options do not ask for.
             _ => Vec::new(),
         };
         Answer::Reply(reply)
@@ -108,7 +109,7 @@ impl Service {
     /// Returns a response for each container.
     fn allocate(&self, request: &[u8]) -> Answer {
         let Ok(request) = AllocateRequest::decode(request) else {
-            return undecodable();
+            return undecodable_request();
         };
         let containers = request.container_requests.iter();
         let response = AllocateResponse {
@@ -168,7 +169,7 @@ fn watch_devices(listing: Listing) -> (String, Answer) {
 }
 
 /// Returns the report that a method was called.
-fn received(method: &str) -> String {
+fn report_call(method: &str) -> String {
     format!("received {}", short_path(method))
 }
 
@@ -177,21 +178,21 @@ pub(super) fn short_path(method: &str) -> &str {
     method.strip_prefix('/').unwrap_or(method)
 }
 
-/// Returns an answer without a message.
+/// Returns an answer with an error status.
 fn refuse(code: Code, words: &str) -> Answer {
     Answer::Refuse(Status::new(code, words))
 }
 
-/// Returns the answer to a message that cannot be decoded.
-fn undecodable() -> Answer {
+/// Returns the answer to a request that cannot be decoded.
+fn undecodable_request() -> Answer {
     refuse(Code::Internal, "cannot decode the request")
 }
 
-/// The options of a device plugin that wants neither of the optional calls.
+/// The options of a device plugin that needs neither of the optional calls.
 pub(super) const OPTIONS: DevicePluginOptions = DevicePluginOptions {
     pre_start_required: false,
     get_preferred_allocation_available: false,
 };
 
-/// The number of volumes of a driver that the node may have.
+/// The maximum number of volumes of the driver on the node.
 const MAX_VOLUMES: i64 = 16;

@@ -1,4 +1,4 @@
-//! Tests of whole plugin lives.
+//! Tests of the simulated plugin, called by a gRPC client.
 
 mod devices;
 
@@ -20,8 +20,8 @@ use crate::proto::v1beta1::{
     PreferredAllocationRequest, PreferredAllocationResponse, device_plugin,
 };
 
-/// A plugin, and a client that calls it.
-struct Life {
+/// A plugin, and a client that is connected to it.
+struct Session {
     plugin: Plugin,
     conn: ConnectionId,
     client: Client,
@@ -29,27 +29,27 @@ struct Life {
     events: Vec<Event>,
 }
 
-impl Life {
-    fn of(profile: &Profile) -> Self {
-        Self::at(profile, Socket::Common)
+impl Session {
+    fn start(profile: &Profile) -> Self {
+        Self::start_at(profile, Socket::Common)
     }
 
     /// Starts a plugin whose client is connected to that socket.
-    fn at(profile: &Profile, socket: Socket) -> Self {
+    fn start_at(profile: &Profile, socket: Socket) -> Self {
         let mut plugin = Plugin::new(profile, Duration::from_secs(1_000), Time::ZERO);
         let conn = plugin.accept(socket, Time::ZERO);
-        let mut life = Self {
+        let mut session = Self {
             plugin,
             conn,
             client: Client::new(Time::ZERO),
             now: Time::ZERO,
             events: Vec::new(),
         };
-        life.exchange();
-        life
+        session.exchange();
+        session
     }
 
-    /// Moves octets between both ends until neither has any.
+    /// Moves octets between client and plugin until neither has any left to send.
     fn exchange(&mut self) {
         loop {
             let server = self.plugin.endpoint(self.conn).expect("it is accepted");
@@ -67,7 +67,7 @@ impl Life {
         }
     }
 
-    fn pass(&mut self, millis: u64) {
+    fn advance_time(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.plugin.handle_timeout(self.now);
         self.client.handle_timeout(self.now);
@@ -90,9 +90,9 @@ impl Life {
         self.exchange();
     }
 
-    /// Returns the result of the only call that has ended.
+    /// Returns the result of the call that has ended, which must be the only event.
     #[track_caller]
-    fn outcome<T: Message + Default>(&mut self) -> Result<T, Status> {
+    fn take_outcome<T: Message + Default>(&mut self) -> Result<T, Status> {
         match &std::mem::take(&mut self.events)[..] {
             [Event::Finished { result, .. }] => match result {
                 Ok(message) => Ok(T::decode(&**message).expect("a message")),
@@ -111,11 +111,11 @@ impl Life {
         message: &impl Message,
     ) -> Result<T, Status> {
         self.call(method, message);
-        self.outcome()
+        self.take_outcome()
     }
 
-    /// Returns the messages that were received on streams.
-    fn listed<T: Message + Default>(&mut self) -> Vec<T> {
+    /// Removes and returns the messages that were received on streams.
+    fn take_lists<T: Message + Default>(&mut self) -> Vec<T> {
         let messages = std::mem::take(&mut self.events)
             .into_iter()
             .map(|event| match event {
@@ -125,18 +125,18 @@ impl Life {
         messages.collect()
     }
 
-    /// Returns the state of the devices in each list that a device plugin has sent.
-    fn health(&mut self) -> Vec<String> {
+    /// Returns the health of the devices in each list that a device plugin has sent.
+    fn take_health(&mut self) -> Vec<String> {
         let shown = |list: ListAndWatchResponse| {
             let devices = list.devices.into_iter();
             let shown = devices.map(|device| format!("{} {}", device.id, device.health));
             shown.collect::<Vec<_>>().join(", ")
         };
-        self.listed().into_iter().map(shown).collect()
+        self.take_lists().into_iter().map(shown).collect()
     }
 
-    /// Returns the outputs as text.
-    fn reports(&mut self) -> Vec<String> {
+    /// Removes and returns the outputs, as text.
+    fn take_reports(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
             Output::Report(text) => text,
@@ -160,7 +160,7 @@ fn profile(kind: &str) -> Profile {
     }
 }
 
-fn faulty(kind: &str, faults: Faults) -> Profile {
+fn profile_with(kind: &str, faults: Faults) -> Profile {
     Profile {
         faults,
         ..profile(kind)
@@ -182,7 +182,7 @@ fn a_plugin_reports_the_endpoint_that_is_usual_for_its_type() {
         ("CSIPlugin", own.clone(), "/s/a.sock"),
         ("DevicePlugin", own, "/s/a.sock"),
     ] {
-        let mut life = Life::of(&Profile {
+        let mut session = Session::start(&Profile {
             endpoint,
             ..profile(kind)
         });
@@ -192,9 +192,9 @@ fn a_plugin_reports_the_endpoint_that_is_usual_for_its_type() {
             endpoint: said.to_owned(),
             supported_versions: vec!["1.0.0".to_owned(), "2".to_owned()],
         };
-        assert_eq!(life.ask(registration::GET_INFO, &Empty {}), Ok(info));
-        assert_eq!(life.reports(), ["received GetInfo"]);
-        assert_eq!(life.plugin.poll_timeout(), None, "nothing is left to do");
+        assert_eq!(session.ask(registration::GET_INFO, &Empty {}), Ok(info));
+        assert_eq!(session.take_reports(), ["received GetInfo"]);
+        assert_eq!(session.plugin.poll_timeout(), None, "nothing is left to do");
     }
 }
 
@@ -217,7 +217,7 @@ fn a_service_may_have_a_socket_of_its_own() {
 
 #[test]
 fn get_info_fails_as_often_as_configured() {
-    let mut life = Life::of(&faulty(
+    let mut session = Session::start(&profile_with(
         "CSIPlugin",
         Faults {
             fail_get_info: 2,
@@ -225,14 +225,14 @@ fn get_info_fails_as_often_as_configured() {
         },
     ));
     for _ in 0..2 {
-        let answer = life.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+        let answer = session.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
         let failure = refusal(Code::Unavailable, "a simulated failure");
         assert_eq!(answer, Err(failure));
     }
-    let answer = life.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
+    let answer = session.ask::<PluginInfo>(registration::GET_INFO, &Empty {});
     assert_eq!(answer.expect("an answer").name, "a.example/b");
     assert_eq!(
-        life.reports(),
+        session.take_reports(),
         [
             "received GetInfo: returning error 1 of 2",
             "received GetInfo: returning error 2 of 2",
@@ -244,7 +244,7 @@ fn get_info_fails_as_often_as_configured() {
 #[test]
 fn a_notification_is_reported_and_may_be_rejected() {
     let notify = |rejects, status: &RegistrationStatus| {
-        let mut life = Life::of(&faulty(
+        let mut session = Session::start(&profile_with(
             "Toaster",
             Faults {
                 reject_notify: rejects,
@@ -252,10 +252,10 @@ fn a_notification_is_reported_and_may_be_rejected() {
             },
         ));
         let method = registration::NOTIFY_REGISTRATION_STATUS;
-        let answer = life.ask::<RegistrationStatusResponse>(method, status);
+        let answer = session.ask::<RegistrationStatusResponse>(method, status);
         (
             answer.map_err(|status| status.code),
-            life.reports().concat(),
+            session.take_reports().concat(),
         )
     };
     let registered = RegistrationStatus {
@@ -277,73 +277,80 @@ fn a_notification_is_reported_and_may_be_rejected() {
 
 #[test]
 fn every_answer_is_sent_exactly_after_its_delay() {
-    let mut life = Life::of(&faulty(
+    let mut session = Session::start(&profile_with(
         "CSIPlugin",
         Faults {
             delay: Duration::from_millis(300),
             ..Faults::default()
         },
     ));
-    life.call(registration::GET_INFO, &Empty {});
-    assert_eq!(life.reports(), ["received GetInfo"]);
-    life.pass(100);
-    life.call(identity::PROBE, &Empty {});
-    assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(300)));
-    life.pass(199);
-    assert!(life.events.is_empty());
-    life.pass(1);
-    assert!(life.outcome::<PluginInfo>().is_ok());
-    assert_eq!(life.plugin.poll_timeout(), Some(Time::from_millis(400)));
-    life.pass(100);
-    assert!(life.outcome::<ProbeResponse>().is_ok());
-    assert_eq!(life.plugin.poll_timeout(), None);
+    session.call(registration::GET_INFO, &Empty {});
+    assert_eq!(session.take_reports(), ["received GetInfo"]);
+    session.advance_time(100);
+    session.call(identity::PROBE, &Empty {});
+    assert_eq!(session.plugin.poll_timeout(), Some(Time::from_millis(300)));
+    session.advance_time(199);
+    assert!(session.events.is_empty());
+    session.advance_time(1);
+    assert!(session.take_outcome::<PluginInfo>().is_ok());
+    assert_eq!(session.plugin.poll_timeout(), Some(Time::from_millis(400)));
+    session.advance_time(100);
+    assert!(session.take_outcome::<ProbeResponse>().is_ok());
+    assert_eq!(session.plugin.poll_timeout(), None);
 }
 
 #[test]
-fn a_caller_that_does_not_wait_long_enough_gets_nothing() {
-    let mut life = Life::of(&faulty(
+fn a_call_that_times_out_before_its_answer_is_cancelled() {
+    let mut session = Session::start(&profile_with(
         "CSIPlugin",
         Faults {
             delay: Duration::from_millis(1_001),
             ..Faults::default()
         },
     ));
-    life.call(registration::GET_INFO, &Empty {});
-    life.pass(1_000);
+    session.call(registration::GET_INFO, &Empty {});
+    session.advance_time(1_000);
     let gave_up = "call cancelled by its caller: pluginregistration.Registration/GetInfo";
-    assert_eq!(life.reports(), ["received GetInfo", gave_up]);
-    life.events.clear();
-    life.pass(1);
-    assert!(life.events.is_empty() && life.reports().is_empty());
+    assert_eq!(session.take_reports(), ["received GetInfo", gave_up]);
+    session.events.clear();
+    session.advance_time(1);
+    assert!(session.events.is_empty() && session.take_reports().is_empty());
 }
 
 #[test]
 fn a_csi_driver_describes_its_node_and_is_ready() {
-    let mut life = Life::of(&profile("CSIPlugin"));
-    let node: NodeGetInfoResponse = life.ask(node::NODE_GET_INFO, &Empty {}).expect("a node");
+    let mut session = Session::start(&profile("CSIPlugin"));
+    let node: NodeGetInfoResponse = session.ask(node::NODE_GET_INFO, &Empty {}).expect("a node");
     let zones = node.accessible_topology.expect("a place").segments;
     assert_eq!((&*node.node_id, &*zones[0].value), ("simulated-node", "a"));
-    let probe: ProbeResponse = life.ask(identity::PROBE, &Empty {}).expect("an answer");
+    let probe: ProbeResponse = session.ask(identity::PROBE, &Empty {}).expect("an answer");
     assert_eq!(probe.ready, Some(true));
-    assert_eq!(life.reports()[0], "received csi.v1.Node/NodeGetInfo");
+    assert_eq!(
+        session.take_reports()[0],
+        "received csi.v1.Node/NodeGetInfo"
+    );
 }
 
 #[test]
 fn a_request_that_cannot_be_decoded_is_an_error() {
-    let mut life = Life::of(&profile("DevicePlugin"));
+    let mut session = Session::start(&profile("DevicePlugin"));
     for method in [
         registration::NOTIFY_REGISTRATION_STATUS,
         device_plugin::ALLOCATE,
     ] {
         let deadline = Time::from_millis(1_000);
-        life.client
-            .unary(method, b"\xff", 1 << 20, deadline, life.now);
-        life.exchange();
-        let code = life.outcome::<Empty>().map_err(|status| status.code);
+        session
+            .client
+            .unary(method, b"\xff", 1 << 20, deadline, session.now);
+        session.exchange();
+        let code = session
+            .take_outcome::<Empty>()
+            .map_err(|status| status.code);
         assert_eq!(code, Err(Code::Internal), "{method}");
     }
     assert!(
-        life.ask::<PluginInfo>(registration::GET_INFO, &Empty {})
+        session
+            .ask::<PluginInfo>(registration::GET_INFO, &Empty {})
             .is_ok()
     );
 }
@@ -351,8 +358,8 @@ fn a_request_that_cannot_be_decoded_is_an_error() {
 #[test]
 fn each_socket_serves_only_its_own_methods() {
     let code = |kind, socket, method| {
-        let mut life = Life::at(&profile(kind), socket);
-        let answer = life.ask::<Empty>(method, &Empty {});
+        let mut session = Session::start_at(&profile(kind), socket);
+        let answer = session.ask::<Empty>(method, &Empty {});
         answer.map_err(|status| status.code)
     };
     let unimplemented = Err(Code::Unimplemented);
@@ -373,49 +380,49 @@ fn each_socket_serves_only_its_own_methods() {
 }
 
 #[test]
-fn it_crashes_on_request_and_closes_no_connection() {
-    let mut life = Life::of(&faulty(
+fn a_simulated_crash_does_not_close_connections() {
+    let mut session = Session::start(&profile_with(
         "DevicePlugin",
         Faults {
             crash_after: Some(Duration::from_secs(2)),
             ..Faults::default()
         },
     ));
-    life.watch(device_plugin::LIST_AND_WATCH);
-    life.pass(1_999);
-    assert_eq!(life.reports(), ["device stream opened"]);
-    life.events.clear();
-    life.pass(1);
-    assert_eq!(life.reports(), ["Crash"]);
-    assert!(life.events.is_empty());
+    session.watch(device_plugin::LIST_AND_WATCH);
+    session.advance_time(1_999);
+    assert_eq!(session.take_reports(), ["device stream opened"]);
+    session.events.clear();
+    session.advance_time(1);
+    assert_eq!(session.take_reports(), ["Crash"]);
+    assert!(session.events.is_empty());
 }
 
 #[test]
-fn a_stop_ends_calls_with_an_error() {
-    let mut life = Life::of(&faulty(
+fn stopping_ends_calls_with_an_error() {
+    let mut session = Session::start(&profile_with(
         "DevicePlugin",
         Faults {
             delay: Duration::from_millis(10),
             ..Faults::default()
         },
     ));
-    life.watch(device_plugin::LIST_AND_WATCH);
-    life.pass(10);
-    life.events.clear();
-    let asked = life.call(registration::GET_INFO, &Empty {});
-    life.plugin.stop(life.now);
-    life.exchange();
+    session.watch(device_plugin::LIST_AND_WATCH);
+    session.advance_time(10);
+    session.events.clear();
+    let asked = session.call(registration::GET_INFO, &Empty {});
+    session.plugin.stop(session.now);
+    session.exchange();
     let ends = || CallError::Status(refusal(Code::Unavailable, "the plugin is stopping"));
     let [
         Event::Closed { result: closed, .. },
         Event::Finished { call, result },
-    ] = &life.events[..]
+    ] = &session.events[..]
     else {
-        panic!("{:?}", life.events);
+        panic!("{:?}", session.events);
     };
     assert_eq!((*call, result), (asked, &Err(ends())));
     assert_eq!(closed, &Err(ends()));
-    assert!(life.client.is_closed() && life.plugin.is_closed(life.conn));
+    assert!(session.client.is_closed() && session.plugin.is_closed(session.conn));
 }
 
 #[test]
@@ -433,7 +440,7 @@ fn connections_are_limited_until_one_has_ended() {
 }
 
 #[test]
-fn a_silent_connection_is_closed() {
+fn a_connection_without_a_handshake_is_closed() {
     let mut plugin = Plugin::new(&profile("CSIPlugin"), Duration::ZERO, Time::ZERO);
     let conn = plugin.accept(Socket::Common, Time::ZERO);
     let end = plugin.poll_timeout().expect("a deadline");

@@ -1,4 +1,4 @@
-//! How well each directory is watched, as an operator sees it.
+//! The state of each directory, as shown to an operator.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ pub struct Directory<'a> {
     pub is_root: bool,
     /// The way in which changes are noticed.
     pub state: DirectoryState,
-    /// What is wrong with the directory. A directory that is watched may hold more than a limit
-    /// allows.
+    /// What is wrong with the directory. A watched directory has a problem if it exceeds a limit.
     pub problem: Option<&'a Problem>,
 }
 
 /// The way in which changes in a directory are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryState {
-    /// The kernel reports them.
+    /// The kernel reports the changes.
     Watched,
-    /// The directory is scanned again and again.
+    /// The directory is scanned at short intervals.
     Polled,
-    /// Changes are not noticed: the directory does not exist, cannot be read or was not read yet.
+    /// Changes are not noticed: for example, the directory does not exist, cannot be read or was
+    /// not read yet.
     Lost,
 }
 

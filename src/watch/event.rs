@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-/// The kernel's number for one watch. An inotify instance does not reuse it.
+/// An inotify watch descriptor. An inotify instance does not reuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub i32);
 
-/// A change that inotify reported.
+/// An event that inotify reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A name was added to the directory (`IN_CREATE`, `IN_MOVED_TO`).

@@ -1,9 +1,8 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
-//! An expected socket that is found becomes an ordinary one. An expected socket is lost if a
-//! complete listing of its directory does not hold it. If a directory cannot be listed, the state
-//! of the sockets below it is unknown: they stay expected, and the directory is reported with their
-//! number.
+//! An expected socket that is found becomes an ordinary one. It is lost if a complete listing of
+//! its directory does not contain it. If a directory cannot be listed, the state of the sockets
+//! below it is unknown: they stay expected, and the directory is reported with their number.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Adds sockets to those that are expected.
+    /// Adds expected sockets.
     pub(super) fn extend(&mut self, sockets: Vec<Arc<Path>>) {
         self.paths.extend(sockets);
         self.paths.sort_unstable();
@@ -51,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_below_a_directory_are_matched_by_whole_names() {
+    fn sockets_below_a_directory_are_matched_by_whole_components() {
         let all = ["/p/a/x", "/p/a.b", "/p/a/b/y", "/p/b", "/q", "/p-q"].map(path);
         let mut expected = Expected::default();
         expected.extend(all.into());

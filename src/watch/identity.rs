@@ -1,4 +1,4 @@
-//! The kinds of files at a path, and their identity, which the shell reads.
+//! The kind and the identity of a file, which the shell reads.
 
 use std::ffi::OsString;
 
@@ -19,8 +19,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a socket whose plugin has announced itself by the call with this
-    /// number. The device number in it is one that no device has.
+    /// Returns the identity of a plugin that has announced itself by the call with this number. It
+    /// contains a device number that no device has.
     pub(crate) fn of_announcement(number: u64) -> Self {
         Self {
             device: ANNOUNCED,
@@ -29,7 +29,7 @@ impl Identity {
         }
     }
 
-    /// Returns a birth time, saturating in the years 1677 and 2262.
+    /// Returns a birth time in nanoseconds, saturating in the years 1677 and 2262.
     pub(crate) fn btime_of(seconds: i64, nanoseconds: u32) -> i64 {
         let whole = seconds.saturating_mul(NANOS_PER_SECOND);
         whole.saturating_add(nanoseconds.into())
@@ -42,7 +42,7 @@ impl Identity {
         (self.btime.div_euclid(NANOS_PER_SECOND), nanoseconds)
     }
 
-    /// Returns whether the plugin behind the socket has announced itself.
+    /// Returns whether this is the identity of a plugin that has announced itself.
     pub(crate) fn is_of_announcement(&self) -> bool {
         self.device == ANNOUNCED
     }
@@ -50,7 +50,7 @@ impl Identity {
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The device of the sockets whose plugins have announced themselves.
+/// The device number in the identities of plugins that have announced themselves.
 const ANNOUNCED: u64 = u64::MAX;
 
 /// The kind of file at a path.
@@ -64,7 +64,7 @@ pub enum EntryKind {
     Directory,
     /// Another kind of file, or nothing.
     Other,
-    /// A file that cannot be examined now: what was known of the path stays valid.
+    /// A file that cannot be examined now: what is known of the path stays valid.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Whether entries were left out because the directory holds more than a limit allows.
     pub is_cut: bool,
-    /// The type of the directory's file system if it does not report all changes: the directory is
-    /// then scanned on the tick, too.
+    /// The type of the directory's file system if that does not report all changes: the directory
+    /// is then also scanned at short intervals.
     pub unreported: Option<String>,
 }

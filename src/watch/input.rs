@@ -26,12 +26,12 @@ pub enum Input {
         /// The kind of file at the path.
         kind: EntryKind,
     },
-    /// The file at this path is not the one that was last reported.
+    /// The file at this path may not be the one that was reported last.
     Doubted {
         /// The path.
         path: Arc<Path>,
     },
-    /// Something was mounted or unmounted above this directory, at it or below it.
+    /// Something may have been mounted or unmounted above, at or below this directory.
     Remounted {
         /// The directory.
         dir: PathBuf,

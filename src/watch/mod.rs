@@ -1,8 +1,8 @@
 //! The watch, which turns inotify events and scan results into sockets that are found or lost.
 //!
-//! Pure, as all of the folder. The shell owns the inotify instance and examines directories; this
-//! machine decides what is examined next and what the answers mean. It never accesses the file
-//! system and never blocks.
+//! Like the whole folder, the watch is a state machine without I/O. Its caller, the shell, owns the
+//! inotify instance and examines files and directories; the watch decides what is examined next and
+//! what the answers mean. It never accesses the file system and never blocks.
 //!
 //! ```text
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
@@ -16,35 +16,35 @@
 //!   [`config::MAX_TREE_DEPTH`].
 //! - A name that starts with a dot is ignored, file or directory, whether it existed at the start
 //!   or was added later.
-//! - Roots can be added and removed at any time (`roots`). None is inside another.
+//! - Roots can be added and removed at any time (`roots`). No root is inside another.
 //! - Only sockets count. A symbolic link to a socket counts as a socket under the link's own path;
 //!   the link is resolved when it appears. A link to a directory is not followed: that keeps the
 //!   tree a tree.
-//! - One socket is one plugin and has one path, whatever links lead to it: the first that is seen,
-//!   or the socket's own rather than a symbolic link, because the kernel does not report for the
-//!   link that the socket is replaced. Another path is logged and ignored; when the first one goes,
-//!   the other's directory is scanned.
-//! - Seeing the same identity twice changes nothing. Another identity under a known path is found
-//!   again: for the manager it is a new generation. A path whose identity is doubted is examined
-//!   again, and a path that cannot be examined keeps its last known state.
+//! - One socket is one plugin and has one path, whatever links lead to it: the first path that is
+//!   seen, but the socket's own path is preferred to a symbolic link, because the kernel does not
+//!   report through the link that the socket was replaced. Other paths are logged and ignored; when
+//!   the known path is removed, the directory of the other path is scanned.
+//! - Seeing the same identity twice changes nothing. Another identity at a known path is reported
+//!   as found again: for the manager it is a new generation. A path whose identity is in doubt is
+//!   examined again, and a path that cannot be examined keeps its last known state.
 //! - A socket that is expected from before a restart is found, or lost once its directory has been
 //!   listed completely (`expected`).
-//! - There is one remedy for every doubt: scan the directory again and compare. It serves the first
-//!   scan, a queue that overflowed, a directory that was moved, and a watch that could not be
+//! - Whenever the state of a directory is in doubt, the directory is scanned again and compared: at
+//!   the start, after a queue overflow, when a directory was moved, and if a watch could not be
 //!   added.
-//! - A name that an event or a listing reports as gone is examined first: another file may exist
-//!   there by then, or the same one again (`RENAME_EXCHANGE`).
-//! - The work is bounded, however often something changes: one scan of a directory is wanted at a
-//!   time, and one that is wanted again soon waits for a pause that doubles (`pauses`), as does the
-//!   examination of a name. What concerns all directories is done in rounds, after a pause that
-//!   stays short (`rounds`). The shell reads a directory at once, up to a limit, and decides how
-//!   many outputs it carries out in one turn.
-//! - A directory with a problem is reported once. If time can help, it is tried again: on the tick,
-//!   or, if a limit is exceeded, after a pause that doubles. The rest of the tree is still
-//!   followed. If no directory can be watched at all, all of them are followed by scans, and only
-//!   the root is reported, once.
-//! - Once per [`config::RESYNC_INTERVAL`] everything is scanned: the kernel does not report some
-//!   changes, such as a symbolic link whose target becomes a socket.
+//! - A name that was removed, according to an event or a listing, is examined first: by then,
+//!   another file may have that name, or the same file again (`RENAME_EXCHANGE`).
+//! - The work is bounded, however often something changes: at most one scan of a directory is
+//!   pending, and a scan soon after the last one waits for a pause that doubles each time
+//!   (`pauses`), as does the examination of a name. Scans of all directories are done in rounds,
+//!   after a pause that stays short (`rounds`). The shell reads a directory in one go, up to a
+//!   limit, and decides how many outputs it carries out in one turn.
+//! - A directory with a problem is reported once. It is scanned again if that may help: on the
+//!   tick, or, if the problem is likely to last, after a pause that doubles each time. The rest of
+//!   the tree is still watched. If no directory can be watched at all, all of them are scanned at
+//!   intervals, and only the root is reported, once.
+//! - Once per [`config::RESYNC_INTERVAL`], every directory is scanned: the kernel does not report
+//!   some changes, such as a symbolic link whose target becomes a socket.
 
 mod directories;
 mod event;
@@ -94,9 +94,9 @@ pub struct Watch {
     expected: Expected,
     /// The directories that were scanned because of a change, and their pauses.
     scans: Pauses,
-    /// The known names that were examined because of a change, and the paths whose identity was
-    /// doubted, and their pauses. inotify does not report that a link now leads to another socket:
-    /// such a path is doubted after a dial.
+    /// The paths of known names that were examined because of a change or a doubt, and their
+    /// pauses. inotify does not report that a symbolic link now leads to another socket: a dial
+    /// notices that, and the path is in doubt.
     examinations: Pauses,
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
@@ -129,9 +129,9 @@ impl Watch {
         watch
     }
 
-    /// Expects these sockets; called before anything is scanned. Those that do not exist any more
-    /// are reported as lost, each once its directory has been listed completely. Sockets below none
-    /// of the roots are lost at once: a root that is added later does not wait for them.
+    /// Expects these sockets; must be called before anything is scanned. Those that do not
+    /// exist any more are reported as lost, each once its directory has been listed completely.
+    /// Sockets below none of the roots are lost at once, even if their root is added later.
     pub fn expect(&mut self, sockets: Vec<Arc<Path>>) {
         self.expected.extend(sockets);
         self.lose_uncovered();
@@ -184,7 +184,7 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// Returns when to call [`Watch::handle_timeout`]; `None` before anything was scanned.
+    /// Returns the time of the next [`Watch::handle_timeout`], or `None` if none is needed.
     pub fn poll_timeout(&self) -> Option<Time> {
         let [scan, examination] = [&self.scans, &self.examinations].map(Pauses::poll_timeout);
         let round = self.rounds.poll_timeout();
@@ -193,7 +193,7 @@ impl Watch {
     }
 
     /// Returns the number of queued outputs. While the number is high, events should be left in the
-    /// kernel, whose queue is limited.
+    /// kernel's queue, which is limited.
     pub fn backlog(&self) -> usize {
         self.outputs.len()
     }
@@ -207,9 +207,9 @@ impl Watch {
                 return None;
             };
             let is_needed = match &output {
-                // The directory may have moved, so that the watch now serves it under another path.
+                // The directory may have been moved, and the watch is in use for its new path.
                 Output::Unwatch { watch } => self.tree.watched_by(*watch).is_none(),
-                // A directory may have been given up meanwhile.
+                // The directory may have been removed from the tree in the meantime.
                 Output::Scan { dir, .. } => self.tree.contains(dir),
                 Output::Examine { path } => self.tree.contains(split(path).0),
                 Output::Report(report) => self.tree.contains(report.dir()),
@@ -244,7 +244,7 @@ impl Watch {
 
     fn on_appeared(&mut self, watch: WatchId, name: &OsStr, is_directory: bool, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
-            return; // The directory has been given up meanwhile.
+            return; // The directory has been removed from the tree in the meantime.
         };
         let path = path::join(&dir, name);
         if is_hidden(name) {
@@ -272,7 +272,7 @@ impl Watch {
     fn on_examined(&mut self, path: &Arc<Path>, kind: EntryKind, now: Time) {
         let dir = split(path).0;
         match kind {
-            // The path may be that of another directory than before.
+            // Another directory may be at this path now.
             EntryKind::Directory if self.tree.contains(path) => {
                 self.rescan(Arc::clone(path), now);
             }
@@ -292,8 +292,8 @@ impl Watch {
         }
     }
 
-    /// Applies the kind of file at a path in a directory; changes nothing if the kind is the same
-    /// as before.
+    /// Applies the kind of file at a path in a directory; changes nothing if the same file as
+    /// before is there.
     fn apply_kind(
         &mut self,
         dir: &Path,
@@ -302,7 +302,7 @@ impl Watch {
         now: Time,
     ) -> Result<(), Problem> {
         if !self.tree.contains(dir) {
-            return Ok(()); // The directory has been given up meanwhile.
+            return Ok(()); // The directory has been removed from the tree in the meantime.
         }
         let (identity, is_link) = match kind {
             EntryKind::Socket(identity) => (identity, false),
@@ -322,7 +322,7 @@ impl Watch {
         match self.tree.child(dir, path) {
             Some(Child::Socket(known)) if known == identity => return Ok(()),
             Some(Child::Socket(_)) if self.tree.socket(identity).is_none() => {
-                // The socket is found again, without being lost.
+                // The path is reported as found again, without being reported as lost.
                 for replaced in self.tree.remove(path).sockets {
                     self.rescan_each(replaced.other_path_in, now);
                 }
@@ -333,7 +333,8 @@ impl Watch {
         self.add_socket(path, identity, is_link)
     }
 
-    /// Adds the socket at a path that is not taken, unless the socket is known under another path.
+    /// Adds the socket at a free path, unless the socket is known under another path that is
+    /// preferred.
     fn add_socket(
         &mut self,
         path: &Arc<Path>,
@@ -363,14 +364,15 @@ impl Watch {
         Ok(())
     }
 
-    /// Ignores another path to a known socket, and logs that once for a directory.
+    /// Ignores another path to a known socket; logs that unless the path ignored before was in the
+    /// same directory.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
         let dir = self.tree.shared_path(split(path).0);
         if let Some(known) = self.tree.socket(identity) {
             if known.other_path_in != dir {
                 known.other_path_in = dir;
                 log::info!(
-                    "{}: ignored, because it leads to the socket known as {}",
+                    "{}: ignored: it leads to a socket that is already known socket={}",
                     escape::path(path),
                     escape::path(&known.path)
                 );
@@ -420,7 +422,7 @@ impl Watch {
                 (Some(now + pause), Some(pause))
             }
             Some(problem) if problem.is_worth_retrying() => {
-                // All are tried again on the same tick.
+                // All directories are tried again on the same tick.
                 let latest = now + config::WATCH_RETRY;
                 let tick = self.retry_at.filter(|at| now < *at && *at <= latest);
                 (tick.or(Some(latest)), None)
@@ -450,15 +452,15 @@ impl Watch {
         }
     }
 
-    /// Requests the scan of a directory, unless one is pending. With `is_missing`, a root that is
-    /// missing is created first.
-    fn request_scan(&mut self, dir: Arc<Path>, is_missing: bool) {
+    /// Requests the scan of a directory, unless one is pending. If `may_create`, a missing root is
+    /// created first.
+    fn request_scan(&mut self, dir: Arc<Path>, may_create: bool) {
         let Some(known) = self.tree.get_mut(&dir) else {
             return;
         };
         if !std::mem::replace(&mut known.is_scan_wanted, true) {
             let place = match known.depth {
-                0 if is_missing => Place::MissingRoot,
+                0 if may_create => Place::MissingRoot,
                 0 => Place::Root,
                 _ => Place::Below,
             };
@@ -466,7 +468,7 @@ impl Watch {
         }
     }
 
-    /// Examines a path that has changed, or is doubted: now, or after a pause if it was examined a
+    /// Examines a path that has changed or is in doubt: now, or after a pause if it was examined a
     /// moment ago.
     fn examine_again(&mut self, path: Arc<Path>, now: Time) {
         if self.examinations.request(&path, now) {
@@ -474,7 +476,8 @@ impl Watch {
         }
     }
 
-    /// Examines a path. A request that is still pending also covers all changes before it.
+    /// Requests the examination of a path, unless one of the last outputs does so already: that
+    /// examination will see all changes up to now.
     fn examine(&mut self, path: Arc<Path>) {
         let octets = path.as_os_str().as_bytes();
         let is_this = |output: &Output| match output {
@@ -487,7 +490,8 @@ impl Watch {
         }
     }
 
-    /// Checks the invariants, in unit tests only: walking the whole tree costs more than any event.
+    /// Checks the invariants, in unit tests only: checking the whole tree costs more than any
+    /// event.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "it is for tests"))]
     fn check_invariants(&self) {
         #[cfg(test)]
@@ -503,11 +507,12 @@ const HIDDEN: &str = "the name begins with a dot";
 /// The reason for ignoring a path that does not lead to a socket.
 const OTHER: &str = "it is not a socket, or does not exist any more";
 
-/// The number of latest outputs that are searched for the same path: enough for a few names that
+/// The number of the last outputs that are searched for the same path: enough for a few names that
 /// are added and removed repeatedly.
 const LAST_EXAMINATIONS: usize = 16;
 
-/// Returns whether a name is ignored because it starts with a dot; the only place with this rule.
+/// Returns whether a name is ignored because it starts with a dot. This is the only place with this
+/// rule.
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
     // mutation: a socket whose name starts with a dot counts
     name.as_bytes().starts_with(b".")

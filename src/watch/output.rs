@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Identity, Problem, WatchId};
 use crate::escape;
 
-/// A request or a report of the watch. They are carried out in order.
+/// A request or a report of the watch. Outputs are carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Watch this directory first, then list it, and answer with [`super::Input::Scanned`].
@@ -22,13 +22,13 @@ pub enum Output {
         /// The path.
         path: Arc<Path>,
     },
-    /// Remove this watch, whose directory is not needed.
+    /// Remove this watch, which is not needed any more.
     Unwatch {
         /// The watch to remove.
         watch: WatchId,
     },
-    /// A plugin socket exists at this path, or has another identity than before. No other path that
-    /// was found and not lost leads to it.
+    /// A plugin socket exists at this path, and is new or has another identity than before. It is
+    /// not reported at a second path until it is lost at the first one.
     Found {
         /// The path of the socket.
         path: Arc<Path>,
@@ -50,8 +50,8 @@ pub enum Place {
     /// A directory that the user named: create it if it is missing; its path may contain a symbolic
     /// link.
     MissingRoot,
-    /// A directory that the user named and that existed a moment ago: if its owner is replacing it,
-    /// allow the replacement some time to finish.
+    /// A directory that the user named: if it is missing, it may be about to be replaced, so allow
+    /// some time for that.
     Root,
     /// A directory below a root: do not follow a symbolic link.
     Below,
@@ -121,7 +121,7 @@ impl Report {
     }
 }
 
-/// Shows the report as a line of the log: `/r: the directory is being watched again`.
+/// Shows the report as a log line: `/r: directory is being watched again`.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", escape::path(self.dir()), self.message())

@@ -1,8 +1,8 @@
-//! Paths that request work repeatedly, and the pauses between two runs.
+//! Paths for which work is requested repeatedly, and the pauses between two runs of that work.
 //!
-//! The first request is served at once. Requests during the pause that follows are served together
-//! when the pause ends, and the next pause is twice as long. A path without requests for a while
-//! starts with the shortest pause again.
+//! The first request is granted at once. Requests during the pause that follows are granted
+//! together when the pause ends, and the next pause is twice as long. A path without requests for a
+//! while starts with the shortest pause again.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,7 +21,7 @@ pub(super) struct Pauses {
     backoff: Backoff,
     /// At most [`MAX_SOCKETS`].
     by_path: BTreeMap<PathKey, Pause>,
-    /// The paths that have requested work during their pause, by the end of the pause.
+    /// The paths for which work was requested during their pause, sorted by the end of the pause.
     pending: Vec<(Time, Arc<Path>)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Pauses {
 struct Pause {
     end: Time,
     length: Duration,
-    /// Whether work was requested during it.
+    /// Whether work was requested during the pause.
     is_pending: bool,
 }
 
@@ -43,7 +43,8 @@ impl Pauses {
         }
     }
 
-    /// Requests work for a path. Returns `true` if it is to be done now; otherwise it is due later.
+    /// Requests work for a path. Returns whether the work is to be done now; otherwise it is due
+    /// when the pause of the path ends ([`Pauses::take_due`]).
     pub(super) fn request(&mut self, path: &Arc<Path>, now: Time) -> bool {
         let Some(pause) = self.by_path.get_mut(&PathKey(path.clone())) else {
             self.remember(path, now);
@@ -68,7 +69,7 @@ impl Pauses {
         if self.by_path.len() >= MAX_SOCKETS {
             self.forget_calm(now);
         }
-        // With so many paths whose pauses are in use, further paths are not limited.
+        // If there are still too many, work for this path is granted without a pause.
         if self.by_path.len() < MAX_SOCKETS {
             let pause = Pause::begin(self.backoff.first, now);
             self.by_path.insert(PathKey(path.clone()), pause);
@@ -80,7 +81,7 @@ impl Pauses {
         self.by_path.retain(|_, pause| now < pause.end + PAUSE_CALM);
     }
 
-    /// Returns the next time at which a path is due.
+    /// Returns the time at which the next path is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.pending.first().map(|(end, _)| *end)
     }
@@ -122,40 +123,41 @@ mod tests {
         Path::new(path).into()
     }
 
-    /// Requests work for the path each millisecond until `end`. Returns when it was served, in ms.
-    fn served(pauses: &mut Pauses, path: &Arc<Path>, begin: u64, end: u64) -> Vec<u64> {
-        let mut served = Vec::new();
+    /// Requests work for the path in each millisecond from `begin` to `end`. Returns the times, in
+    /// ms, at which a request was granted.
+    fn granted_times(pauses: &mut Pauses, path: &Arc<Path>, begin: u64, end: u64) -> Vec<u64> {
+        let mut granted = Vec::new();
         for ms in begin..end {
             let now = Time::from_millis(ms);
             let is_due = pauses.take_due(now).iter().any(|due| due == path);
             if is_due || pauses.request(path, now) {
-                served.push(ms);
+                granted.push(ms);
             }
         }
-        served
+        granted
     }
 
     #[test]
-    fn a_path_that_asks_all_the_time_is_served_less_often() {
+    fn continual_requests_are_granted_less_and_less_often() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
         assert_eq!(pauses.poll_timeout(), None);
-        let seen = served(&mut pauses, &path, 0, 2000);
+        let seen = granted_times(&mut pauses, &path, 0, 2000);
         assert_eq!(seen, [0, 100, 300, 700, 1500]);
         assert_eq!(pauses.poll_timeout(), Some(Time::from_millis(3100)));
-        let seen = served(&mut pauses, &path, 2000, 18_000);
+        let seen = granted_times(&mut pauses, &path, 2000, 18_000);
         assert_eq!(seen, [3100, 6300, 11_300, 16_300]);
     }
 
     #[test]
-    fn a_path_that_asks_when_its_pause_is_over_is_served_once() {
+    fn a_request_when_a_pause_is_over_is_granted_once() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
         assert!(pauses.request(&path, Time::ZERO));
         assert!(!pauses.request(&path, Time::from_millis(50)));
         assert!(
             pauses.request(&path, Time::from_millis(100)),
-            "it was not taken yet"
+            "it is due and was not taken"
         );
         assert_eq!(
             pauses.take_due(Time::from_millis(100)),
@@ -168,17 +170,17 @@ mod tests {
     fn a_calm_path_starts_with_the_first_pause_again() {
         let mut pauses = Pauses::new(BACKOFF);
         let path = path("/p/a");
-        served(&mut pauses, &path, 0, 1);
-        assert_eq!(served(&mut pauses, &path, 500, 701), [500, 700]);
+        granted_times(&mut pauses, &path, 0, 1);
+        assert_eq!(granted_times(&mut pauses, &path, 500, 701), [500, 700]);
         let later = 1100 + 11_000;
         assert_eq!(
-            served(&mut pauses, &path, later, later + 200),
+            granted_times(&mut pauses, &path, later, later + 200),
             [later, later + 100]
         );
     }
 
     #[test]
-    fn calm_paths_make_room_or_a_path_is_served_at_once() {
+    fn calm_paths_make_room_else_requests_are_granted_at_once() {
         let mut pauses = Pauses::new(BACKOFF);
         let later = Time::from_millis(20_000);
         for n in 0..MAX_SOCKETS {

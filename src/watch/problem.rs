@@ -18,7 +18,7 @@ pub enum Problem {
     /// The directory does not exist.
     #[error("it does not exist")]
     Missing,
-    /// Another kind of file has its name.
+    /// The path leads to another kind of file.
     #[error("it is not a directory")]
     NotADirectory,
     /// The directory was missing and could not be created.
@@ -31,34 +31,35 @@ pub enum Problem {
     /// The directory cannot be watched: it is scanned every second instead.
     #[error("it cannot be watched and is scanned every {WATCH_RETRY:?}: {0}")]
     NotWatched(Cause),
-    /// The directory holds names that cannot be examined: it is scanned every second meanwhile.
+    /// The directory contains names that cannot be examined: until they can be, it is scanned every
+    /// second.
     #[error("it contains names that cannot be examined, so it is scanned every {WATCH_RETRY:?}")]
     NotExamined,
-    /// The file system of the directory, of this type, does not report all changes: the directory
-    /// is scanned on the tick, too.
+    /// The file system of the directory, which has this type, does not report all changes: the
+    /// directory is also scanned every second.
     #[error(
-        "its file system does not report all changes, so it is scanned every {WATCH_RETRY:?}: \
+        "its file system does not report all changes, so it is scanned every {WATCH_RETRY:?} \
          file_system={}",
         escape::text(.0)
     )]
     NotReported(String),
     /// The file system of the directory has this type and may hang: the directory is not opened.
     #[error(
-        "its file system may not answer, so it is not read: file_system={}",
+        "its file system may not answer, so it is not read file_system={}",
         escape::text(.0)
     )]
     MayNotAnswer(String),
-    /// The directory is already watched under this other path. It is tried again, because it may
-    /// have been moved from there.
+    /// The directory is already watched under this other path. It is scanned again later, because
+    /// it may have been moved from there.
     #[error("it is already watched as {}", escape::path(.0))]
     SameAs(Arc<Path>),
-    /// The directory is inside this plugins directory, or around it.
+    /// The directory is inside this plugins directory, or contains it.
     #[error(
         "it overlaps with the plugins directory {}, and none may be inside another",
         escape::path(.0)
     )]
     Nested(Arc<Path>),
-    /// The directory holds directories that are nested too deep, which are ignored.
+    /// The directory contains directories that are nested too deeply, which are ignored.
     #[error("it contains directories more than {MAX_TREE_DEPTH} levels deep, which are ignored")]
     TooDeep,
     /// There are too many plugin sockets in total; the latest ones in the directory are ignored.
@@ -67,7 +68,7 @@ pub enum Problem {
     /// There are too many directories in total; the latest ones in the directory are ignored.
     #[error("there are more than {MAX_DIRECTORIES} directories; the rest are ignored")]
     TooManyDirectories,
-    /// The directory holds too many names to examine all of them.
+    /// The directory contains too many names to examine all of them.
     #[error(
         "it contains more than {MAX_NAMES} names, or {MAX_EXAMINED_NAMES} that may be sockets; the \
          rest are ignored"
@@ -99,18 +100,19 @@ pub enum Cause {
 }
 
 impl Problem {
-    /// Returns whether trying again later can help although the tree does not change.
+    /// Returns whether scanning the directory again later may help even if the kernel reports no
+    /// change.
     pub(super) fn is_worth_retrying(&self) -> bool {
         !matches!(self, Nested(_) | TooDeep | MayNotAnswer(_))
     }
 
-    /// Returns whether the directory is scanned on the tick instead of being watched, or in
+    /// Returns whether the directory is scanned on the tick, either instead of being watched or in
     /// addition.
     pub(super) fn is_polled(&self) -> bool {
         matches!(self, NotWatched(_) | NotExamined | NotReported(_))
     }
 
-    /// Returns whether a limit is exceeded, which may last.
+    /// Returns whether a limit is exceeded.
     pub(super) fn is_limit(&self) -> bool {
         matches!(
             self,
@@ -118,20 +120,20 @@ impl Problem {
         )
     }
 
-    /// Returns whether trying again may help, but is likely to have the same result for a long
+    /// Returns whether scanning again may help, but is likely to have the same result for a long
     /// time.
     pub(super) fn may_last(&self) -> bool {
         matches!(self, SameAs(_)) || self.is_limit() && *self != TooDeep
     }
 
-    /// Returns whether the directory, and so everything in it, was removed.
+    /// Returns whether the directory, and so everything in it, does not exist any more.
     pub(super) fn means_gone(&self) -> bool {
         matches!(self, Missing | NotADirectory | NotCreated(_))
     }
 
-    /// Returns whether a directory that the user named should keep a program from starting if it
-    /// has this problem at the start. Later the problem is only reported, and the other directories
-    /// are still followed. A directory that can be read but not watched is scanned instead.
+    /// Returns whether the start fails if a directory that the user named has this problem. Later,
+    /// the problem is only reported, and the other directories are still watched. A directory that
+    /// can be read but not watched is scanned at intervals instead.
     pub fn prevents_start(&self) -> bool {
         let is_harmless = self.is_polled() || self.is_limit();
         !is_harmless && !matches!(self, MayNotAnswer(_))

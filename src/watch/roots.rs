@@ -1,7 +1,8 @@
-//! Roots that are added and removed while others are followed.
+//! Roots that are added and removed while others are watched.
 //!
-//! No root is inside another. Everything below a root is lost when the root is removed: pending
-//! requests for it are dropped, and late answers and events find neither its paths nor its watches.
+//! No root is inside another. When a root is removed, all sockets below it are lost and pending
+//! requests for it are dropped; late answers and events have no effect, because its paths and
+//! watches are unknown by then.
 
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use crate::time::Time;
 
 impl Watch {
     /// Adds a root that was created if it was missing, watched, and then listed: `watch` and
-    /// `entries` are the results, as for [`super::Input::Scanned`]. All requests have been answered
-    /// before.
+    /// `entries` are the results, as for [`super::Input::Scanned`]. The caller has answered all
+    /// earlier requests.
     ///
     /// Fails, and changes nothing, if the root has a problem that would prevent a start
-    /// ([`Problem::prevents_start`]). The caller makes sure that the directory is neither inside
-    /// another root nor around one, and is not a root already under another path.
+    /// ([`Problem::prevents_start`]). The caller ensures that the directory is not inside another
+    /// root, does not contain one, and is not a root already under another path.
     pub fn add_root(
         &mut self,
         dir: &Arc<Path>,
@@ -42,8 +43,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Removes a root; does nothing if `dir` is not a root. The sockets below it are lost, also the
-    /// expected ones.
+    /// Removes a root; does nothing if `dir` is not a root. The sockets below it are lost,
+    /// including the expected ones.
     pub fn remove_root(&mut self, dir: &Path, now: Time) {
         if !self.tree.is_root(dir) {
             return;
@@ -55,13 +56,13 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// Returns whether a root leads to a path, if the directories on the way exist.
+    /// Returns whether scans from a root reach a path, if the directories on the way exist.
     pub fn covers(&self, path: &Path) -> bool {
         let leads = |root: &Arc<Path>| path.strip_prefix(root).is_ok_and(is_followed);
         self.tree.roots().iter().any(leads)
     }
 
-    /// Reports the expected sockets as lost that no root leads to.
+    /// Reports the expected sockets that no root covers as lost.
     pub(super) fn lose_uncovered(&mut self) {
         let paths = self.expected.iter();
         let uncovered: Vec<_> = paths.filter(|path| !self.covers(path)).cloned().collect();

@@ -1,20 +1,20 @@
 //! Rounds that scan every directory: at the start, after events were lost, at long intervals, and
 //! on request.
 //!
-//! Lost events are not evidence of a change in any one directory: one busy directory fills the
+//! Lost events do not mean that any one directory has changed: one busy directory can fill the
 //! queue for all. So a round does not affect the pauses of directories (`pauses`). Rounds follow
 //! each other after a short pause that does not grow, and begin with the directories that the user
 //! named, because most plugins have their sockets there.
 //!
-//! The round of the start and those on request have an end: when all their outputs have been
-//! carried out, and the outputs that these have caused. Directories that appear meanwhile are
-//! waited for, unless more and more appear.
+//! The end of the first round, and of rounds on request, is reported: when all outputs of the round
+//! have been carried out, and the outputs that these have caused. That includes directories that
+//! appear in the meantime, unless more and more appear.
 
 use super::{Output, Watch};
 use crate::config;
 use crate::time::Time;
 
-/// The rounds that are wanted, and the one whose end is waited for.
+/// The requested rounds, and the round whose end is to be reported.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     is_wanted: bool,
@@ -22,18 +22,18 @@ pub(super) struct Rounds {
     pause_end: Time,
     /// The number of requests for each reason.
     requested: [u64; RoundReason::ALL.len()],
-    /// The number of the last rescan that was requested; that of the start is 0.
+    /// The number of the last rescan that was requested; the first round has the number 0.
     last_rescan: u64,
     /// Whether that rescan begins with the next round.
     is_rescan_wanted: bool,
     running: Option<Running>,
-    /// The number of requests to the shell that were not answered yet.
+    /// The number of scans and examinations that the shell has not answered yet.
     unanswered: usize,
     is_first_over: bool,
     finished: Option<Rescanned>,
 }
 
-/// A round whose end is waited for.
+/// The round that a request for a rescan, or the start, waits for.
 #[derive(Debug, Default)]
 struct Running {
     result: Rescanned,
@@ -45,7 +45,7 @@ struct Running {
 /// The result of a rescan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rescanned {
-    /// The number that [`Watch::request_rescan`] has returned.
+    /// The number that [`Watch::request_rescan`] returned.
     pub number: u64,
     /// The number of directories that were scanned.
     pub directories: usize,
@@ -60,7 +60,7 @@ pub struct Rescanned {
 pub enum RoundReason {
     /// The kernel has dropped events.
     Overflow,
-    /// The interval between two rounds is over.
+    /// The interval between two resyncs is over.
     Resync,
     /// The user has requested a rescan.
     Request,
@@ -81,7 +81,8 @@ impl RoundReason {
 }
 
 impl Rounds {
-    /// Creates the round of the start, whose scans are requested already.
+    /// Returns the rounds of a new watch: the first one is running, and the caller requests its
+    /// scans.
     pub(super) fn at_start() -> Self {
         Self {
             running: Some(Running::default()),
@@ -89,7 +90,7 @@ impl Rounds {
         }
     }
 
-    /// Returns when to call [`Watch::begin_round`]; `None` if no round is wanted.
+    /// Returns the time of the next [`Watch::begin_round`]; `None` if no round was requested.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.is_wanted.then_some(self.pause_end)
     }
@@ -99,7 +100,7 @@ impl Rounds {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// Counts an output that was carried out or dropped.
+    /// Counts an output that is returned (`is_needed`) or dropped.
     pub(super) fn count_output(&mut self, output: &Output, is_needed: bool) {
         let is_request = matches!(output, Output::Scan { .. } | Output::Examine { .. });
         self.unanswered += usize::from(is_request && is_needed);
@@ -117,8 +118,8 @@ impl Rounds {
         }
     }
 
-    /// Ends the round if nothing is left to be done for it. `pending` is the number of outputs that
-    /// were not carried out yet.
+    /// Ends the running round if nothing is left to do for it. `pending` is the number of outputs
+    /// in the queue.
     pub(super) fn check_end(&mut self, pending: usize) {
         let Some(running) = &mut self.running else {
             return;
@@ -145,9 +146,9 @@ impl Watch {
         self.rounds.requested[reason as usize]
     }
 
-    /// Requests that every directory is read again, and returns the number of the rescan. A rescan
-    /// that has already begun does not count; all requests until the next one begins share that
-    /// one. The result is returned by [`Watch::take_rescanned`].
+    /// Requests a scan of every directory, and returns the number of that rescan. A rescan that has
+    /// already begun does not count: all requests until the next one begins share the next one.
+    /// [`Watch::take_rescanned`] returns the result.
     pub fn request_rescan(&mut self) -> u64 {
         let rounds = &mut self.rounds;
         rounds.requested[RoundReason::Request as usize] += 1;
@@ -157,7 +158,7 @@ impl Watch {
         rounds.last_rescan
     }
 
-    /// Removes and returns the result of the last rescan that was requested, once it is over.
+    /// Removes and returns the result of the last rescan that has ended.
     pub fn take_rescanned(&mut self) -> Option<Rescanned> {
         self.rounds.finished.take()
     }
@@ -193,6 +194,7 @@ impl Watch {
     }
 }
 
-/// The maximum number of times that the end of a round is put off because there is more to do:
-/// enough for a directory of the deepest level that appears meanwhile, and for what is in it.
+/// The maximum number of times that the end of a round is postponed because more outputs are
+/// pending: enough for a directory at the deepest level that appears in the meantime, and for its
+/// entries.
 const MAX_CHECKS: usize = 2 * config::MAX_TREE_DEPTH;

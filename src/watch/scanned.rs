@@ -1,4 +1,4 @@
-//! Handling of scan results: which watch a directory has, and which entries it holds.
+//! Handling of scan results: the watch of a directory, and its entries.
 //!
 //! The directory is watched before it is listed: a change that the listing missed is reported as an
 //! event, and examined. A known name that is not listed is examined, too.
@@ -27,13 +27,13 @@ impl Watch {
     ) {
         self.resync_at.get_or_insert(now + config::RESYNC_INTERVAL);
         let Some(known) = self.tree.get_mut(dir) else {
-            // The directory was given up between the request and the answer. Its watch is removed,
-            // unless it serves another directory.
+            // The directory was removed from the tree before the answer. The new watch is removed,
+            // unless it is the watch of another path.
             let unwatch = watch.ok().map(|watch| Output::Unwatch { watch });
             return self.outputs.extend(unwatch);
         };
         known.is_scan_wanted = false;
-        let watched = watch.and_then(|watch| self.claim(dir, watch, now));
+        let watched = watch.and_then(|watch| self.claim_watch(dir, watch, now));
         let entries = match &watched {
             Err(same @ Problem::SameAs(_)) => Err(same.clone()),
             _ => entries,
@@ -47,7 +47,7 @@ impl Watch {
                 self.set_problem(dir, Some(gone), now);
             }
             Err(gone) if gone.means_gone() => self.remove_path(dir, now),
-            // An unreadable directory may still exist: healthy plugins stay.
+            // An unreadable directory may still exist, so its plugins stay.
             Err(unreadable) => {
                 self.settle_expected(dir, false, &[]);
                 self.set_problem(dir, Some(unreadable), now);
@@ -55,8 +55,8 @@ impl Watch {
         }
     }
 
-    /// Applies the listing of a directory. `unwatched` is the reason if the directory is not
-    /// watched.
+    /// Applies the listing of a directory. `unwatched` is the reason why the directory is not
+    /// watched, if it is not.
     fn apply_listing(
         &mut self,
         dir: &Arc<Path>,
@@ -88,8 +88,8 @@ impl Watch {
             self.examine(path);
         }
         if self.expected.remove(dir) {
-            // If a socket to be mounted is missing, a container runtime creates a directory in its
-            // place.
+            // A container runtime that is to mount a socket which does not exist creates a
+            // directory in its place.
             self.outputs.push_back(Output::Lost {
                 path: Arc::clone(dir),
             });
@@ -102,9 +102,9 @@ impl Watch {
         self.set_problem(dir, problem, now);
     }
 
-    /// Decides about the expected sockets below a directory that has just been read, completely
-    /// (`is_whole`) or not; the sorted names in `unknown` could not be examined. Sockets below a
-    /// subdirectory are left to the scan of that directory.
+    /// Decides about the expected sockets below a directory that was just scanned; `is_whole`
+    /// states whether its listing is complete. The sorted names in `unknown` could not be examined.
+    /// Sockets below a subdirectory are left to the scan of that subdirectory.
     fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
         for path in self.expected.below(dir) {
@@ -133,12 +133,12 @@ impl Watch {
         }
     }
 
-    /// Makes `watch` the watch of `dir`. The kernel has one watch per directory and instance,
-    /// whatever the path.
+    /// Makes `watch` the watch of `dir`. An inotify instance has one watch per directory, whatever
+    /// the path.
     ///
-    /// Fails if the watch belongs to another path: the two are the same directory, mounted twice,
-    /// or it was moved from there a moment ago.
-    fn claim(&mut self, dir: &Arc<Path>, watch: WatchId, now: Time) -> Result<(), Problem> {
+    /// Fails if the watch belongs to another path: the directory is mounted at both paths, or was
+    /// moved from there a moment ago.
+    fn claim_watch(&mut self, dir: &Arc<Path>, watch: WatchId, now: Time) -> Result<(), Problem> {
         let owner = self.tree.watched_by(watch);
         if owner.as_ref() == Some(dir) {
             return Ok(());
@@ -150,8 +150,8 @@ impl Watch {
             return Err(Problem::SameAs(other));
         }
         self.tree.set_watch(dir, Some(watch));
-        // Another directory is at the path now, so subdirectories of the same names are other ones,
-        // too.
+        // Another directory is at the path now, so its subdirectories are not the known ones, even
+        // if they have the same names.
         let below = self.tree.paths_below(dir).into_iter().skip(1);
         self.rescan_each(below, now);
         Ok(())

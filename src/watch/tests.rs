@@ -1,4 +1,4 @@
-//! Tests of the watch as timelines: what happens, and what the watch requests, silence included.
+//! Tests of the watch as timelines: inputs, and exactly the outputs that follow them.
 
 mod exchange;
 mod limits;
@@ -12,7 +12,7 @@ mod trouble;
 
 use super::*;
 
-/// A watch, and a file system that answers only as the test states.
+/// A watch, and a clock. The test provides all answers of the file system.
 struct Timeline {
     watch: Watch,
     now: Time,
@@ -52,7 +52,7 @@ impl Timeline {
         });
     }
 
-    /// Answers a scan as usual: the directory is watched and listed.
+    /// Answers a scan: the directory is watched and listed.
     fn scan_ok(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
         self.scan(dir, Ok(WatchId(watch)), Ok(listing(entries)));
     }
@@ -68,7 +68,7 @@ impl Timeline {
         });
     }
 
-    /// Answers an examination: nothing exists at that path.
+    /// Answers an examination: no socket or directory is at that path.
     fn examine_gone(&mut self, path: &str) {
         self.examine(path, EntryKind::Other);
     }
@@ -104,7 +104,7 @@ impl Timeline {
         self.watch.handle_input(input, self.now);
     }
 
-    /// Advances the time by enough for a directory to be scanned at once again.
+    /// Advances the time until a directory may be scanned without a pause.
     fn later(&mut self) {
         self.now += 8 * config::SCAN_PAUSES.first;
     }
@@ -130,7 +130,7 @@ impl Timeline {
         self.expect(&[]);
     }
 
-    /// Checks that nothing is left to do until everything is scanned again.
+    /// Checks that nothing is left to do until the next resync.
     #[track_caller]
     fn expect_idle(&self) {
         let next = self.watch.poll_timeout().expect("the resync is armed");
@@ -207,7 +207,7 @@ fn sockets_that_existed_before_the_start_are_found() {
 }
 
 #[test]
-fn a_socket_is_found_when_it_appears_and_lost_when_it_goes() {
+fn a_socket_is_found_when_created_and_lost_when_removed() {
     let mut t = Timeline::scanned(&[]);
     t.appeared(1, "a");
     t.expect(&["examine /p/a"]);
@@ -232,10 +232,10 @@ fn the_same_identity_seen_twice_changes_nothing() {
 }
 
 #[test]
-fn another_identity_under_a_known_path_is_found_again() {
+fn another_identity_at_a_known_path_is_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.appeared(1, "a"); // A rename over it does not report its removal.
+    t.appeared(1, "a"); // inotify does not report the removal of a file that a rename replaces.
     t.examine("/p/a", socket(2));
     t.expect(&["examine /p/a", "found /p/a #2"]);
 }
@@ -278,7 +278,7 @@ fn a_directory_at_any_depth_gets_its_own_watch() {
 }
 
 #[test]
-fn sockets_and_watches_are_lost_with_their_directory() {
+fn sockets_and_watches_are_removed_with_their_directory() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok(
         "/p/sub",
@@ -308,7 +308,7 @@ fn sockets_and_watches_are_lost_with_their_directory() {
 }
 
 #[test]
-fn a_directory_moved_within_the_tree_takes_its_sockets() {
+fn sockets_are_found_again_in_a_directory_that_moved() {
     let mut t = Timeline::scanned(&[("old", EntryKind::Directory)]);
     t.scan_ok("/p/old", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/old", "found /p/old/a #1"]);

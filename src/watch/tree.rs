@@ -1,8 +1,7 @@
 //! The known directories: a tree of sockets and subdirectories, and the watch of each directory.
 //!
-//! The tree keeps its paths, watches, counts and limits consistent and decides nothing:
-//! [`super::Watch`] decides what a change means. What exceeds a limit is not added; known sockets
-//! stay.
+//! The tree keeps its paths, watches and sockets consistent and within the limits; [`super::Watch`]
+//! decides what a change means. An entry that exceeds a limit is not added; known sockets stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,17 +31,17 @@ pub(super) struct Dir {
     pub(super) depth: usize,
     watch: Option<WatchId>,
     problem: Option<Problem>,
-    /// The time of the next try.
+    /// The time of the next attempt to scan the directory, if it has a problem that may be solved.
     pub(super) retry_at: Option<Time>,
-    /// The pause before that try, if the problem may last.
+    /// The pause before that attempt, if the problem may last.
     pub(super) retry_pause: Option<Duration>,
     /// Whether the problem was reported.
-    is_problem_told: bool,
-    /// Whether the directory was listed before, completely or not.
+    is_problem_reported: bool,
+    /// Whether the directory was ever listed, completely or not.
     pub(super) is_listed: bool,
     /// Whether a scan of the directory was requested and is not answered yet.
     pub(super) is_scan_wanted: bool,
-    /// The number of expected sockets below the directory that was reported last.
+    /// The number of undecided expected sockets, as reported last ([`super::Report::Undecided`]).
     pub(super) undecided: usize,
     children: BTreeMap<PathKey, Child>,
 }
@@ -59,15 +58,15 @@ pub(super) enum Child {
 /// A known socket. One socket is one plugin and has one path.
 #[derive(Clone, Debug)]
 pub(super) struct Socket {
-    /// The path, which is shared with all consumers of the reports.
+    /// The path, shared with all users of the outputs.
     pub(super) path: Arc<Path>,
     /// Whether the path is a symbolic link to the socket.
     pub(super) is_link: bool,
-    /// The directory in which a further path was ignored last: scanned when this path is removed.
+    /// The directory of the other path that was ignored last: scanned when this path is removed.
     pub(super) other_path_in: Option<Arc<Path>>,
 }
 
-/// The removed entries, those of a directory before those below it.
+/// The removed sockets and watches, those of a directory before those below it.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     pub(super) sockets: Vec<Socket>,
@@ -75,7 +74,7 @@ pub(super) struct Removed {
 }
 
 impl Tree {
-    /// Adds a root that is not known.
+    /// Adds an unknown root.
     pub(super) fn add_root(&mut self, path: &Arc<Path>) {
         self.roots.push(Arc::clone(path));
         self.dirs.insert(Arc::clone(path), Dir::default());
@@ -84,7 +83,7 @@ impl Tree {
     /// Removes a root and everything below it.
     pub(super) fn remove_root(&mut self, path: &Path) -> Removed {
         self.roots.retain(|root| **root != *path);
-        self.take(path, false)
+        self.remove_subtree(path, false)
     }
 
     /// Returns the roots in the order in which they were added.
@@ -114,7 +113,7 @@ impl Tree {
         self.get(dir).is_some_and(|dir| dir.depth == 0)
     }
 
-    /// Returns all directories at and below a path, a directory before those below it.
+    /// Returns all directories at and below a path, each before its subdirectories.
     pub(super) fn paths_below(&self, top: &Path) -> Vec<Arc<Path>> {
         let below = self.dirs.keys().filter(|path| path.starts_with(top));
         below.cloned().collect()
@@ -127,7 +126,7 @@ impl Tree {
         self.roots.iter().chain(others).cloned().collect()
     }
 
-    /// Returns the directories that are to be tried again by `now`, and clears their retry times.
+    /// Returns the directories whose retry time has come, and clears those times.
     pub(super) fn take_retries(&mut self, now: Time) -> Vec<Arc<Path>> {
         let is_due = |dir: &mut Dir| dir.retry_at.take_if(|at| *at <= now).is_some();
         let dirs = self.dirs.iter_mut();
@@ -135,7 +134,7 @@ impl Tree {
         due.collect()
     }
 
-    /// Returns when the next directory is to be tried again.
+    /// Returns the earliest retry time of any directory.
     pub(super) fn next_retry(&self) -> Option<Time> {
         self.dirs.values().filter_map(|dir| dir.retry_at).min()
     }
@@ -147,27 +146,29 @@ impl Tree {
     /// Returns the directories below the roots that have a problem which their parent does not
     /// have.
     pub(super) fn with_own_problem(&self) -> impl Iterator<Item = &Arc<Path>> {
-        let troubled = |dir: &Dir| dir.depth > 0 && dir.is_problem_told;
+        let troubled = |dir: &Dir| dir.depth > 0 && dir.is_problem_reported;
         let dirs = self.dirs.iter().filter(move |(_, dir)| troubled(dir));
         dirs.map(|(path, _)| path)
     }
 
     /// Sets or clears the problem of a directory. Returns whether that has to be reported: a
-    /// problem that the directory above has, too, is reported only there, and so is its end.
+    /// problem that the parent directory has, too, is reported only for the parent, and so is its
+    /// end.
     pub(super) fn set_problem(&mut self, path: &Path, problem: Option<Problem>) -> bool {
         let above = path.parent().and_then(|above| self.problem(above));
         let is_shared = problem.is_some() && above == problem.as_ref();
         let Some(dir) = self.dirs.get_mut(path) else {
             return false;
         };
-        let was_told = dir.is_problem_told;
-        dir.is_problem_told = problem.is_some() && !is_shared;
+        let was_reported = dir.is_problem_reported;
+        dir.is_problem_reported = problem.is_some() && !is_shared;
         let is_same = dir.problem == problem;
         dir.problem = problem;
-        !is_same && (was_told || dir.is_problem_told)
+        !is_same && (was_reported || dir.is_problem_reported)
     }
 
-    /// Returns the directory that a watch belongs to, or `None` for a watch that was given up.
+    /// Returns the directory that a watch belongs to, or `None` if the watch is not in use any
+    /// more.
     pub(super) fn watched_by(&self, watch: WatchId) -> Option<Arc<Path>> {
         self.watched.get(&watch).map(Arc::clone)
     }
@@ -201,7 +202,7 @@ impl Tree {
         self.sockets.get_mut(&identity)
     }
 
-    /// Adds a socket that is not known, at a path that is not taken yet.
+    /// Adds an unknown socket at a free path.
     pub(super) fn add_socket(&mut self, identity: Identity, socket: Socket) -> Result<(), Problem> {
         let key = PathKey(Arc::clone(&socket.path));
         let parent = self.dirs.get_mut(split(&key.0).0).ok_or(Problem::Missing)?;
@@ -217,7 +218,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds an empty directory at a path that is not taken yet.
+    /// Adds an empty directory at a free path.
     pub(super) fn add_directory(&mut self, path: &Arc<Path>) -> Result<(), Problem> {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
@@ -237,7 +238,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what is known of a path, and everything below it, unless it is a root.
+    /// Removes a path and everything below it; does nothing if the path is a root.
     pub(super) fn remove(&mut self, path: &Arc<Path>) -> Removed {
         let parent = self.get_mut(split(path).0);
         match parent.and_then(|dir| dir.children.remove(&PathKey(path.clone()))) {
@@ -245,18 +246,19 @@ impl Tree {
                 sockets: self.sockets.remove(&identity).into_iter().collect(),
                 watches: Vec::new(),
             },
-            Some(Child::Directory) => self.take(path, false),
+            Some(Child::Directory) => self.remove_subtree(path, false),
             None => Removed::default(),
         }
     }
 
     /// Removes a directory's watch and everything below the directory, but not the directory.
     pub(super) fn clear(&mut self, dir: &Path) -> Removed {
-        self.take(dir, true)
+        self.remove_subtree(dir, true)
     }
 
-    /// Removes a directory and those below it.
-    fn take(&mut self, top: &Path, is_top_kept: bool) -> Removed {
+    /// Removes a directory and those below it. If `is_top_kept`, the directory itself stays, empty
+    /// and without a watch.
+    fn remove_subtree(&mut self, top: &Path, is_top_kept: bool) -> Removed {
         let mut removed = Removed::default();
         for path in self.paths_below(top) {
             let Some(dir) = self.dirs.get_mut(&path) else {

@@ -149,7 +149,7 @@ fn the_log_of_every_step_names_calls_and_sockets() {
     let other = dir.path().join(".other.sock");
     let second = Plugin::serve(&other, "second");
     fs::rename(&other, &socket).unwrap();
-    daemon.until_logged("reg.sock: another socket has replaced the one before");
+    daemon.until_logged("reg.sock: the socket was replaced");
     daemon.until_logged("reg.sock: asking the handler to deregister CSIPlugin first");
     daemon.until_logged("reg.sock: attempt 1: registered CSIPlugin second");
     assert!(first.until_notified().plugin_registered && second.until_notified().plugin_registered);

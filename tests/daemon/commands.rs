@@ -186,13 +186,16 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
         (raw("SSH-2.0-OpenSSH_9.9\r\n"), "not HTTP"),
         (raw([0_u8, 0, 18, 4, 0, 0, 0, 0, 0]), "not HTTP"),
         (raw(""), "closed without a response"),
-        (raw("HTTP/1.1 200 OK\r\nA:"), "closed within the response"),
-        (raw(short), "closed within the response"),
+        (
+            raw("HTTP/1.1 200 OK\r\nA:"),
+            "closed before the response was complete",
+        ),
+        (raw(short), "closed before the response was complete"),
         (raw(chunks), "framing"),
         (flood(ok, "A: bcdefgh\r\n"), too_long),
         (flood("HTTP/1.1 200 OK\r\nA:", "bcdefgh"), too_long),
         (answer(200, "<html>"), "not JSON"),
-        (answer(200, "[1]"), "not what was asked for"),
+        (answer(200, "[1]"), "an unexpected structure"),
         (answer(403, refused), "only root may\\n do this\n"),
         (answer(404, ""), "the daemon returned 404\n"),
         (answer(404, escape), escaped),
@@ -203,7 +206,7 @@ fn an_answer_that_is_wrong_or_breaks_off_is_status_1() {
     }
     for body in ["[1]", "{}"] {
         let daemon = Canned::start([answer(200, body)]);
-        assert_fails(&daemon, "devices", 1, "not what was asked for");
+        assert_fails(&daemon, "devices", 1, "an unexpected structure");
     }
     let problems = "{\"error\":\"/a.conf:1: unknown key x\\n/a.conf:2: a\\u001bb\"}";
     let ran = ask(&Canned::start([answer(422, problems)]), "reload");

@@ -142,7 +142,8 @@ fn a_pinned_name_is_refused_to_other_users() {
     let mut daemon = place.start(&["--trust=strict", "--allow-uid=4242", pinned]);
     let thief = place.plugin_of(4242, ("X", "victim"), &[]);
     let said = thief.until_said("NotifyRegistrationStatus");
-    assert!(said.contains("its name is for other users"), "{said}");
+    let why = "its name is reserved for other users";
+    assert!(said.contains(why), "{said}");
     let _owner = place.plugin_of(4243, ("X", "victim"), &[]);
     daemon.until_logged("registered X victim");
 }
@@ -173,7 +174,7 @@ fn a_name_of_another_user_is_not_taken_over() {
         return;
     }
     let taken = "takes the place of a plugin of another user; uid=4242";
-    let refused = "its name is that of a plugin of user 0";
+    let refused = "user 0 has a plugin with the same name";
     for (mode, logged) in [("--trust=warn", taken), ("--trust=strict", refused)] {
         let place = Place::new();
         let mut daemon = place.start(&[mode, "--allow-uid=4242"]);
@@ -211,7 +212,7 @@ fn an_endpoint_elsewhere_is_not_connected_to() {
         let plugin = Plugin::serve_elsewhere(&socket, "thief", &endpoint);
         let dir = place.elsewhere.display();
         let why = format!(
-            "its socket {dir}/docker.sock is in none of the directories for sockets; allowed by \
+            "its socket {dir}/docker.sock is in none of the trusted directories; allowed by \
              --endpoint-dir {dir}"
         );
         let is_strict = mode == "--trust=strict";

@@ -100,7 +100,7 @@ fn a_handler_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn an_endpoint_is_not_dialled() {
+fn an_endpoint_is_not_dialed() {
     let types = DEFAULT_TYPES.map(str::to_owned);
     let (handlers, _) = built_in(&types, UnknownTypes::Accept);
     let mut world = World::with(Manager::new(handlers));

@@ -434,7 +434,7 @@ fn is_built_in(plugin: &Plugin) -> bool {
     BUILT_IN.contains(&plugin.kind.as_str())
 }
 
-/// The number of times that a socket may be dialled within a moment: the retries of a dial, a
+/// The number of times that a socket may be dialed within a moment: the retries of a dial, a
 /// second connection for the outcome, and a check or two.
 const DIALS_AT_ONCE: u64 = 20;
 

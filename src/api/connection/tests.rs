@@ -1,4 +1,4 @@
-//! A connection with a well-behaved client, and with misbehaving ones.
+//! Connections with a well-behaved client, and with clients that misbehave.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use super::*;
 use crate::api::response::ContentType;
 use crate::config::API_HEAD;
 
-/// A connection, and what its client reads.
-struct Play {
+/// A connection, its request, and the octets that its client has read.
+struct Exchange {
     connection: Connection,
     now: Time,
     request: Option<Request>,
     read: Vec<u8>,
 }
 
-impl Play {
+impl Exchange {
     fn new() -> Self {
         Self {
             connection: Connection::new(Time::ZERO),
@@ -24,11 +24,11 @@ impl Play {
         }
     }
 
-    /// Returns a connection whose client has sent this and reads nothing yet.
+    /// Returns an exchange whose client has sent these octets and has read nothing yet.
     fn with(octets: &[u8]) -> Self {
-        let mut play = Self::new();
-        play.receive(octets);
-        play
+        let mut exchange = Self::new();
+        exchange.receive(octets);
+        exchange
     }
 
     fn receive(&mut self, octets: &[u8]) {
@@ -37,8 +37,8 @@ impl Play {
         self.request = self.request.take().or(request);
     }
 
-    /// Responds to the request as its target requires, in lines or as a whole, and reads the
-    /// response.
+    /// Responds to the request: with the lines that follow `/lines/` in its target, or else with
+    /// the target. Reads the response.
     fn serve(&mut self) {
         let (connection, now) = (&mut self.connection, self.now);
         if let Some(Request { target, .. }) = &self.request {
@@ -64,7 +64,7 @@ impl Play {
         self.connection.sent(octets, self.now);
     }
 
-    /// Returns what the client has read, without the parts that all responses share.
+    /// Returns the text that the client has read, without the parts that all responses share.
     fn text(&self) -> String {
         let read = String::from_utf8_lossy(&self.read);
         read.replace("HTTP/1.1 ", "")
@@ -73,7 +73,7 @@ impl Play {
     }
 
     /// Advances the time, and handles the timeouts.
-    fn pass(&mut self, millis: u64) {
+    fn wait(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.connection.handle_timeout(self.now);
     }
@@ -91,14 +91,14 @@ fn get(target: &str) -> String {
 
 #[test]
 fn a_request_is_answered_and_nothing_is_read_after_it() {
-    let mut play = Play::with([get("/a"), get("/b")].concat().as_bytes());
-    assert!(!play.connection.wants_input());
-    play.receive(get("/c").as_bytes());
-    play.serve();
-    assert_eq!(play.text(), "200 OK\r\nContent-Length: 2\r\n\r\n/a");
-    assert!(play.connection.is_finished());
+    let mut exchange = Exchange::with([get("/a"), get("/b")].concat().as_bytes());
+    assert!(!exchange.connection.wants_input());
+    exchange.receive(get("/c").as_bytes());
+    exchange.serve();
+    assert_eq!(exchange.text(), "200 OK\r\nContent-Length: 2\r\n\r\n/a");
+    assert!(exchange.connection.is_finished());
     let wanted = Response::new(Status::OK, ContentType::JSON, b"/a".to_vec());
-    assert_eq!(play.read, wanted.encode(false), "every response ends it");
+    assert_eq!(exchange.read, wanted.encode(false), "one response");
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn a_stream_ends_with_the_connection() {
         get("/lines/ab//c"),
         "GET /lines/ab//c HTTP/1.0\r\n\r\n".into(),
     ] {
-        let mut play = Play::with(request.as_bytes());
-        play.serve();
-        assert_eq!(play.text(), "200 OK\r\n\r\nabc");
-        assert!(play.connection.is_finished());
+        let mut exchange = Exchange::with(request.as_bytes());
+        exchange.serve();
+        assert_eq!(exchange.text(), "200 OK\r\n\r\nabc");
+        assert!(exchange.connection.is_finished());
     }
 }
 
@@ -120,10 +120,10 @@ fn head_has_the_head_of_get_and_no_body() {
         for target in ["/abc", "/lines/a/b"] {
             let [head, get] = ["HEAD", "GET"].map(|method| {
                 let request = format!("{method} {target} {version}\r\n\r\n");
-                let mut play = Play::with(request.as_bytes());
-                play.serve();
-                assert!(play.connection.is_finished());
-                play.text()
+                let mut exchange = Exchange::with(request.as_bytes());
+                exchange.serve();
+                assert!(exchange.connection.is_finished());
+                exchange.text()
             });
             assert!(head.ends_with("\r\n\r\n"), "{head:?}");
             assert!(get.starts_with(&head) && get.len() > head.len());
@@ -146,16 +146,16 @@ fn what_is_not_a_request_is_refused_however_it_is_split() {
     ];
     for (octets, status) in cases {
         for size in [1, 3, usize::MAX] {
-            let mut play = Play::new();
+            let mut exchange = Exchange::new();
             for piece in octets.chunks(size) {
-                play.receive(piece);
+                exchange.receive(piece);
             }
-            assert_eq!(play.request, None);
-            play.serve();
-            let text = play.text();
+            assert_eq!(exchange.request, None);
+            exchange.serve();
+            let text = exchange.text();
             assert!(text.starts_with(status), "{text}");
             assert!(text.ends_with("\"}\n"), "{text}");
-            assert!(play.connection.is_finished());
+            assert!(exchange.connection.is_finished());
         }
     }
 }
@@ -163,86 +163,86 @@ fn what_is_not_a_request_is_refused_however_it_is_split() {
 #[test]
 fn a_request_has_ten_seconds_from_the_connection() {
     for begin in ["", "GET /"] {
-        let mut play = Play::new();
-        play.pass(9000);
-        play.receive(begin.as_bytes());
-        assert_eq!(play.millis_left(), Some(1000));
-        play.pass(999);
-        assert!(play.connection.wants_input());
-        play.pass(1);
-        play.serve();
-        assert!(play.text().starts_with("408 Request Timeout\r\n"));
-        assert!(play.connection.is_finished());
+        let mut exchange = Exchange::new();
+        exchange.wait(9000);
+        exchange.receive(begin.as_bytes());
+        assert_eq!(exchange.millis_left(), Some(1000));
+        exchange.wait(999);
+        assert!(exchange.connection.wants_input());
+        exchange.wait(1);
+        exchange.serve();
+        assert!(exchange.text().starts_with("408 Request Timeout\r\n"));
+        assert!(exchange.connection.is_finished());
     }
-    let mut play = Play::with(get("/a").as_bytes());
-    assert_eq!(play.millis_left(), None, "the response may take its time");
-    play.pass(60_000);
-    play.serve();
-    assert!(play.text().starts_with("200 "));
+    let mut exchange = Exchange::with(get("/a").as_bytes());
+    assert_eq!(exchange.millis_left(), None, "responses may take long");
+    exchange.wait(60_000);
+    exchange.serve();
+    assert!(exchange.text().starts_with("200 "));
 }
 
 #[test]
 fn a_client_that_does_not_read_for_thirty_seconds_is_closed() {
     for target in ["/a", "/lines/a/b"] {
-        let mut play = Play::with(get(target).as_bytes());
+        let mut exchange = Exchange::with(get(target).as_bytes());
         let body = vec![b'x'; 3 * API_OUTPUT];
-        if play.connection.begin_stream(play.now) {
-            assert!((1..API_OUTPUT).contains(&play.connection.room()));
-            play.connection.send(body, play.now);
+        if exchange.connection.begin_stream(exchange.now) {
+            assert!((1..API_OUTPUT).contains(&exchange.connection.room()));
+            exchange.connection.send(body, exchange.now);
         }
-        assert_eq!(play.connection.room(), 0);
-        play.pass(29_000);
-        play.connection.sent(1, play.now);
-        assert_eq!(play.millis_left(), Some(30_000), "one octet was read");
-        play.pass(29_999);
-        assert!(!play.connection.is_finished());
-        play.pass(1);
-        assert!(play.connection.is_finished() && play.connection.pending().is_empty());
-        assert_eq!(play.connection.poll_timeout(), None);
+        assert_eq!(exchange.connection.room(), 0);
+        exchange.wait(29_000);
+        exchange.connection.sent(1, exchange.now);
+        assert_eq!(exchange.millis_left(), Some(30_000), "one octet was read");
+        exchange.wait(29_999);
+        assert!(!exchange.connection.is_finished());
+        exchange.wait(1);
+        assert!(exchange.connection.is_finished() && exchange.connection.pending().is_empty());
+        assert_eq!(exchange.connection.poll_timeout(), None);
     }
 }
 
 #[test]
 fn a_stream_without_anything_pending_has_no_deadline() {
-    let mut play = Play::with(get("/").as_bytes());
-    assert!(play.connection.begin_stream(play.now));
-    assert_eq!(play.millis_left(), Some(30_000));
-    play.read_all();
-    assert_eq!(play.millis_left(), None);
-    play.pass(1_000_000);
-    play.connection.send(b"x".to_vec(), play.now);
-    assert_eq!(play.millis_left(), Some(30_000));
-    play.pass(30_000);
-    assert!(play.connection.is_finished());
+    let mut exchange = Exchange::with(get("/").as_bytes());
+    assert!(exchange.connection.begin_stream(exchange.now));
+    assert_eq!(exchange.millis_left(), Some(30_000));
+    exchange.read_all();
+    assert_eq!(exchange.millis_left(), None);
+    exchange.wait(1_000_000);
+    exchange.connection.send(b"x".to_vec(), exchange.now);
+    assert_eq!(exchange.millis_left(), Some(30_000));
+    exchange.wait(30_000);
+    assert!(exchange.connection.is_finished());
 }
 
 #[test]
 fn the_end_of_the_input_ends_a_connection() {
-    let mut play = Play::with(get("/a").as_bytes());
-    play.connection.eof();
-    play.serve();
-    assert!(play.text().ends_with("/a"));
+    let mut exchange = Exchange::with(get("/a").as_bytes());
+    exchange.connection.eof();
+    exchange.serve();
+    assert!(exchange.text().ends_with("/a"));
 
-    let mut play = Play::with(get("/").as_bytes());
-    assert!(play.connection.begin_stream(play.now));
-    play.connection.eof();
-    assert!(!play.connection.is_finished());
-    play.connection.finish();
-    play.read_all();
-    assert!(play.text().ends_with("\r\n\r\n") && play.connection.is_finished());
+    let mut exchange = Exchange::with(get("/").as_bytes());
+    assert!(exchange.connection.begin_stream(exchange.now));
+    exchange.connection.eof();
+    assert!(!exchange.connection.is_finished());
+    exchange.connection.finish();
+    exchange.read_all();
+    assert!(exchange.text().ends_with("\r\n\r\n") && exchange.connection.is_finished());
 
-    let mut play = Play::with(b"GET /half");
-    play.connection.eof();
-    assert!(play.connection.is_finished());
+    let mut exchange = Exchange::with(b"GET /half");
+    exchange.connection.eof();
+    assert!(exchange.connection.is_finished());
 }
 
 #[test]
 fn a_response_without_a_request_is_not_written() {
-    let mut play = Play::new();
+    let mut exchange = Exchange::new();
     let response = Response::new(Status::OK, ContentType::JSON, Vec::new());
-    play.connection.respond(&response, play.now);
-    assert!(!play.connection.begin_stream(play.now));
-    play.connection.send(b"x".to_vec(), play.now);
-    play.connection.finish();
-    assert!(play.connection.pending().is_empty() && play.connection.wants_input());
+    exchange.connection.respond(&response, exchange.now);
+    assert!(!exchange.connection.begin_stream(exchange.now));
+    exchange.connection.send(b"x".to_vec(), exchange.now);
+    exchange.connection.finish();
+    assert!(exchange.connection.pending().is_empty() && exchange.connection.wants_input());
 }

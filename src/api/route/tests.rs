@@ -1,4 +1,4 @@
-//! Tests of the routes: each target, and what is wrong with it.
+//! Tests of the routes: valid requests, and the reasons for which requests are refused.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The server with clients in virtual time, and a manager whose plugins answer in memory.
+//! Tests of the server in virtual time, with clients, and a manager whose plugins are in memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// Returns a world in which `count` sockets were found.
+    /// Returns a world in which `count` sockets were found, whose plugins do not answer.
     fn with_sockets(count: u64) -> Self {
         let mut world = Self::new();
         for n in 0..count {
@@ -156,8 +156,8 @@ impl World {
 
     fn advance(&mut self) {
         self.turns += 1;
-        assert!(self.turns < 10_000, "there is always work");
-        // A client that follows changes gets them a little later.
+        assert!(self.turns < 10_000, "the work ends");
+        // Changes are sent to followers after a pause, which passes here at once.
         let work_at = self.work_at().unwrap_or(self.now);
         let pause = work_at.saturating_since(self.now);
         let view = View {
@@ -191,14 +191,14 @@ impl World {
             .expect("there is room for a client")
     }
 
-    /// Returns a client that has sent this request.
-    fn asking(&mut self, method: &str, target: &str) -> ClientId {
+    /// Adds a client that sends this request; returns its ID.
+    fn request(&mut self, method: &str, target: &str) -> ClientId {
         let id = self.client();
-        self.ask(id, method, target);
+        self.send_request(id, method, target);
         id
     }
 
-    fn ask(&mut self, id: ClientId, method: &str, target: &str) {
+    fn send_request(&mut self, id: ClientId, method: &str, target: &str) {
         let request = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         self.server.receive(id, request.as_bytes(), self.now);
     }
@@ -222,7 +222,7 @@ impl World {
 
     /// Returns the status and the body of the response to a request.
     fn get(&mut self, target: &str) -> (u16, String) {
-        let id = self.asking("GET", target);
+        let id = self.request("GET", target);
         let read = self.read_all(id);
         self.server.remove(id);
         parse(&read)
@@ -246,7 +246,8 @@ impl World {
         body.lines().map(line).collect()
     }
 
-    /// Returns the events and sockets of those lines.
+    /// Returns the event, socket and state of each line that a watch has received since the last
+    /// call.
     fn changes(&mut self, id: ClientId) -> Vec<String> {
         let change = |line: &Value| {
             let event = line["event"].as_str().expect("a line has an event");
@@ -309,7 +310,7 @@ fn a_list_has_the_records_that_are_asked_for() {
 #[test]
 fn a_list_is_rendered_at_once_and_has_its_length() {
     let mut world = World::with_sockets(1000);
-    let id = world.asking("GET", "/v1/plugins");
+    let id = world.request("GET", "/v1/plugins");
     world.advance();
     assert!(!world.has_work());
     let read = world.read(id);
@@ -323,9 +324,9 @@ fn a_list_is_rendered_at_once_and_has_its_length() {
 fn each_turn_renders_one_long_list() {
     let mut world = World::with_sockets(600);
     let mut ids: Vec<ClientId> = (0..15)
-        .map(|_| world.asking("GET", "/v1/plugins"))
+        .map(|_| world.request("GET", "/v1/plugins"))
         .collect();
-    ids.push(world.asking("GET", "/v1/watch"));
+    ids.push(world.request("GET", "/v1/watch"));
     let mut turns = 0;
     while world.has_work() {
         world.advance();
@@ -355,7 +356,7 @@ fn head_is_answered_without_a_body() {
         "/metrics",
     ];
     for target in targets {
-        let id = world.asking("HEAD", target);
+        let id = world.request("HEAD", target);
         let read = world.read_all(id);
         assert!(
             read.starts_with("HTTP/1.1 200 OK") && read.ends_with("\r\n\r\n"),
@@ -418,7 +419,7 @@ fn readiness_names_each_reason_against_it() {
 #[test]
 fn metrics_are_sent_in_pieces_to_the_end() {
     let mut world = World::with_sockets(3);
-    let id = world.asking("GET", "/metrics");
+    let id = world.request("GET", "/metrics");
     let read = world.read_all(id);
     assert!(read.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"));
     let (status, body) = parse(&read);

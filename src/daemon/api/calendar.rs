@@ -1,4 +1,4 @@
-//! The time of day at the times of the loop.
+//! Converts times of the loop into times of day.
 //!
 //! The two clocks cannot be read at the same instant. If each response read them anew, the same
 //! event would have a slightly different timestamp in each response.
@@ -16,7 +16,7 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     /// Returns the time of day at `now`, given a reading of the clock a moment later. Follows the
-    /// clock if the difference is larger than [`TOLERANCE`], which means that it was set.
+    /// clock if it was set: if the difference is larger than [`TOLERANCE`].
     pub(crate) fn time_of_day(&mut self, now: Time, reading: Duration) -> Duration {
         let origin = reading.saturating_sub(now.since_origin());
         if self.origin.abs_diff(origin) > TOLERANCE {
@@ -26,7 +26,7 @@ impl Calendar {
     }
 }
 
-/// A larger difference means that the clock was set: a turn takes less time, and people do not
+/// The difference above which the clock counts as set: a turn takes less time, and people do not
 /// notice a smaller difference.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_fact_stays_the_same_until_the_clock_is_set() {
+    fn the_time_of_an_event_stays_the_same_until_the_clock_is_set() {
         let (mut calendar, day) = (Calendar::default(), Duration::from_secs(86_400));
         let origin = |calendar: &mut Calendar, at: u64, reading: Duration| {
             let now = Time::from_millis(at);

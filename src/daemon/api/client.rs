@@ -1,9 +1,9 @@
-//! What the commands that query a running daemon need of the system: the connection to its API
-//! socket, the clock that bounds the waiting, and the default path of the socket.
+//! What the commands that query a running daemon need from the system: the connection to its API
+//! socket, deadlines, and the default path of the socket.
 //!
-//! In contrast to the rest of this folder, this code waits: it runs in a process of its own, never
+//! In contrast to the rest of this folder, this code blocks: it runs in a process of its own, never
 //! in the daemon. A command that prints changes also watches standard output while it waits, so
-//! that it ends with the reader of its pipe, not at the next change.
+//! that it ends as soon as the reader of its pipe does, not at the next change.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -101,8 +101,8 @@ impl Connection {
 
     /// Sends a request, which must fit into the kernel's buffer.
     ///
-    /// The error of a daemon that has closed the connection is left to [`Connection::receive`],
-    /// because the daemon may have sent a response before.
+    /// If the daemon has closed the connection, this is not an error here: the daemon may have sent
+    /// a response before, which [`Connection::receive`] returns.
     pub fn send(&mut self, request: &[u8]) -> io::Result<()> {
         match self.stream.write_all(request) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -143,8 +143,7 @@ impl Connection {
     }
 }
 
-/// Returns the time since the beginning of 1970 on the clock that also dates the daemon's records
-/// (milliseconds).
+/// Returns the time since the Unix epoch in milliseconds, on the clock of the daemon's timestamps.
 pub fn time_of_day() -> u64 {
     time::millis(time_of_day::time_of_day())
 }
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_daemon_is_given_up_at_the_deadline() {
+    fn waiting_for_a_silent_daemon_ends_at_the_deadline() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("api.sock");
         let listener = UnixListener::bind(&socket).unwrap();

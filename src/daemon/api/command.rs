@@ -18,12 +18,15 @@ use crate::daemon::process::child::die_with;
 use crate::daemon::process::signals::Signals;
 
 impl Connection {
-    /// Runs a command with these variables in its environment, and returns its exit status, as a
-    /// shell shows it. A signal that another process sends is passed on; the terminal has sent its
-    /// own to the command as well, except that it may have hung up before the command began. When
-    /// the daemon closes the connection, calls `lost`, and goes on.
+    /// Runs a command with these variables added to its environment, and returns its exit status as
+    /// a shell does: 128 plus the signal if a signal ended the command. When the daemon closes the
+    /// connection, calls `lost`, and still waits for the command.
     ///
-    /// The kernel kills the command with this process: nothing is kept for it then.
+    /// Signals from other processes are passed on to the command. Those from the terminal are not,
+    /// because the command receives them, too; SIGHUP always is, because the terminal may have hung
+    /// up before the command started.
+    ///
+    /// If this process ends, the kernel kills the command, because nothing is kept for it any more.
     pub fn run(
         &self,
         command: &[OsString],
@@ -49,7 +52,7 @@ impl Connection {
         let mut child = command.spawn()?;
         let mut is_kept = true;
         loop {
-            pass_on(&signals, &child)?;
+            pass_on_signals(&signals, &child)?;
             if let Some(status) = child.try_wait()? {
                 return Ok(exit_code(status));
             }
@@ -70,8 +73,8 @@ impl Connection {
     }
 }
 
-/// Passes the pending signals on.
-fn pass_on(signals: &Signals, child: &Child) -> io::Result<()> {
+/// Passes the pending signals on to the command.
+fn pass_on_signals(signals: &Signals, child: &Child) -> io::Result<()> {
     while let Some((signal, is_sent)) = signals.read()? {
         if signal != Signal::SIGCHLD && (is_sent || signal == Signal::SIGHUP) {
             let pid = child.id().try_into().unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! A client of the API: its connection, on which no call blocks.
+//! A connected client of the API, with non-blocking reads and writes.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 
@@ -16,7 +16,7 @@ use crate::time::Time;
 pub(super) struct Client {
     pub(super) id: ClientId,
     stream: UnixStream,
-    /// The ids of its process and of its user, if they are known.
+    /// The process ID and the user ID of the client, if they are known.
     pub(super) peer: Option<(i32, u32)>,
     /// Whether there may be something to read: readiness is reported once per change only.
     is_readable: bool,
@@ -52,8 +52,8 @@ impl Client {
     pub(super) fn record_event(&mut self, event: &Event) {
         self.is_readable |= event.is_readable() || event.is_read_closed();
         self.is_writable |= event.is_writable();
-        // The client has closed its end, or its process has ended: nothing is read while a watch is
-        // served, so this would go unnoticed otherwise.
+        // The client has closed its end, or its process has ended. Reading would not notice that
+        // while a response is in progress, such as that of `/v1/watch`.
         self.is_broken |= event.is_write_closed() || event.is_error();
     }
 
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Reads what the client has sent and is not answered, before the connection is closed.
+    /// Discards unread input, so that the connection can be closed.
     pub(super) fn drain(&mut self) {
         drain(&mut self.stream);
     }
@@ -115,14 +115,15 @@ pub(super) fn refuse(mut stream: UnixStream) {
     let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
 }
 
-/// Reads what has arrived. If that were unread when the connection is closed, the client would get
+/// Discards what has arrived. If it were unread when the connection is closed, the client would get
 /// an error after the last response.
 fn drain(stream: &mut UnixStream) {
     let _ = stream.read(&mut [0; READ_AT_ONCE]);
 }
 
-/// The number of bytes that are read from a client in one turn: a request is smaller.
+/// The maximum number of bytes that are read from a client in one turn: as long as a request may
+/// be.
 const READ_AT_ONCE: usize = API_HEAD;
 
-/// The number of writes to a client in one turn: the second one usually finds nothing left.
+/// The maximum number of writes to a client in one turn. Usually one is enough.
 const WRITES_AT_ONCE: usize = 4;

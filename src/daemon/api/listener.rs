@@ -1,11 +1,13 @@
-//! The socket of the API: its path, the users that may open it, and the process that listens.
+//! The socket of the API: its path, the users that may connect to it, and the process that listens.
 //!
-//! A lock file beside the socket, `SOCKET.lock`, decides between processes: only the one that holds
-//! it binds, replaces and removes the socket. So a socket that a killed daemon has left behind can
-//! be replaced without a race, and a socket in use is never replaced. A user who can change the
-//! directory could put another socket in its place, so only root and the daemon's user may.
+//! A lock file beside the socket, `SOCKET.lock`, decides between processes: only the process that
+//! holds the lock binds, replaces and removes the socket. So a socket that a killed daemon has left
+//! behind can be replaced without a race, and a socket in use is never replaced. A user who can
+//! change the directory could put another socket in its place, so only root and the daemon's user
+//! may be able to change it.
 //!
-//! A socket that the service manager has passed in replaces ours: its file is not touched.
+//! A socket that the service manager has passed in replaces the configured one. Its file is not
+//! touched.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net;
@@ -95,8 +97,8 @@ fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
 }
 
 impl Listener {
-    /// Listens at `path`, in the place of a socket that was left behind there. Waits at most
-    /// `timeout` for another daemon to end that uses it.
+    /// Listens at `path`, replacing a stale socket. If another daemon uses the socket, waits at
+    /// most `timeout` for that daemon to end.
     fn bind(path: &Path, group: Option<u32>, timeout: Duration) -> Result<Self> {
         let path = permissions::trusted_file(path).map_err(|problem| match problem {
             ProgramProblem::NotFound(error) => SocketProblem::Unusable(error),

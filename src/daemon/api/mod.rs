@@ -1,7 +1,7 @@
-//! The API socket: the daemon's side, and the side of the commands that ask it.
+//! The API socket: the side of the daemon, and the side of the commands that query it.
 //!
-//! - [`server`]: accepts clients in the loop, and answers them from [`crate::api`];
-//! - [`listener`], [`exchange`]: its socket, and one client with its request;
+//! - [`server`]: accepts clients in the loop, and serves them with [`crate::api`];
+//! - [`listener`], [`exchange`]: the listening socket, and the connection of one client;
 //! - [`calendar`], [`ready`]: what a response says about time, and whether the daemon is ready;
 //! - [`client`], [`command`]: the connection of a command, and what the command runs meanwhile.
 

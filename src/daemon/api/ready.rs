@@ -1,7 +1,7 @@
-//! Whether the daemon is ready: it has done what a start consists of, and its directories can be
-//! watched.
+//! Whether the daemon is ready: its start is complete, and its directories can be watched.
 //!
-//! `/readyz` and the notification of the service manager ask here, so they always agree.
+//! `/readyz` and the notification of the service manager both use this module, so they always
+//! agree.
 
 use crate::config::READY_TIME;
 use crate::escape;
@@ -14,7 +14,7 @@ use crate::watch::{DirectoryState, Watch};
 pub(crate) struct Readiness {
     /// The time at which the first scan was seen to be over.
     scanned: Option<Time>,
-    /// Whether the sockets of the first scan were dialled, or the time for that has passed.
+    /// Whether the sockets of the first scan were dialed, or the time for that has passed.
     is_started: bool,
 }
 
@@ -26,9 +26,9 @@ impl Readiness {
         }
     }
 
-    /// Returns when the start counts as complete even if sockets are not dialled yet; `None` before
-    /// the end of the first scan, and once the start is complete.
-    pub(crate) fn starts_at(&self) -> Option<Time> {
+    /// Returns the time at which the start counts as complete even if sockets are not dialed yet;
+    /// `None` before the end of the first scan, and once the start is complete.
+    pub(crate) fn start_deadline(&self) -> Option<Time> {
         let scanned = self.scanned.filter(|_| !self.is_started);
         scanned.map(|scanned| scanned + READY_TIME)
     }
@@ -36,7 +36,7 @@ impl Readiness {
     /// Returns why the daemon is not ready at `now`, a sentence for each reason.
     pub(crate) fn problems(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
         let mut problems = Vec::new();
-        match self.starts_at() {
+        match self.start_deadline() {
             None if self.is_started => {}
             None => problems.push("the first scan of the directories is not complete".to_owned()),
             Some(at) => {

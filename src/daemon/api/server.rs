@@ -1,4 +1,5 @@
-//! The API in the poll loop: its socket, its clients, and what their requests need to know.
+//! The API in the poll loop: its sockets, its clients, and the state that the responses are made
+//! from.
 //!
 //! ```text
 //!   Listener -- accept() --> Client -- bytes --> Server -- poll_change() --> PluginManager
@@ -6,9 +7,9 @@
 //!                              +----- pending() ---+  +-- View: manager, watch, events
 //! ```
 //!
-//! Everything is done at the end of a turn, and a part of it is bounded: the number of clients that
-//! are accepted, the bytes that are read from each, the text that is rendered for all, and the
-//! changes that are made. So clients delay plugins by a few milliseconds at most.
+//! Everything is done at the end of a turn, within limits: on the number of clients that are
+//! accepted, the bytes that are read from each, the text that is rendered for all, and the changes
+//! that are made. So clients delay plugins by a few milliseconds at most.
 
 use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
@@ -52,7 +53,7 @@ pub(crate) struct Api {
     pub(crate) events: EventLog,
     pub(crate) daemon: api::Daemon,
     pub(crate) calendar: Calendar,
-    /// The plugins of the built-in handlers, if they are shown.
+    /// What the built-in handlers know about their plugins, if it is shown.
     pub(crate) inventory: Option<Inventory>,
     /// The logger whose filter clients may change.
     pub(crate) log: Option<&'static dyn Filtered>,
@@ -60,9 +61,9 @@ pub(crate) struct Api {
     pub(crate) has_freed: bool,
     /// The clients that wait for a rescan, each with the number of that rescan.
     pub(crate) rescans: Vec<(ClientId, u64)>,
-    /// The clients that wait for a reload; `None` if none can be asked for.
+    /// The clients that wait for a reload; `None` if a reload is not offered.
     reloads: Option<Vec<ClientId>>,
-    /// The time at which clients that do not read their last response are given up.
+    /// The time at which clients that have not read their last response are disconnected.
     stop_at: Option<Time>,
 }
 
@@ -153,7 +154,7 @@ impl Api {
         refused
     }
 
-    /// Writes what the clients read.
+    /// Writes the pending responses, and closes the connections that are over.
     pub(crate) fn write(&mut self, now: Time) {
         for client in &mut self.clients {
             client.write(&mut self.server, now);
@@ -175,7 +176,7 @@ impl Api {
         Some((id, change))
     }
 
-    /// Returns the ids of the process of a client and of its user.
+    /// Returns the process ID and the user ID of a client, if they are known.
     pub(crate) fn peer(&self, id: ClientId) -> Option<(i32, u32)> {
         self.clients.iter().find(|it| it.id == id)?.peer
     }
@@ -205,7 +206,7 @@ impl Api {
         self.reloads.get_or_insert_default();
     }
 
-    /// Keeps a client waiting for a reload.
+    /// Keeps a client waiting for a reload, or refuses it if a reload is not offered.
     pub(crate) fn await_reload(&mut self, id: ClientId, now: Time) {
         if let Some(reloads) = &mut self.reloads {
             return reloads.push(id);
@@ -239,14 +240,15 @@ impl Api {
         }
     }
 
-    /// Removes the sockets, and closes each connection after its response in progress, or soon.
+    /// Removes the sockets, and closes each connection after the response in progress, or after
+    /// [`API_STOP_GRACE`] at the latest.
     pub(crate) fn stop(&mut self, now: Time) {
         self.listeners.clear();
         self.server.stop(now);
         self.stop_at.get_or_insert(now + API_STOP_GRACE);
     }
 
-    /// Returns whether [`Api::stop`] has been carried out completely.
+    /// Returns whether there is neither a socket nor a client, as some time after [`Api::stop`].
     pub(crate) fn is_stopped(&self) -> bool {
         self.listeners.is_empty() && self.clients.is_empty()
     }
@@ -359,5 +361,5 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// The number of clients that are accepted or refused in one turn.
+/// The maximum number of clients that are accepted or refused on each socket in one turn.
 const ACCEPTED_AT_ONCE: usize = API_CLIENTS;

@@ -20,7 +20,7 @@ pub(crate) struct Connections {
     by_id: BTreeMap<ConnectionId, Held>,
     /// Connections with work to do, which the loop will not report again.
     ready: VecDeque<ConnectionId>,
-    /// The connections that had unread data or unhandled messages after their last piece.
+    /// The connections that had unread data or unhandled messages when they were last served.
     busy: VecDeque<ConnectionId>,
     /// Whether the last connection that was served was busy.
     was_busy: bool,
@@ -32,7 +32,7 @@ struct Held {
     connection: Connection,
     /// Whether the loop reports room to write.
     is_room_reported: bool,
-    /// Whether the connection is in the queue.
+    /// Whether the connection is in one of the queues.
     is_queued: bool,
     /// Whether the core has unhandled messages of this connection.
     has_messages: bool,
@@ -69,11 +69,11 @@ impl Connections {
         self.by_id.get_mut(&conn)
     }
 
-    /// Makes the loop report room to write from now on.
+    /// Requests that the loop report room to write from now on.
     ///
-    /// The request is made only once. Each request makes the loop report again what there is to
-    /// read, and reading may be what waits for room: with repeated requests, the loop would never
-    /// rest.
+    /// The request is made only once per connection. Each request makes epoll report unread data
+    /// again, and data stay unread while there is no room for the replies: repeated requests would
+    /// keep the loop busy.
     pub(crate) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
         let Some(held) = self.held(conn) else {
             return Ok(());
@@ -101,7 +101,8 @@ impl Connections {
         }
     }
 
-    /// Queues a connection that has something to write, and perhaps something to read.
+    /// Queues a connection to be served. If `may_read`, it is read even if the loop has not
+    /// reported anything to read.
     pub(crate) fn set_ready(&mut self, conn: ConnectionId, may_read: bool) {
         if let Some(held) = self.held(conn) {
             if may_read {
@@ -123,7 +124,7 @@ impl Connections {
         self.busy.push_back(conn);
     }
 
-    /// Queues a connection that had unread data after its last piece.
+    /// Queues a connection that still had unread data when it was served.
     pub(crate) fn set_busy(&mut self, conn: ConnectionId) {
         self.unqueue(conn);
         if let Some(held) = self.held(conn) {
@@ -132,7 +133,8 @@ impl Connections {
         }
     }
 
-    /// Returns whether a connection has messages that were not handled yet, and clears the flag.
+    /// Returns whether a connection may have messages that were not handled yet, and clears the
+    /// flag. Returns `true` if the connection has ended.
     pub(crate) fn take_has_messages(&mut self, conn: ConnectionId) -> bool {
         let held = self.held(conn);
         held.is_none_or(|held| std::mem::take(&mut held.has_messages))
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_talks_and_does_not_read_is_reported_once() {
+    fn a_peer_that_writes_and_does_not_read_is_reported_once() {
         let mut poll = Poll::new().unwrap();
         let (ours, mut theirs) = StdStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -232,13 +234,9 @@ mod tests {
         }
         assert_eq!(connections.next_ready(), Some(b));
         connections.set_busy(b);
-        assert_eq!(connections.next_ready(), Some(b), "it has a turn");
+        assert_eq!(connections.next_ready(), Some(b), "its turn");
         connections.set_busy(b);
-        assert_eq!(
-            connections.next_ready(),
-            Some(a),
-            "another one has the next"
-        );
+        assert_eq!(connections.next_ready(), Some(a), "the turn of another one");
         assert_eq!(connections.next_ready(), Some(b));
         assert_eq!(connections.next_ready(), Some(c));
         connections.resume(b);

@@ -1,4 +1,4 @@
-//! The plugin manager: what it holds of each plugin in the loop, and what the loop does in a turn.
+//! The plugin manager in its poll loop.
 //!
 //! - [`plugin_manager`]: the value that an embedder drives, and its turn;
 //! - [`connections`]: the connections to plugins, by id;

@@ -1,4 +1,5 @@
-//! The core in a poll loop, which waits for events and carries out the core's outputs.
+//! The poll loop around the core: waits for events, passes them to the core and carries out its
+//! outputs.
 
 mod api;
 mod dialing;
@@ -62,7 +63,7 @@ use self::watching::{WATCH_TIME, WATCH_TIME_AT_START};
 pub struct PluginManager {
     /// The directories that are watched.
     dirs: Vec<PathBuf>,
-    /// The directories of locks and state.
+    /// The run directory and the directory of the state file.
     own_dirs: Vec<PathBuf>,
     /// The users and the places that are trusted.
     trust: Trust,
@@ -84,38 +85,38 @@ pub struct PluginManager {
     /// The connections whose peer processes have ended, until the core is informed.
     ended: Vec<ConnectionId>,
     state_file: Option<StateFile>,
-    /// The links to endpoints, if this process keeps them.
+    /// The links to endpoints by plugin name, if this process maintains them.
     links: Option<ByName>,
-    /// The files of devices for container runtimes, if they are wanted.
+    /// The directory of the CDI files, if one is configured.
     cdi_dir: Option<CdiDir>,
     api: Api,
     /// The service for device plugins that announce themselves, if there is one.
     device_plugins: Option<DevicePlugins>,
     readiness: Readiness,
     counters: Counters,
-    /// The longest turn since [`PluginManager::take_longest_turn`].
+    /// The longest turn since the last call of [`PluginManager::take_longest_turn`].
     longest_turn: Duration,
     longest_turn_ever: Duration,
     unread_events: UnreadEvents,
     /// The locks that keep other daemons from using the same directories, if there are any.
     locks: Option<Locks>,
-    /// The directories that were removed. Their locks are held until their plugins are
-    /// deregistered: another plugin manager must not register them before.
+    /// The removed directories whose locks are still held: another plugin manager must not register
+    /// their plugins before they are deregistered here.
     leaving: Vec<PathBuf>,
 }
 
 impl PluginManager {
     /// Starts to watch the directories of `config`, and hands the plugins that are found there to
-    /// `handlers`. Missing directories are created. If another plugin manager uses one of the
-    /// directories, waits up to [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin
-    /// manager to end.
+    /// `handlers`. Missing directories are created. With a run directory, the directories are
+    /// locked, except in a dry run: if another plugin manager holds a lock, waits up to
+    /// [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin manager to end.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         Self::with_passed(config, handlers, Passed::default(), &mut |_| ())
     }
 
     /// Does the same as [`PluginManager::new`], with sockets that were passed to the process.
-    /// `confine` is called before the first socket is connected to: from then on, only files of the
-    /// configured directories are needed.
+    /// `confine` is called before the first socket is dialed, and may restrict the process to the
+    /// files that the configuration needs.
     pub(crate) fn with_passed(
         config: &Config,
         handlers: HandlerTable,
@@ -126,8 +127,9 @@ impl PluginManager {
         let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
         Self::require_trusted(config)?;
         let dirs = roots::resolve(&config.plugins_dirs)?;
-        let device_plugins_dir = registrations::dir(config, &dirs)?;
-        let path_map = registrations::path_map(&config.path_map, device_plugins_dir.as_deref());
+        let device_plugins_dir = registrations::resolve_dir(config, &dirs)?;
+        let path_map =
+            registrations::map_to_itself(&config.path_map, device_plugins_dir.as_deref());
         let run_dir = config.run_dir.as_deref();
         let locks = run_dir.filter(|_| config.mode == Mode::Register);
         let locks = locks.map(|run_dir| {
@@ -216,7 +218,7 @@ impl PluginManager {
                 {
                     return Err(SetupError::Directory { dir, problem });
                 }
-                other => self.emit(other, now),
+                other => self.emit_report(other, now),
             }
         }
         self.drain_manager(now);
@@ -272,7 +274,7 @@ impl PluginManager {
         self.check_directories_again(now);
         self.read_inotify(now)?;
         for report in self.drain_watch(WATCH_TIME, now) {
-            self.emit(report, now);
+            self.emit_report(report, now);
         }
         self.serve_ready(now);
         self.serve_registrations(now);
@@ -313,9 +315,8 @@ impl PluginManager {
         std::mem::take(&mut self.longest_turn)
     }
 
-    /// Makes the kernel kill programs when the thread that takes turns ends, for whatever reason.
-    /// Only for a thread that lives as long as its process: programs are children of the thread
-    /// that takes turns.
+    /// Makes the kernel kill the programs of handlers when the thread that takes turns ends. Must
+    /// be called only if that thread lives as long as the process.
     pub fn kill_programs_with_thread(&mut self) {
         self.programs.set_die_with_thread();
     }
@@ -366,8 +367,8 @@ impl PluginManager {
     }
 
     /// Saves the registered plugins for the next start, if a state file is configured, and makes
-    /// the pending changes to the links to endpoints. Must be called last: if the file cannot be
-    /// written, a warning states what that means for the next start.
+    /// the pending changes to the links to endpoints. Must be called last. If the file cannot be
+    /// written, logs what that means for the next start.
     pub fn save(&mut self) {
         if let Some(links) = &mut self.links {
             let world = by_name::World {
@@ -422,7 +423,7 @@ impl PluginManager {
         self.unread_events.dropped()
     }
 
-    fn emit(&mut self, report: Report, now: Time) {
+    fn emit_report(&mut self, report: Report, now: Time) {
         report::log(&report, &self.dirs);
         let generation = self.manager.advance_generation();
         self.record_event(generation, Event::Directory(Box::new(report)), now);
@@ -472,11 +473,11 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Waits here if the wait is shorter than a millisecond. Returns how long is left for the loop
-    /// to wait.
+    /// Waits with ppoll(2) if the wait is shorter than a millisecond. Returns how long mio still
+    /// has to wait.
     ///
-    /// The loop itself waits for whole milliseconds, a long time for a plugin that is about to
-    /// listen.
+    /// mio waits for whole milliseconds, which is too long before the next dial of a plugin that is
+    /// about to listen.
     fn wait_briefly(&self, longest: Option<Duration>) -> io::Result<Option<Duration>> {
         let Some(brief) = longest.filter(|it| !it.is_zero() && *it < MILLISECOND) else {
             return Ok(longest);
@@ -494,8 +495,8 @@ impl PluginManager {
     }
 
     /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
-    /// Neither is left to the next turn, which may be minutes away after an answer between two
-    /// turns.
+    /// Both are done at once, because an answer may arrive between two turns, and the next turn may
+    /// be minutes away.
     fn handle_changes(&mut self, now: Time) {
         self.drain_manager(now);
         self.release_locks();
@@ -510,8 +511,8 @@ impl PluginManager {
                     path,
                     identity,
                 } => {
-                    let dialled = self.dial(conn, &path, identity);
-                    let input = match dialled {
+                    let dialed = self.dial(conn, &path, identity);
+                    let input = match dialed {
                         Ok((process, found)) => {
                             for why in found {
                                 let distrusted = manager::Input::Distrusted { conn, why };
@@ -554,7 +555,7 @@ impl PluginManager {
                 manager::Output::Measured(measurement) => {
                     self.counters.measure(&measurement, &self.manager);
                 }
-                manager::Output::Spawn { id, program } => self.programs.start(id, program),
+                manager::Output::Spawn { id, program } => self.programs.enqueue(id, program),
                 manager::Output::Kill { id } => self.kill_program(id, now),
                 manager::Output::Hangup { conn, final_bytes } => {
                     if let Some(connection) = self.connections.remove(conn) {
@@ -579,7 +580,7 @@ impl AsRawFd for PluginManager {
     }
 }
 
-/// The shortest time that the loop itself can wait.
+/// The shortest time for which mio can wait.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.

@@ -1,8 +1,8 @@
 //! Log lines about directories that cannot be watched or listed as they should be.
 //!
 //! Lines about the directories that the user named are always logged, so that a flood of lines
-//! about plugins cannot hide that nothing is watched. Any plugin may create and spoil directories
-//! below them, so lines about subdirectories count against the share of plugins.
+//! about plugins cannot hide that nothing is watched. Any plugin may create subdirectories that
+//! cannot be read, so lines about those count against the share of plugins.
 
 use std::path::{Path, PathBuf};
 

@@ -29,10 +29,9 @@ use crate::time::Time;
 /// A socket that accepts connections, and what the loop has reported about it.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
-    /// The source of events.
     pub(crate) listener: UnixListener,
-    /// The time from which on a connection may be waiting: readiness is reported once per change
-    /// only.
+    /// The time of the next call of accept(2), or `None` until the loop reports a connection. The
+    /// loop reports readiness only when it changes.
     ready_at: Option<Time>,
 }
 
@@ -49,13 +48,14 @@ impl Acceptor {
         self.ready_at.get_or_insert(Time::ZERO);
     }
 
-    /// Returns when to call [`Acceptor::accept`] although the loop reports nothing.
+    /// Returns when to call [`Acceptor::accept`] even if the loop reports nothing.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.ready_at
     }
 
-    /// Accepts a connection, or returns `None` if none is waiting. If no descriptor is left, one
-    /// may be waiting: it is accepted after a pause.
+    /// Accepts a connection, or returns `None` if none is waiting. If accept(2) fails, for example
+    /// because no descriptor is left, returns `None`, too, and the next attempt follows after
+    /// [`ACCEPT_RETRY`].
     pub(crate) fn accept(&mut self, now: Time) -> Option<UnixStream> {
         while self.ready_at.is_some_and(|at| at <= now) {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -65,7 +65,7 @@ impl Acceptor {
                     // The client has closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
-                        log::debug!("cannot accept a client, retrying: {error}");
+                        log::debug!("cannot accept a connection, retrying: {error}");
                         self.ready_at = Some(now + ACCEPT_RETRY);
                     }
                 },
@@ -78,28 +78,25 @@ impl Acceptor {
 /// The reason why a process cannot listen on a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketProblem {
-    /// Another process listens on it, with this id if it is known.
+    /// Another process, with this id if known, listens on the socket.
     #[error(
         "{} listens on it",
         .0.map_or("another process".to_owned(), |pid| format!("process {pid}"))
     )]
     InUse(Option<u32>),
-    /// Another kind of file is at its path.
+    /// Another kind of file is at the path of the socket.
     #[error("it is not a socket")]
     NotASocket,
-    /// Untrusted users could replace it.
+    /// Untrusted users could replace the socket.
     #[error("{0}")]
     Untrusted(ProgramProblem),
-    /// Its directory, the run directory, cannot be used.
+    /// The run directory, which is to contain the socket, cannot be used.
     #[error("the run directory cannot be used: {0}")]
     RunDir(RunDirProblem),
-    /// Its directory is this plugins directory, or is inside it or above it.
-    #[error(
-        "the plugins directory {} is the same, inside it or above it",
-        escape::path(.0)
-    )]
+    /// The directory of the socket is this plugins directory, or is inside it or above it.
+    #[error("it overlaps with the plugins directory {}", escape::path(.0))]
     Overlaps(PathBuf),
-    /// It cannot be created, or not with its group and mode.
+    /// The socket cannot be created with its group and mode.
     #[error("{0}")]
     Unusable(io::Error),
 }
@@ -113,8 +110,8 @@ impl From<io::Error> for SocketProblem {
     }
 }
 
-/// Listens at a path at which nothing is. The file has its mode and group before a process can
-/// connect: until then, only its user may open it.
+/// Creates a socket at a path at which no file exists, and listens on it. The socket has its mode
+/// and group before a process can connect; until then, only its user may open it.
 pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<UnixListener> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -136,9 +133,10 @@ pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
     Ok(UnixListener::from_std(fd.into()))
 }
 
-/// Removes a socket on which no process listens. Fails if anything else is at the path.
+/// Removes the socket at a path if no process listens on it. Fails if a process listens there, or
+/// if another kind of file is at the path.
 pub(crate) fn remove_stale_socket(path: &Path) -> Result<(), SocketProblem> {
-    // The path is that of a file, even if it begins like the name of an abstract socket.
+    // Because of the `./`, a path that begins with `@` does not name an abstract socket.
     match dial(&Path::new(".").join(path)) {
         Ok(stream) => {
             let process = connection::peer_process(&stream);

@@ -1,16 +1,17 @@
 //! Links to the endpoints of registered plugins, by type and name, as /dev/disk/by-id has them for
 //! disks: `by-name/TYPE/NAME.sock` in the run directory leads to the endpoint of the newest
-//! registered plugin of that name, if that is a socket. [`link_path`] has the rule for names.
+//! registered plugin of that name, if the endpoint is a socket. [`link_path`] encodes the names.
 //!
-//! A link is replaced by renaming another one over it, so that there is one at every moment. Links
+//! A link is replaced by renaming another one over it, so that a link exists at every moment. Links
 //! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
-//! after the first scan, when the plugins from before a restart have been registered again,
-//! everything is compared once: links without a plugin are removed, and missing ones are made. The
-//! same comparison repairs what could not be done, on a full disk or in a directory that was
-//! removed. An orderly end leaves the links, because the plugins stay registered.
+//! after the first scan, when the plugins from before a restart have been registered again, all
+//! links are compared once with the registered plugins: links without a plugin are removed, and
+//! missing links are created. The same comparison follows a change that failed, on a full disk or
+//! in a directory that was removed. The links stay when the daemon stops, because the plugins stay
+//! registered.
 //!
-//! Only symbolic links are replaced or removed. One process keeps the links of a run directory: the
-//! one that holds its lock.
+//! Nothing is replaced or removed except symbolic links and empty directories. The process that
+//! holds the lock of a run directory maintains the links there.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -43,19 +44,19 @@ pub(crate) struct ByName {
     dir: PathBuf,
     path_map: PathMap,
     _lock: FileLock,
-    /// The types and names whose links are set at `set_at`, some of them more than once.
+    /// The types and names whose links are set at `set_at`, possibly with duplicates.
     changed: Vec<NameKey>,
     set_at: Time,
-    /// Whether everything is compared after the first scan.
+    /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
     compare_at: Option<Time>,
-    /// Whether a plugin from before a restart may wait for its socket or its answer: once none
-    /// does, none will.
+    /// Whether there may be plugins that were restored and have not answered since. Once there are
+    /// none, there will be none again.
     has_restored: bool,
     is_failing: bool,
 }
 
-/// The parts of the plugin manager that links follow.
+/// The parts of the plugin manager on which links depend.
 pub(crate) struct World<'a> {
     pub(crate) manager: &'a Manager,
     /// Returns whether a path leads to a socket.
@@ -63,11 +64,11 @@ pub(crate) struct World<'a> {
 }
 
 impl ByName {
-    /// Takes the lock of the run directory. Returns `None` if another process keeps the links
+    /// Takes the lock of the run directory. Returns `None` if another process maintains the links
     /// there, or if the run directory cannot be used: both are logged.
     pub(crate) fn new(run_dir: Option<&Path>, path_map: PathMap) -> Option<Self> {
         let taken = take_lock(run_dir).unwrap_or_else(|error| {
-            log::warn!("cannot maintain links to plugins by name: {error}");
+            log::warn!("cannot maintain the links to plugins by name: {error}");
             None
         });
         let (dir, lock) = taken?;
@@ -84,13 +85,15 @@ impl ByName {
         })
     }
 
-    /// Sets where endpoints are in this process, and schedules a comparison of all links with that.
+    /// Sets the path map, which translates the paths of endpoints, and schedules a comparison of
+    /// all links.
     pub(crate) fn set_path_map(&mut self, path_map: PathMap, now: Time) {
         self.path_map = path_map;
         self.compare_at = Some(now);
     }
 
-    /// Handles an event after which another plugin, or none, may be the one to use for a name.
+    /// Queues the link of the event's plugin if the event may have changed which plugin is to be
+    /// used for the name.
     pub(crate) fn handle_event(&mut self, event: &PluginEvent) {
         let is_change = matches!(
             event.kind,
@@ -116,8 +119,8 @@ impl ByName {
         set_at.into_iter().chain(self.compare_at).min()
     }
 
-    /// Sets the links of changed names if that is due, up to [`LINKS_AT_ONCE`]. `is_scanned`:
-    /// whether the first scan is over.
+    /// Sets the links of changed names if that is due, at most [`LINKS_AT_ONCE`]. `is_scanned`
+    /// states whether the first scan is over.
     pub(crate) fn handle_timeout(&mut self, world: &World<'_>, is_scanned: bool, now: Time) {
         if is_scanned && mem::take(&mut self.awaits_scan) {
             self.compare_at = Some(now + READY_TIME);
@@ -127,12 +130,13 @@ impl ByName {
         }
     }
 
-    /// Sets the links of all changed names, due or not: the process is about to end.
+    /// Sets the links of all changed names, even if that is not due: the process is about to end.
     pub(crate) fn finish(&mut self, world: &World<'_>, now: Time) {
         self.set_links(world, usize::MAX, now);
     }
 
-    /// Sets links. If that fails, everything is compared later; only the first failure is logged.
+    /// Sets at most `most` links. If one fails, all links are compared after [`LINK_RETRY`]; only
+    /// the first failure is logged.
     fn set_links(&mut self, world: &World<'_>, most: usize, now: Time) {
         let result = self.try_set_links(world, most, now);
         let was_failing = mem::replace(&mut self.is_failing, result.is_err());
@@ -155,7 +159,7 @@ impl ByName {
         let is_lost = !self.dir.is_dir();
         if is_lost || self.compare_at.is_some_and(|at| at <= now) {
             self.compare_at = None;
-            self.compare(manager)?;
+            self.compare_all(manager)?;
         }
         self.has_restored = self.has_restored && manager.awaiting().next().is_some();
         self.changed.sort_unstable();
@@ -169,9 +173,9 @@ impl ByName {
         Ok(())
     }
 
-    /// Marks every registered plugin as changed, and removes the links of all others, in a
-    /// directory that is created if it is missing.
-    fn compare(&mut self, manager: &Manager) -> io::Result<()> {
+    /// Queues the links of all registered and restored plugins, and removes all other links.
+    /// Creates the directory of the links if it is missing.
+    fn compare_all(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
         let registered = manager.registered().map(|it| &it.plugin);
         let plugins = registered.chain(manager.awaiting());
@@ -188,13 +192,13 @@ impl ByName {
                     fs::remove_file(link)?;
                 }
             }
-            let _ = fs::remove_dir(of_type); // Fails if it holds links.
+            let _ = fs::remove_dir(of_type); // Fails if it is not empty.
         }
         Ok(())
     }
 
-    /// Makes, replaces or removes the link of a name, unless it is right. A file that is not a link
-    /// stays.
+    /// Creates, replaces or removes the link of a name, unless it is already right. A file that is
+    /// not a link stays.
     fn set_link(&mut self, changed: &Arc<Plugin>, world: &World<'_>) -> io::Result<()> {
         let Some(link) = link_path(&changed.kind, &changed.name) else {
             return Ok(()); // The name is too long for a file name.
@@ -219,10 +223,10 @@ impl ByName {
         )
     }
 
-    /// Points a link to `target`, or removes it and, if it was the last one there, its directory.
-    /// Fails if a file at the path is not a link.
+    /// Points the link at `path` to `target`. Without a target, removes the link and, if it was the
+    /// last one there, its directory. Fails if the file at the path is not a link.
     fn update_link(path: &Path, target: Option<&Path>) -> io::Result<()> {
-        // Tried first, because most changes make a new link.
+        // Tried first, because most changes create a link.
         let made = target.map(|target| symlink(target, path));
         if matches!(made, Some(Ok(()))) {
             return Ok(());
@@ -236,7 +240,7 @@ impl ByName {
             (found, target) if found.as_deref() == target => Ok(()),
             (_, None) => {
                 fs::remove_file(path)?;
-                let _ = fs::remove_dir(dir); // Fails if it holds other links.
+                let _ = fs::remove_dir(dir); // Fails if it is not empty.
                 Ok(())
             }
             (None, Some(target)) => {
@@ -244,17 +248,17 @@ impl ByName {
                 symlink(target, path)
             }
             (Some(_), Some(target)) => {
-                // In the same directory: Landlock of Linux 5.13 allows no other renaming.
+                // In the same directory: Landlock of Linux 5.13 does not allow any other rename.
                 let new = dir.join(NEW);
-                let _ = fs::remove_file(&new); // One may be left of an earlier daemon.
+                let _ = fs::remove_file(&new); // An earlier daemon may have left one.
                 symlink(target, &new)?;
                 fs::rename(&new, path)
             }
         }
     }
 
-    /// Returns the plugin to use for a name: the newest, or one that was registered before a
-    /// restart. That one stays registered until it has answered again or its socket is removed.
+    /// Returns the plugin to use for a name: the newest, else one that was restored, which counts
+    /// as registered until it has answered again or its socket is removed.
     fn current<'a>(&self, manager: &'a Manager, of: &Arc<Plugin>) -> Option<&'a Arc<Plugin>> {
         let restored = || {
             let awaiting = self.has_restored.then(|| manager.awaiting());
@@ -264,8 +268,8 @@ impl ByName {
     }
 }
 
-/// Returns the directory of the links, and the lock that permits changing them. Returns `None` if
-/// another process holds it, which is logged.
+/// Returns the directory of the links, and the lock that permits changing them. Returns `None`, and
+/// logs that, if another process holds the lock.
 fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> {
     let unusable = |(dir, problem): run_dir::Unusable| {
         let dir = escape::path(&dir);
@@ -273,17 +277,24 @@ fn take_lock(run_dir: Option<&Path>) -> io::Result<Option<(PathBuf, FileLock)>> 
     };
     let run_dir = run_dir::open(run_dir).map_err(unusable)?;
     let path = run_dir::locks_dir(&run_dir).map_err(unusable)?.join(DIR);
-    let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT)?;
+    let lock = FileLock::acquire(&path, Instant::now() + BRIEF_LOCK_TIMEOUT);
+    let lock = lock.map_err(|error| {
+        let path = escape::path(&path);
+        io::Error::other(format!("cannot lock {path}: {error}"))
+    })?;
     if lock.is_none() {
         let holder = file_lock::holder(&path);
         let holder = holder.map_or_else(String::new, |pid| format!(" pid={pid}"));
         let lock = escape::path(&path);
-        log::info!("another plugind maintains the links by name lock={lock}{holder}");
+        log::info!(
+            "another plugind maintains the links to plugins by name, so this one does not \
+             lock={lock}{holder}"
+        );
     }
     Ok(lock.map(|lock| (run_dir.join(DIR), lock)))
 }
 
-/// Returns the paths of the files in a directory that could be read.
+/// Returns the paths of the entries of a directory, as far as they can be read.
 fn entries(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())
@@ -296,7 +307,7 @@ fn create_dir(dir: &Path) -> io::Result<()> {
 /// The name of the directory of the links, and of its lock file.
 const DIR: &str = "by-name";
 
-/// The name of a link before it is renamed to its place.
+/// The name of a new link until it is renamed over the old one.
 const NEW: &str = ".new";
 
 /// The mode of the directories: every user may read the links.

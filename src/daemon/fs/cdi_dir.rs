@@ -1,11 +1,12 @@
-//! The directory of the files that describe devices to container runtimes, in the Container Device
-//! Interface.
+//! The directory of CDI files, which describe devices to container runtimes (Container Device
+//! Interface).
 //!
-//! A file is written beside the old one and renamed over it, so that a runtime never reads half of
-//! one. Changes are made at the end of a turn; one that fails is repeated. The files of an earlier
-//! process are removed at the start; an orderly end leaves them, because the plugins go on.
+//! A file is written beside the old one and renamed over it, so that a runtime never reads an
+//! incomplete file. Changes are made at the end of a turn; a change that fails is retried. The
+//! files of an earlier process are removed at the start. The files stay when the daemon stops,
+//! because the plugins keep running.
 //!
-//! One process writes the files of a directory: the one that holds the lock in it.
+//! Only the process that holds the lock in a directory writes the files there.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -55,7 +56,8 @@ impl CdiDir {
         has_files.then_some(Time::ZERO).or(self.retry_at)
     }
 
-    /// Makes the pending changes. Those that fail are made later; only the first failure is logged.
+    /// Makes the pending changes. Those that fail are retried after [`CDI_RETRY`]; only the first
+    /// failure is logged.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let new = self.leases.take_files();
         let is_due = self.retry_at.is_some_and(|at| at <= now);
@@ -75,15 +77,15 @@ impl CdiDir {
         if let Some(error) = failed {
             self.retry_at = Some(now + CDI_RETRY);
             if !was_failing {
-                log::warn!("{dir}: cannot update the files of devices, retrying: {error}");
+                log::warn!("{dir}: cannot update the CDI files, retrying: {error}");
             }
         } else if was_failing {
-            log::info!("{dir}: the files of devices can be updated again");
+            log::info!("{dir}: the CDI files can be updated again");
         }
     }
 }
 
-/// Writes a file whole and atomically, or removes it if it has no content.
+/// Replaces a file atomically, or removes it if `content` is `None`.
 fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Result<()> {
     let path = dir.join(name);
     let Some(content) = content else {
@@ -92,10 +94,11 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
             _ => Ok(()),
         };
     };
-    state_file::replace(&path, &dir.join(NEW), MODE, content.as_bytes())
+    state_file::replace_file(&path, &dir.join(NEW), MODE, content.as_bytes())
 }
 
-/// Opens the directory, or returns why that is impossible, and what helps.
+/// Creates the directory if it is missing, takes its lock, and removes the files of an earlier
+/// process. An error is the reason and a remedy.
 fn prepare(dir: &Path) -> Result<CdiDir, String> {
     let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
     let created = DirBuilder::new().recursive(true).mode(0o755).create(dir);
@@ -130,7 +133,7 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
     })
 }
 
-/// The beginning of the names of our files.
+/// The beginning of the names of the files that this program writes.
 const OURS: &str = "plugind-";
 
 /// The name of the lock file, which runtimes do not read.
@@ -139,5 +142,5 @@ const LOCK: &str = ".plugind.lock";
 /// The mode of the files: runtimes of every user may read them.
 const MODE: u32 = 0o644;
 
-/// The name of a file before it is renamed to its place.
+/// The name of a new file until it is renamed over the old one.
 const NEW: &str = ".plugind.new";

@@ -1,4 +1,4 @@
-//! Connecting to a unix socket, without waiting, and only to the socket that was found.
+//! Connects to Unix sockets without blocking, and only to the socket that was found.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,15 +28,15 @@ pub(crate) fn dial(path: &Path) -> Result<UnixStream, DialError> {
     dial_file(&file, path, None, &mut |_| Ok(()))
 }
 
-/// Connects to the socket at a path that a plugin has chosen, which must be the `expected` one,
-/// without waiting for a file system that does not answer. Without an expected identity, any socket
-/// will do, and a path that begins with `@` names an abstract socket.
+/// Connects to the socket at a path that a plugin has chosen, without waiting for a file system
+/// that does not answer. The socket must have the `expected` identity; without one, any socket is
+/// accepted, and a path that begins with `@` names an abstract socket.
 ///
 /// `examine` decides whether to connect to the socket that was found.
 ///
-/// The path is resolved once, to a descriptor. That file is examined, and connected to through
-/// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than the
-/// address of a socket.
+/// The path is resolved once, to a descriptor. The open file is examined, and connected to through
+/// `/proc/self/fd`, so that no other file can take its place, and the path may be longer than a
+/// socket address can be.
 pub(crate) fn dial_foreign(
     path: &Path,
     expected: Option<Identity>,
@@ -51,8 +51,8 @@ pub(crate) fn dial_foreign(
     dial_file(&file, path, expected, examine)
 }
 
-/// Returns an error if a socket must not be connected to: the open file and what is known of it, or
-/// `None` for an abstract socket.
+/// A function that returns an error if a socket must not be connected to. Its argument is the open
+/// file with its metadata, or `None` for an abstract socket.
 pub(crate) type Examine<'a> = &'a mut dyn FnMut(Option<(&File, &Stat)>) -> Result<(), DialError>;
 
 /// Returns whether a path that a plugin has chosen leads to a socket.
@@ -61,7 +61,7 @@ pub(crate) fn leads_to_socket(path: &Path, mounts: &Mounts) -> bool {
     file.is_ok_and(|file| Stat::of(&file).is_ok_and(|found| found.is_socket()))
 }
 
-/// Connects to a socket in `dir`. A symbolic link must not lead out of the directory.
+/// Connects to the socket at `path`, in `dir`. A symbolic link must not lead out of the directory.
 pub(crate) fn dial_within(
     dir: &Path,
     path: &Path,
@@ -70,7 +70,7 @@ pub(crate) fn dial_within(
 ) -> Result<UnixStream, DialError> {
     let open = |path| open_path(path, OFlag::empty(), mounts).map_err(open_error);
     let (file, dir) = (open(path)?, open(dir)?);
-    let is_within = match (fs::read_link(at_proc(&file)), fs::read_link(at_proc(&dir))) {
+    let is_within = match (fs::read_link(fd_path(&file)), fs::read_link(fd_path(&dir))) {
         (Ok(file), Ok(dir)) => file.starts_with(dir),
         // `/proc` is not mounted.
         _ => fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink()),
@@ -82,9 +82,9 @@ pub(crate) fn dial_within(
     dial_file(&file, path, None, examine)
 }
 
-/// Returns the name of the abstract socket that an endpoint stands for if it begins with `@`, as in
-/// Go's net package, or `None` for a path. Files do not have such names, so registration sockets
-/// are never abstract.
+/// Returns the name of the abstract socket if an endpoint begins with `@`, as in Go's net package,
+/// or `None` if the endpoint is a path. Registration sockets are found as files, so they are never
+/// abstract.
 fn abstract_name(endpoint: &Path) -> Option<&[u8]> {
     endpoint.as_os_str().as_bytes().strip_prefix(b"@")
 }
@@ -96,9 +96,9 @@ fn dial_abstract(name: &[u8]) -> Result<UnixStream, DialError> {
     connected.map_err(|error| dial_error(&error))
 }
 
-/// Connects to an open file, which must be a socket, and the expected one if `expected` is given.
+/// Connects to an open file, which must be a socket, with the `expected` identity if that is given.
 ///
-/// Without `/proc`, connects to its path, where another socket may have taken its place.
+/// Without `/proc`, connects to `path`, where another socket may have replaced the open file.
 fn dial_file(
     file: &File,
     path: &Path,
@@ -113,34 +113,34 @@ fn dial_file(
         return Err(DialError::Replaced);
     }
     examine(Some((file, &found)))?;
-    let connected = match UnixStream::connect(at_proc(file)) {
-        // The socket itself is open, so the path through /proc is what is missing.
+    let connected = match UnixStream::connect(fd_path(file)) {
+        // The socket itself is open, so it is the path in /proc that does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound => UnixStream::connect(path),
         connected => connected,
     };
     connected.map_err(|error| dial_error(&error))
 }
 
-/// Returns the path of an open file, free of symbolic links, unless the file lies below one of
-/// these directories, which may be named by paths with links. Without `/proc`, every file counts as
+/// Returns the path of an open file, free of symbolic links, unless the file is below one of these
+/// directories, whose paths may contain symbolic links. Without `/proc`, every file counts as
 /// outside.
 pub(crate) fn path_outside<'a>(
     file: &File,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),
     mounts: &Mounts,
 ) -> Option<PathBuf> {
-    let real = fs::read_link(at_proc(file)).unwrap_or_default();
+    let real = fs::read_link(fd_path(file)).unwrap_or_default();
     let is_below = |dir: &Path| {
         let dir = open_path(dir, OFlag::empty(), mounts).ok();
-        let dir = dir.and_then(|dir| fs::read_link(at_proc(&dir)).ok());
+        let dir = dir.and_then(|dir| fs::read_link(fd_path(&dir)).ok());
         dir.is_some_and(|dir| real.starts_with(dir))
     };
     let is_inside = dirs.clone().any(|dir| real.starts_with(dir)) || dirs.clone().any(is_below);
     (!is_inside).then_some(real)
 }
 
-/// Returns the path at which `/proc` has an open file.
-fn at_proc(file: &File) -> String {
+/// Returns the path in `/proc` that leads to an open file.
+fn fd_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
@@ -155,8 +155,8 @@ fn open_error(error: OpenError) -> DialError {
 fn dial_error(error: &io::Error) -> DialError {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ECONNREFUSED => DialError::Refused,
-        // unix(7), connect(2): if the listener's backlog is full, connecting a non-blocking socket
-        // fails with EAGAIN, and there is nothing to wait for.
+        // connect(2): if the listener's backlog is full, connecting a non-blocking Unix socket
+        // fails with EAGAIN. No event reports that the backlog has room again.
         Errno::EAGAIN => DialError::Busy,
         Errno::ENOENT | Errno::ENOTDIR => DialError::Gone,
         Errno::EACCES | Errno::EPERM => DialError::Denied,
@@ -194,7 +194,7 @@ mod tests {
         paths
     }
 
-    /// Listens at a path of any length, in the place of whatever is there.
+    /// Listens at a path of any length, replacing any file there.
     fn listen_at(path: &Path, dir: &Path) -> UnixListener {
         let elsewhere = dir.join("elsewhere");
         let listener = UnixListener::bind(&elsewhere).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_socket_is_known_at_once() {
+    fn a_file_that_cannot_be_dialed_has_its_own_error() {
         let dir = tempfile::tempdir().unwrap();
         for path in paths(dir.path()) {
             let expected = identity_of(dir.path());
@@ -230,7 +230,7 @@ mod tests {
             let listener = listen_at(&path, dir.path());
             let identity = identity_of(&path);
             assert!(dial_expecting(&path, Some(identity)).is_ok());
-            // A child process of another test may still have the descriptor.
+            // Dropping it may not be enough: a child of another test may have inherited it.
             socket::shutdown(listener.as_raw_fd(), Shutdown::Both).unwrap();
             for expected in [None, Some(identity)] {
                 assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_in_the_place_of_the_one_found_is_another() {
+    fn a_socket_that_replaced_the_found_one_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         for path in paths(dir.path()) {
             let old = listen_at(&path, dir.path());

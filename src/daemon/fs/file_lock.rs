@@ -1,7 +1,8 @@
 //! Lock files, which keep two processes from doing the same work.
 //!
-//! The kernel releases a lock when the process that holds it ends, for whatever reason. A lock file
-//! is removed by the last holder that ends in order; one that is left behind is harmless.
+//! The kernel releases a lock when the process that holds it ends, for whatever reason, and with it
+//! every child that has inherited the open file. A holder that stops properly removes the lock
+//! file; a file that is left behind is harmless.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +19,7 @@ use nix::unistd::Pid;
 
 use super::own_file::OwnFile;
 
-/// A lock file that is locked until this is dropped.
+/// A locked file, which is unlocked on drop.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     /// Removes the file on drop, before the lock is released: a process that has opened the file
@@ -61,9 +62,9 @@ pub(crate) fn pause() {
     let _ = poll(&mut [], PollTimeout::from(RETRY));
 }
 
-/// Returns the id of the process that holds the lock on a file, if visible in this PID namespace
-/// (proc_locks(5)): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A process that has ended is
-/// not returned, although the kernel still names it if its children have inherited the lock.
+/// Returns the id of the process that holds the lock on a file, if visible in this PID namespace.
+/// Parses proc_locks(5): `1: FLOCK  ADVISORY  WRITE 1234 00:2d:567 0 EOF`. A process that has ended
+/// is not returned, although the kernel still names it if its children have inherited the lock.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     let found = fs::metadata(path).ok()?;
     let (device, inode) = (found.dev(), found.ino());
@@ -76,7 +77,7 @@ pub(crate) fn holder(path: &Path) -> Option<u32> {
     (pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)).then_some(pid.unsigned_abs())
 }
 
-/// The pause between two attempts to take a lock that another process holds (ms).
+/// The pause in milliseconds between two attempts to take a lock that another process holds.
 const RETRY: u8 = 5;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //!
 //! The removal of a directory is not reported on its own watch while any process has the directory
 //! open or a socket bound in it. The watch of the parent directory reports the removal at once. So
-//! the parent of each root is watched, too, for the root's name. If the parent cannot be watched,
-//! little is lost, because everything is scanned periodically.
+//! the parent of each root is watched, too, for events about the root's name. If the parent cannot
+//! be watched, the removal is noticed by the next periodic scan.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use super::scan;
 use crate::escape;
 use crate::watch::{Cause, Event, Place, Problem, WatchId};
 
-/// A directory that the user named.
+/// A plugins directory whose parent directory is watched, too.
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
@@ -38,11 +38,12 @@ struct Root {
 pub(crate) struct Inotify {
     /// `None` until the system provides an instance. Creation is retried with each new watch.
     instance: Option<inotify::Inotify>,
-    /// The watches of the kernel. A directory has one, however many purposes it is watched for.
+    /// The watches of the kernel. A directory has one watch, even if it is a root and the parent of
+    /// another root.
     watched: BTreeMap<WatchId, WatchDescriptor>,
-    /// The roots that are watched.
+    /// The roots whose parent directories are watched.
     roots: Vec<Root>,
-    /// The room for the events of one read.
+    /// The buffer for the events of one read.
     buffer: Box<[u8]>,
     registry: Registry,
     token: Token,
@@ -64,16 +65,16 @@ impl Inotify {
     /// Watches a directory. A directory that is already watched keeps its watch.
     pub(crate) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
         if place == Place::Below {
-            return self.add(dir, INTERESTS | WatchMask::DONT_FOLLOW);
+            return self.add_watch(dir, INTERESTS | WatchMask::DONT_FOLLOW);
         }
-        let watch = self.add(dir, INTERESTS)?;
+        let watch = self.add_watch(dir, INTERESTS)?;
         self.watch_name_of(dir, watch);
         Ok(watch)
     }
 
     /// Stops watching the parent directory of a root for the root's name.
     pub(crate) fn unwatch_name_of(&mut self, root: &Path) {
-        if let Some(above) = self.forget(root) {
+        if let Some(above) = self.remove_root(root) {
             self.unwatch(above);
         }
     }
@@ -81,17 +82,18 @@ impl Inotify {
     /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
     /// root.
     fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
-        let before = self.forget(root);
+        let before = self.remove_root(root);
         let Some(dir) = root.parent() else {
-            return; // `/` has no name that it could lose.
+            return; // `/` has no parent directory.
         };
-        match self.add(dir, INTERESTS) {
+        match self.add_watch(dir, INTERESTS) {
             Ok(above) => {
                 let path = root.to_owned();
                 self.roots.push(Root { path, watch, above });
             }
             Err(problem) => log::debug!(
-                "{}: cannot watch the directory above a plugins directory: {}",
+                "{}: cannot watch the parent of a plugins directory, so the removal of that \
+                 directory may be noticed late: {}",
                 escape::path(dir),
                 describe(&problem)
             ),
@@ -101,12 +103,12 @@ impl Inotify {
         }
     }
 
-    fn forget(&mut self, root: &Path) -> Option<WatchId> {
+    fn remove_root(&mut self, root: &Path) -> Option<WatchId> {
         let at = self.roots.iter().position(|it| it.path == *root)?;
         Some(self.roots.swap_remove(at).above)
     }
 
-    fn add(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
+    fn add_watch(&mut self, dir: &Path, mask: WatchMask) -> Result<WatchId, Problem> {
         let instance = self.instance()?;
         let descriptor = instance.watches().add(dir, mask);
         let descriptor = descriptor.map_err(|error| cannot_watch(&error))?;
@@ -118,8 +120,9 @@ impl Inotify {
     /// Stops watching a directory, unless it is the parent directory of a root. It is not an error
     /// if the kernel has already removed the watch.
     ///
-    /// A plugins directory can be such a parent only through a symbolic link. If its watch is
-    /// removed for the sake of the link, the kernel reports that, and it is watched anew.
+    /// A plugins directory is the parent of another one only if the other one is a symbolic link in
+    /// it. If the link is removed as a root, its parent is unwatched, too; the kernel reports that,
+    /// and the parent is watched again as a root.
     pub(crate) fn unwatch(&mut self, id: WatchId) {
         if self.roots.iter().any(|root| root.above == id) {
             return;
@@ -131,12 +134,13 @@ impl Inotify {
         }
     }
 
-    /// Passes the events that fit in the buffer to `report`, an event about the name of a root
-    /// after the [`Event::Moved`] of that root. Returns whether there may be more.
+    /// Reads the events that fit in the buffer, and passes them to `report`. An event about the
+    /// name of a root is preceded by an [`Event::Moved`] of that root. Returns whether there may be
+    /// more.
     ///
-    /// The kernel fills the buffer until no event is left or the next one does not fit. If any
-    /// event would still have fitted, all events have been read, and the loop reports when there
-    /// are new ones.
+    /// The kernel fills the buffer until no event is left or the next one does not fit. If an event
+    /// of any size would still have fitted, all events have been read, and the loop reports when
+    /// there are new ones.
     pub(crate) fn read(&mut self, report: &mut dyn FnMut(Event)) -> io::Result<bool> {
         let Some(instance) = &mut self.instance else {
             return Ok(false);
@@ -157,7 +161,7 @@ impl Inotify {
                 self.watched.remove(&watch);
             }
             for root in &self.roots {
-                if concerns(&event, &root.path, root.above) {
+                if moves_root(&event, &root.path, root.above) {
                     report(Event::Moved { watch: root.watch });
                 }
             }
@@ -210,7 +214,7 @@ fn decode(event: &inotify::Event<&OsStr>) -> Option<Event> {
 
 /// Returns whether, after an event, the path of a root may lead to another directory. `above` is
 /// the watch of the root's parent directory.
-fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
+fn moves_root(event: &Event, root: &Path, above: WatchId) -> bool {
     match event {
         Event::Appeared { watch, name, .. } | Event::Vanished { watch, name } => {
             *watch == above && root.file_name() == Some(name)
@@ -221,12 +225,13 @@ fn concerns(event: &Event, root: &Path, above: WatchId) -> bool {
 }
 
 /// Returns the largest size of an event whose name has `name` bytes: the kernel pads the name with
-/// zeros, at least one, to a multiple of the size of the rest.
+/// zeros, at least one, to a multiple of the size of the event's header.
 const fn max_event_size(name: usize) -> usize {
-    REST_OF_REPORT + name + REST_OF_REPORT
+    EVENT_HEADER + name + EVENT_HEADER
 }
 
-/// Returns why a directory that is never scanned cannot be watched.
+/// Returns the text of a problem with watching a directory. Unlike the problem's own text, it does
+/// not promise periodic scans, for directories that are not scanned.
 pub(crate) fn describe(problem: &Problem) -> &dyn fmt::Display {
     match problem {
         Problem::NotWatched(cause) => cause,
@@ -237,7 +242,7 @@ pub(crate) fn describe(problem: &Problem) -> &dyn fmt::Display {
 fn cannot_start(error: &io::Error) -> Problem {
     Problem::NotWatched(match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         // inotify_init(2): "The user limit on the total number of inotify instances has been
-        // reached", or the process's own limit of descriptors, which is rarely the lower one.
+        // reached." The per-process limit of descriptors has the same error, but is rarely lower.
         Errno::EMFILE => Cause::InstancesUsedUp,
         _ => scan::cause(error),
     })
@@ -263,14 +268,14 @@ const INTERESTS: WatchMask = WatchMask::CREATE
     .union(WatchMask::MOVE_SELF)
     .union(WatchMask::ONLYDIR);
 
-/// The size of the read buffer (bytes): enough for an event with the longest name, or for more than
-/// a hundred events with usual names.
+/// The size of the read buffer in bytes: enough for an event with the longest name, or for more
+/// than a hundred events with usual names.
 const BUFFER: usize = 8192;
 
-/// The size of an event without its name (bytes).
-const REST_OF_REPORT: usize = 16;
+/// The size of an event without its name, in bytes.
+const EVENT_HEADER: usize = 16;
 
-/// The length of the longest name in any file system (bytes): since Linux 6.14, a name in FUSE may
+/// The length in bytes of the longest name in any file system: since Linux 6.14, a name in FUSE may
 /// be as long as a path. Usually the limit is 255.
 const LONGEST_NAME: usize = 4095;
 
@@ -283,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_are_read_to_the_last_one() {
+    fn all_events_are_read() {
         let poll = Poll::new().unwrap();
         let mut inotify = Inotify::new(poll.registry().try_clone().unwrap(), Token(0));
         let dir = tempfile::tempdir().unwrap();
@@ -328,7 +333,7 @@ mod tests {
         let [_, of_b] = [&a, &b].map(|root| inotify.watch(root, Place::Root).unwrap());
         let shared = inotify.roots.iter().find(|root| root.path == b);
         let shared = shared.expect("it is watched").above;
-        // After another scan, both are watched for their names as before.
+        // After another scan, their parent is still watched for both names.
         inotify.watch(&a, Place::Root).unwrap();
         inotify.watch(&b, Place::Root).unwrap();
         assert_eq!(moved(&mut inotify), []);
@@ -337,7 +342,7 @@ mod tests {
         fs::rename(above.join("c"), &b).unwrap();
         moved(&mut inotify);
 
-        // One root has another parent directory by now: the other root keeps the watch.
+        // The parent of one root was replaced: the old parent is still watched for the other root.
         fs::rename(&above, &away).unwrap();
         fs::create_dir_all(&a).unwrap();
         inotify.watch(&a, Place::Root).unwrap();
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_watches_are_told_from_other_errors() {
+    fn used_up_watches_are_distinguished_from_other_errors() {
         let error = |errno: Errno| cannot_watch(&io::Error::from(errno));
         let used_up = error(Errno::ENOSPC);
         assert_eq!(used_up, Problem::NotWatched(Cause::WatchesUsedUp));
@@ -361,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_in_the_parent_concerns_the_root_of_that_name() {
+    fn an_event_in_the_parent_may_move_the_root_of_that_name() {
         let (root, above) = (Path::new("/above/root"), WatchId(1));
         let name = |name: &str| name.into();
         for (watch, name, expected) in [
@@ -370,9 +375,9 @@ mod tests {
             (WatchId(2), name("root"), false),
         ] {
             let vanished = Event::Vanished { watch, name };
-            assert_eq!(concerns(&vanished, root, above), expected, "{vanished:?}");
+            assert_eq!(moves_root(&vanished, root, above), expected, "{vanished:?}");
         }
-        assert!(concerns(&Event::Moved { watch: above }, root, above));
-        assert!(!concerns(&Event::Overflowed, root, above));
+        assert!(moves_root(&Event::Moved { watch: above }, root, above));
+        assert!(!moves_root(&Event::Overflowed, root, above));
     }
 }

@@ -4,9 +4,9 @@
 //! twice. So each directory has a lock file in the run directory ([`run_dir`]), which other users
 //! cannot open; a lock on the directory itself could be taken by every process that can read the
 //! directory. The lock file is named after the directory's device, inode and birth time, so that
-//! all paths to the directory lead to the same lock, and contains its path, by which a directory
-//! above it or inside it is recognized. A directory that is removed and created again is a
-//! different directory, which is not locked.
+//! all paths to the directory lead to the same lock. The file contains the directory's path, by
+//! which a directory above it or inside it is recognized. A directory that is removed and created
+//! again is a different directory, which is not locked.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -26,7 +26,7 @@ use crate::watch::Identity;
 /// The locks on directories, released on drop.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    /// The run directory that the user named.
+    /// The run directory, in which the lock files are.
     run_dir: PathBuf,
     /// The plugins directories, as the user named them, and their locks.
     held: Vec<(PathBuf, FileLock)>,
@@ -36,7 +36,7 @@ pub(crate) struct Locks {
 /// out: the scan reports what is wrong with it.
 ///
 /// Waits only while another process holds a lock: for at most [`LOCK_TIMEOUT`], or
-/// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold it.
+/// [`LEFT_LOCK_TIMEOUT`] if no running process is known to hold the lock.
 pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: &Path) -> Result<Locks, SetupError> {
     let start = Instant::now();
     loop {
@@ -49,7 +49,7 @@ pub(crate) fn acquire_all(dirs: &[PathBuf], run_dir: &Path) -> Result<Locks, Set
             Err(SetupError::Taken { holder, .. }) if start.elapsed() < timeout_of(holder) => {}
             Err(error) => return Err(error),
         }
-        drop(locks); // Another process that starts may wait for one of them.
+        drop(locks); // Another process may be waiting for one of them.
         file_lock::pause();
     }
 }
@@ -63,7 +63,8 @@ impl Locks {
         let real = created.and_then(|()| fs::canonicalize(dir).ok());
         // Only a directory that can be read can be watched.
         let readable = real.filter(|real| fs::read_dir(real).is_ok());
-        let Some((real, name)) = readable.and_then(|real| Some((real.clone(), name(&real).ok()?)))
+        let Some((real, name)) =
+            readable.and_then(|real| Some((real.clone(), file_name(&real).ok()?)))
         else {
             return Ok(());
         };
@@ -77,13 +78,14 @@ impl Locks {
             return Ok(());
         }
         let lock = acquire(&path).map_err(unusable)?;
-        let lock = lock.ok_or_else(|| taken(dir, path))?;
-        // In this order, one of two processes that start at the same time sees the other.
-        write(&lock.file, &real).map_err(unusable)?;
-        for other in related(&locks_dir, &real) {
+        let lock = lock.ok_or_else(|| taken_error(dir, path))?;
+        // The path is written before other lock files are read, so that of two processes that start
+        // at the same time, at least one finds the other's lock.
+        write_path(&lock.file, &real).map_err(unusable)?;
+        for other in related_lock_files(&locks_dir, &real) {
             let is_other = other != lock.own.path && !self.is_held(&other);
             if is_other && acquire(&other).map_err(unusable)?.is_none() {
-                return Err(taken(dir, other));
+                return Err(taken_error(dir, other));
             }
         }
         self.remove(dir);
@@ -109,31 +111,32 @@ fn acquire(path: &Path) -> io::Result<Option<FileLock>> {
     FileLock::acquire(path, Instant::now())
 }
 
-fn write(mut file: &File, real: &Path) -> io::Result<()> {
+fn write_path(mut file: &File, real: &Path) -> io::Result<()> {
     file.set_len(0)?;
     file.write_all(real.as_os_str().as_bytes())
 }
 
-fn taken(dir: &Path, lock: PathBuf) -> SetupError {
+fn taken_error(dir: &Path, lock: PathBuf) -> SetupError {
     let holder = file_lock::holder(&lock);
     let dir = dir.to_owned();
     SetupError::Taken { dir, lock, holder }
 }
 
 /// Returns the lock files of a directory, of those above it and of those inside it.
-fn related(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
+fn related_lock_files(locks_dir: &Path, real: &Path) -> impl Iterator<Item = PathBuf> {
     let files = fs::read_dir(locks_dir).into_iter().flatten().flatten();
     files.map(|entry| entry.path()).filter(move |file| {
         let locked = PathBuf::from(OsString::from_vec(fs::read(file).unwrap_or_default()));
         let is_related = locked.starts_with(real) || real.starts_with(&locked);
-        // Another directory may be at that path by now, or in this mount namespace.
-        is_related && name(&locked).is_ok_and(|name| file.ends_with(name))
+        // By now, or in this mount namespace, another directory may be at that path.
+        is_related && file_name(&locked).is_ok_and(|name| file.ends_with(name))
     })
 }
 
-/// Returns the name of a directory's lock file: device, inode and birth time. Inodes of removed
-/// directories are reused; the birth time, if the file system has it, distinguishes them.
-fn name(dir: &Path) -> io::Result<String> {
+/// Returns the name of a directory's lock file: device, inode number and birth time. Inode numbers
+/// of removed directories are reused; the birth time, if the file system has it, distinguishes
+/// them.
+fn file_name(dir: &Path) -> io::Result<String> {
     let found = Stat::follow(dir)?;
     let Identity { device, inode, .. } = found.identity;
     let (seconds, nanoseconds) = if found.has_birth_time {
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
 
     /// Returns a temporary directory, and a function that returns paths in it.
-    fn world() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
+    fn temp_dir() -> (tempfile::TempDir, impl Fn(&str) -> PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         (dir, move |name: &str| path.join(name))
@@ -168,13 +171,13 @@ mod tests {
         acquire_all(&dirs, run)
     }
 
-    fn files(run: &Path) -> usize {
+    fn count_files(run: &Path) -> usize {
         run.join("locks").read_dir().unwrap().count()
     }
 
     #[test]
     fn a_directory_has_one_daemon_until_that_ends() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("created/here"), at("run"));
         let first = lock(&[&dir], &run).unwrap();
         let Err(SetupError::Taken {
@@ -189,14 +192,14 @@ mod tests {
         assert!(file.starts_with(run.join("locks")) && file.exists());
         assert_eq!(holder, Some(std::process::id()));
         drop(first);
-        assert_eq!(files(&run), 0);
+        assert_eq!(count_files(&run), 0);
         assert!(lock(&[&dir], &run).is_ok());
         assert_eq!(dir.read_dir().unwrap().count(), 0);
     }
 
     #[test]
     fn a_directory_and_one_inside_it_exclude_each_other() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (outer, inner, sibling, run) = (at("a"), at("a/b/c"), at("a/d"), at("run"));
         let held = lock(&[&inner], &run).unwrap();
         assert!(lock(&[&sibling], &run).is_ok());
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn one_daemon_may_have_a_directory_twice_and_one_inside_it() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (real, link, run) = (at("real"), at("link"), at("run"));
         symlink(&real, &link).unwrap();
         let inner = real.join("inner");
@@ -223,17 +226,17 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_added_is_locked_until_it_is_removed() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (mine, theirs, run) = (at("a/mine"), at("a/theirs"), at("run"));
         let mut locks = lock(&[&mine], &run).unwrap();
         let other = lock(&[&theirs], &run).unwrap();
-        let count = files(&run);
-        // Another process has this one, or one inside it.
+        let count = count_files(&run);
+        // This directory, or one inside it, is locked by the other holder.
         for dir in [&theirs, &at("a")] {
             let start = Instant::now();
             assert!(matches!(locks.add(dir), Err(SetupError::Taken { .. })));
             assert!(start.elapsed() < LOCK_TIMEOUT);
-            assert_eq!(files(&run), count);
+            assert_eq!(count_files(&run), count);
         }
         assert!(lock(&[&at("a/third")], &run).is_ok());
         drop(other);
@@ -248,31 +251,31 @@ mod tests {
         assert!(lock(&[&theirs], &run).is_ok());
         assert!(lock(&[&mine], &run).is_err() && lock(&[&at("a")], &run).is_err());
         locks.remove(&mine);
-        assert_eq!(files(&run), 0);
+        assert_eq!(count_files(&run), 0);
     }
 
     #[test]
-    fn a_directory_that_was_created_again_is_locked_as_the_new_one() {
-        let (_dir, at) = world();
+    fn a_directory_that_was_created_again_gets_another_lock() {
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let mut locks = lock(&[&dir], &run).unwrap();
-        let count = files(&run);
+        let count = count_files(&run);
         fs::rename(&dir, at("away")).unwrap();
         locks.add(&dir).unwrap();
-        assert_eq!(files(&run), count);
+        assert_eq!(count_files(&run), count);
         assert!(lock(&[&dir], &run).is_err() && lock(&[&at("away")], &run).is_ok());
     }
 
     #[test]
-    fn what_cannot_be_opened_is_left_out() {
-        let (_dir, at) = world();
+    fn a_path_that_is_not_a_directory_is_left_out() {
+        let (_dir, at) = temp_dir();
         File::create(at("file")).unwrap();
         assert!(lock(&[&at("file")], &at("run")).unwrap().held.is_empty());
     }
 
     #[test]
-    fn a_reader_of_the_directory_cannot_keep_the_daemon_from_it() {
-        let (_dir, at) = world();
+    fn a_lock_on_the_directory_itself_does_not_prevent_a_start() {
+        let (_dir, at) = temp_dir();
         let dir = at("dir");
         fs::create_dir(&dir).unwrap();
         let reader = File::open(&dir).unwrap();
@@ -282,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_start_waits_for_a_holder_that_is_about_to_end() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
         let start = Instant::now();
@@ -297,10 +300,10 @@ mod tests {
 
     #[test]
     fn a_start_waits_longer_for_the_children_of_a_killed_daemon() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let path = lock(&[&dir], &run).unwrap().held[0].1.own.path.clone();
-        // The process that takes the lock ends; another one has inherited it.
+        // `flock` takes the lock and ends; the shell, which becomes `cat`, keeps the file open.
         let mut child = Command::new("sh")
             .args(["-c", "exec 3> \"$0\" && flock 3 && echo && exec cat"])
             .arg(&path)
@@ -323,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_a_child_inherited_ends_with_the_daemon() {
-        let (_dir, at) = world();
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let held = lock(&[&dir], &run).unwrap();
         for (_, lock) in &held.held {
@@ -339,8 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn starts_and_ends_at_the_same_time_never_have_two_holders() {
-        let (_dir, at) = world();
+    fn a_lock_never_has_two_holders() {
+        let (_dir, at) = temp_dir();
         let (dir, run) = (at("dir"), at("run"));
         let inside = std::sync::atomic::AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -356,6 +359,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(files(&run), 0);
+        assert_eq!(count_files(&run), 0);
     }
 }

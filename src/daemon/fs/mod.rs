@@ -1,16 +1,16 @@
-//! Files and directories: what is looked at, watched, opened, locked and written.
+//! Files and directories: what is examined, watched, opened, locked and written.
 //!
-//! In reading order, each file uses only those above it:
+//! In reading order: a module uses only those before it.
 //!
-//! - [`stat`]: what a path is; [`permissions`]: who can change it; [`own_file`]: what this process
-//!   has created there;
-//! - [`mounts`], [`open_path`]: opens what a plugin names, without a system call that hangs;
-//! - [`dial`], [`acceptor`]: connects to a socket file, and accepts on one;
-//! - [`inotify`], [`scan`]: reports what changes in a directory, and lists it;
-//! - [`run_dir`], [`file_lock`], [`lock`], [`roots`]: the run directory, and the lock of a plugins
-//!   directory;
-//! - [`by_name`], [`state_file`]: the links and the file that are written there; [`cdi_dir`]: the
-//!   files for container runtimes.
+//! - [`stat`]: the type and identity of a file; [`permissions`]: whether other users can change it;
+//!   [`own_file`]: a file that this process has created;
+//! - [`mounts`], [`open_path`]: open what a plugin names, without a system call that hangs;
+//! - [`run_dir`]: the run directory;
+//! - [`dial`], [`acceptor`]: connect to a socket, and listen on one;
+//! - [`scan`], [`inotify`]: list a directory, and report its changes;
+//! - [`file_lock`], [`lock`], [`roots`]: the plugins directories and their locks;
+//! - [`by_name`], [`state_file`]: the links to plugins, and the registered plugins; [`cdi_dir`]:
+//!   the files for container runtimes.
 
 pub(super) mod acceptor;
 pub(super) mod by_name;

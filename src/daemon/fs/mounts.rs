@@ -1,12 +1,14 @@
 //! The mounts that this process sees, as the kernel lists them (proc_pid_mountinfo(5)).
 //!
-//! The kernel reports a change as a priority event on `/proc/self/mountinfo`, once to each open
-//! file. One file wakes the loop; it is closed at an event, and opened again when the roots are
-//! examined, at most once in [`config::MOUNTS_INTERVAL`]: a node that mounts all the time causes
-//! one wakeup per interval, and a node that does not mount causes none. The file that the table was
-//! read from is polled directly at the start of each turn, and whenever the table is used outside
-//! of a turn, so the table is never older than the turn. It is a file of its own, because a wait on
-//! the descriptor of the loop uses up the report of the file in it.
+//! The kernel reports a change as a priority event (`POLLPRI`) on `/proc/self/mountinfo`, once on
+//! each open file. The file is opened twice:
+//!
+//! - One open file wakes the loop. It is closed when it reports a change, and opened again when the
+//!   roots are scanned, at most once per [`config::MOUNTS_INTERVAL`]: a node that mounts all the
+//!   time causes one wakeup per interval, and a node that does not mount causes none.
+//! - The open file that the table was read from is polled at the start of each turn, and whenever
+//!   the table is used outside of a turn, so that the table is never older than the turn. The first
+//!   file cannot be polled instead, because waiting for events of the loop consumes its report.
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::ffi::OsStr;
@@ -27,36 +29,36 @@ use crate::config;
 use crate::daemon::source::Source;
 use crate::time::Time;
 
-/// The mount table, and the directories that the user named: the way to them is the user's
-/// decision. By default no mounts are known.
+/// The mount table, and the directories that the user named, whose paths are followed wherever they
+/// lead. By default, the table is never read.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     roots: Vec<PathBuf>,
-    /// The directories besides the roots that the user named.
+    /// The directories that the user named besides the roots: the targets of the path map.
     mapped: Vec<PathBuf>,
-    /// `None` until it is read, and without `/proc`.
+    /// `None` until the table is read, and if `/proc` is not mounted.
     table: RefCell<Option<Table>>,
-    /// Whether the table was polled in this turn.
+    /// Whether the file of the table was polled in this turn.
     is_polled: bool,
-    /// The directory that paths were last opened below.
+    /// The open directory of [`Mounts::open_start`], with its path.
     start: RefCell<Option<(PathBuf, File)>>,
-    /// The registry of the loop; `None` if no mounts are to be known.
+    /// The registry of the loop; `None` if the table is never read.
     registry: Option<Registry>,
-    /// The file that wakes the loop; `None` after a change, and without `/proc`.
+    /// The file that wakes the loop; `None` after a change, and if `/proc` is not mounted.
     waking: Option<File>,
-    /// Whether the roots are to be examined at `examine_at`.
+    /// Whether the roots are to be scanned again at `scan_at`.
     is_changed: Cell<bool>,
-    examine_at: Time,
+    scan_at: Time,
 }
 
-/// The mounts, without those that others cover.
+/// The mounts, without those that other mounts cover.
 #[derive(Debug)]
 pub(crate) struct Table {
     mounts: Vec<Mount>,
-    /// Whether all file systems answer.
+    /// Whether no system call on any of the mounts may hang.
     pub(crate) all_answer: bool,
-    /// The id of the mount of the root directory, which answers. The kernel does not list it in a
-    /// chroot that is not a mount point.
+    /// The id of the mount of the root directory, which counts as answering if it is not listed: in
+    /// a chroot that is not a mount point, the kernel does not list it.
     root: u32,
     /// The file that the table was read from.
     file: File,
@@ -72,12 +74,12 @@ struct Mount {
     path: PathBuf,
     /// The type of the file system.
     file_system: String,
-    /// Whether a system call on it may wait for ever.
+    /// Whether a system call on the file system may block forever.
     may_hang: bool,
 }
 
 impl Mounts {
-    /// Reads the table for these roots. `mapped` are other directories that the user named.
+    /// Reads the table for these roots. `mapped` are the other directories that the user named.
     pub(crate) fn new<'a>(
         roots: &[PathBuf],
         mapped: impl Iterator<Item = &'a Path>,
@@ -87,7 +89,7 @@ impl Mounts {
         let mut mounts = Self {
             registry: Some(registry),
             is_changed: Cell::new(true),
-            examine_at: now,
+            scan_at: now,
             ..Self::default()
         };
         mounts.set_mapped(mapped);
@@ -96,7 +98,7 @@ impl Mounts {
         mounts
     }
 
-    /// Replaces the other directories that the user named.
+    /// Replaces the directories that the user named besides the roots.
     pub(crate) fn set_mapped<'a>(&mut self, mapped: impl Iterator<Item = &'a Path>) {
         self.mapped = mapped.map(Path::to_owned).collect();
         self.table.take();
@@ -116,22 +118,22 @@ impl Mounts {
 
     /// Returns when to call [`Mounts::advance`], or `None` until a change is reported.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.is_changed.get().then_some(self.examine_at)
+        self.is_changed.get().then_some(self.scan_at)
     }
 
-    /// Reads the table if a change is reported and that is due. Returns whether the roots are to be
-    /// scanned again, because a mount above, at or below them may have been added or removed.
+    /// Reads the table if a change was reported and a scan is due. Returns whether the roots are to
+    /// be scanned again, because a mount above, at or below them may have been added or removed.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
-        // The kernel reports a change only once.
+        // The kernel reports a change only once, so the report is recorded.
         let table = self.table.get_mut();
         if table.take_if(|table| table.is_outdated()).is_some() {
             self.record_change();
         }
         self.is_polled = true;
-        let is_due = self.is_changed.get() && self.examine_at <= now;
+        let is_due = self.is_changed.get() && self.scan_at <= now;
         if is_due {
-            self.examine_at = now + config::MOUNTS_INTERVAL;
-            // In this order, no change is missed.
+            self.scan_at = now + config::MOUNTS_INTERVAL;
+            // The wakeup is requested before the table is read, so that no change is missed.
             let read = self.request_wakeup().and_then(|()| self.table().map(drop));
             self.is_changed.set(read.is_err());
             if let Err(error) = read {
@@ -154,17 +156,17 @@ impl Mounts {
         Ok(())
     }
 
-    /// Returns whether the mounts are known. If not, `/proc` is not mounted.
+    /// Returns whether the mounts are known: not if `/proc` is not mounted, for example.
     pub(crate) fn is_known(&self) -> bool {
         self.table().is_ok_and(|table| table.is_some())
     }
 
-    /// Returns the current table, or `None` if `/proc` is not mounted.
+    /// Returns the current table, or `None` if `/proc` is not mounted or the table is never read.
     pub(crate) fn table(&self) -> io::Result<RefMut<'_, Option<Table>>> {
         let mut table = self.table.borrow_mut();
         let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
         if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
-            let named: Vec<PathBuf> = self.named().map(real).collect();
+            let named: Vec<PathBuf> = self.named().map(resolve_links).collect();
             *table = None;
             if let Some(file) = open_mountinfo()? {
                 *table = Some(Table::read(file, &named)?);
@@ -174,7 +176,8 @@ impl Mounts {
         Ok(table)
     }
 
-    /// Opens a directory, once for many paths below it that are opened in one turn.
+    /// Opens the directory at which a path resolution starts. The directory stays open, so that
+    /// many paths below it can be opened in one turn.
     pub(crate) fn open_start(&self, dir: &Path) -> Result<Ref<'_, File>, Errno> {
         let is_open = |(it, _): &(PathBuf, File)| it.as_os_str() == dir.as_os_str();
         if !self.start.borrow().as_ref().is_some_and(is_open) {
@@ -185,24 +188,25 @@ impl Mounts {
         Ok(start.expect("it is open"))
     }
 
-    /// Ends a turn.
+    /// Ends a turn: until the next one, each use of the table polls its file.
     pub(crate) fn end_turn(&mut self) {
         self.is_polled = false;
         self.close_start();
     }
 
-    /// Closes the directory that paths were last opened below: at the end of a turn, because an
-    /// open directory keeps its mount busy, and when the directory itself is opened, because
-    /// another one may have taken its place.
+    /// Closes the directory of [`Mounts::open_start`]: at the end of a turn, because an open
+    /// directory keeps its mount busy, and before a directory that the user named is opened itself,
+    /// because another one may have taken its place.
     pub(crate) fn close_start(&self) {
         self.start.take();
     }
 
-    /// Returns the type of the file system of a directory below a root, if that file system does
-    /// not report all changes to inotify. An unknown file system is assumed to report them.
-    pub(crate) fn unreported(&self, dir: &Path) -> Option<String> {
+    /// Returns the type of the file system of a directory that the user named, or of one below it,
+    /// if inotify does not report all changes on that file system. An unknown file system is
+    /// assumed to report them.
+    pub(crate) fn unreporting_file_system(&self, dir: &Path) -> Option<String> {
         let (root, below) = self.named_part(dir)?;
-        let dir = real(root).join(below);
+        let dir = resolve_links(root).join(below);
         let table = self.table().ok()?;
         let mounts = table.as_ref()?.mounts.iter();
         let around = mounts.filter(|mount| dir.starts_with(&mount.path));
@@ -216,7 +220,7 @@ impl Mounts {
     /// of `path`.
     pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         let above = self.named();
-        let above = above.filter_map(|dir| Some((dir, below(path, dir)?)));
+        let above = above.filter_map(|dir| Some((dir, strip_dir(path, dir)?)));
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
     }
 
@@ -226,9 +230,9 @@ impl Mounts {
     }
 }
 
-/// Returns the part of a path below a directory that the path begins with, as
-/// [`Path::strip_prefix`] does. Components are compared only if the octets differ.
-fn below<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
+/// Returns the rest of a path that begins with `dir`, as [`Path::strip_prefix`] does. Octets are
+/// compared first, which is faster; components are compared only if that does not decide.
+fn strip_dir<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
     let rest = path.as_os_str().as_bytes();
     match rest.strip_prefix(dir.as_os_str().as_bytes()) {
         Some([b'/', name @ ..]) if !matches!(name, [] | [b'/' | b'.', ..]) => {
@@ -238,29 +242,30 @@ fn below<'a>(path: &'a Path, dir: &Path) -> Option<&'a Path> {
     }
 }
 
-/// Opens a file that the user named with `O_PATH`, wherever its path leads.
+/// Opens a file that the user named, with `O_PATH`, wherever its path leads.
 ///
-/// `OpenOptions` drops O_PATH with musl, where it is among the bits of the access mode.
+/// With musl, `OpenOptions` would drop `O_PATH`, because musl has it among the bits of the access
+/// mode.
 pub(crate) fn open_named(path: &Path) -> Result<File, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     openat(AT_FDCWD, path, flags, Mode::empty()).map(File::from)
 }
 
-/// Returns a path with its symbolic links resolved, or as it is if that fails.
-fn real(dir: &Path) -> PathBuf {
+/// Returns a path with its symbolic links resolved, or unchanged if that fails.
+fn resolve_links(dir: &Path) -> PathBuf {
     fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 impl Table {
-    /// Reads the table from a file that was just opened. A file system that one of the `named`
-    /// directories lies on counts as one that answers.
+    /// Reads the table from a file that was just opened. A file system on which one of the `named`
+    /// directories lies counts as answering.
     fn read(mut file: File, named: &[PathBuf]) -> io::Result<Self> {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
         let mut mounts = Vec::<Mount>::new();
         for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
-            // A mount on the root of another mount covers all of it, as happens on an automount.
+            // A mount on the root of another mount covers all of it, for example an automount.
             let above = mounts.iter_mut().find(|it| it.id == mount.parent);
             match above.filter(|it| it.path == mount.path) {
                 Some(covered) => *covered = mount,
@@ -283,16 +288,16 @@ impl Table {
         poll(&mut polled, PollTimeout::ZERO) != Ok(0)
     }
 
-    /// Returns the type of a file system above `path`, or at it, that may not answer.
+    /// Returns the type of a file system that may not answer and is mounted at `path` or above it.
     pub(crate) fn hanging_above(&self, path: &Path) -> Option<&str> {
         let mut mounts = self.mounts.iter();
         let above = mounts.find(|mount| mount.may_hang && path.starts_with(&mount.path));
         above.map(|mount| &*mount.file_system)
     }
 
-    /// Returns the type of the file system that an open file is on, if that may not answer. The
-    /// file system is not accessed. Fails with `EAGAIN` if the mount was added or removed a moment
-    /// ago.
+    /// Returns the type of the file system that an open file is on if the file system may not
+    /// answer, without accessing it. Fails with `EAGAIN` if the table does not have the mount,
+    /// which was added or removed a moment ago.
     pub(crate) fn hanging_at(&self, file: &File) -> io::Result<Option<&str>> {
         let id = mount_id(file)?;
         match self.mounts.iter().find(|mount| mount.id == id) {
@@ -312,7 +317,7 @@ fn mount_id(file: &File) -> io::Result<u32> {
     id.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Opens the kernel's list, or returns `None` if `/proc` is not mounted.
+/// Opens the kernel's list of mounts, or returns `None` if `/proc` is not mounted.
 fn open_mountinfo() -> io::Result<Option<File>> {
     match File::open(MOUNTINFO) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -341,14 +346,14 @@ fn parse(line: &str) -> Option<Mount> {
 }
 
 /// Returns whether a file system is served by another process or host, so that a system call on it
-/// may wait for ever, and inotify(7) "does not catch remote events". `fusectl` is a pseudo file
-/// system.
+/// may block forever, and inotify(7) "does not catch remote events". `fusectl` is not: the kernel
+/// serves it.
 fn is_remote(file_system: &str) -> bool {
     let is_fuse = matches!(file_system, "fuse" | "fuseblk") || file_system.starts_with("fuse.");
     is_fuse || REMOTE.contains(&file_system)
 }
 
-/// The file systems, besides FUSE, that are served from elsewhere.
+/// The file systems, besides FUSE, that are served by another process or host.
 const REMOTE: [&str; 20] = [
     "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs",
     "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs",
@@ -380,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_below_a_directory_is_that_of_its_components() {
+    fn a_directory_is_stripped_as_by_strip_prefix() {
         for dir in ["/", "/r", "/r/", "/r/a", "/r//a", "r"] {
             for path in [
                 "/",
@@ -395,7 +400,7 @@ mod tests {
             ] {
                 let [dir, path] = [dir, path].map(Path::new);
                 assert_eq!(
-                    below(path, dir),
+                    strip_dir(path, dir),
                     path.strip_prefix(dir).ok(),
                     "{path:?} {dir:?}"
                 );
@@ -443,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_meets_the_remote_mounts_that_it_is_below() {
+    fn a_remote_mount_at_a_path_or_above_it_is_found() {
         let lines = [
             "1 0 8:1 / / rw - ext4 /dev/sda rw",
             "2 1 0:30 / /mnt/nfs rw - nfs4 server:/ rw",
@@ -476,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_mount_that_a_root_lies_on_is_the_user_s_decision() {
+    fn a_remote_mount_with_a_root_on_it_counts_as_answering() {
         let lines = [
             "2 1 0:30 / /data rw - virtiofs share rw",
             "3 2 0:31 / /data/registry/sub rw - fuse none rw",
@@ -507,13 +512,13 @@ mod tests {
     #[test]
     fn proc_is_known_not_to_report_all_changes() {
         let mounts = mounts(Path::new("/proc/sys"));
-        let unreported = |dir: &str| mounts.unreported(Path::new(dir));
-        assert_eq!(unreported("/proc/sys/kernel"), Some("proc".into()));
-        assert_eq!(unreported("/"), None, "it is not below a root");
+        let unreporting = |dir: &str| mounts.unreporting_file_system(Path::new(dir));
+        assert_eq!(unreporting("/proc/sys/kernel"), Some("proc".into()));
+        assert_eq!(unreporting("/"), None, "it is not below a root");
     }
 
     #[test]
-    fn the_roots_are_examined_after_a_change_and_in_an_interval() {
+    fn the_roots_are_scanned_after_a_change_once_per_interval() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
         assert_eq!(mounts.poll_timeout(), None);
@@ -530,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_the_paths_that_the_user_named_is_trusted() {
+    fn a_path_is_split_after_the_longest_named_directory() {
         let dir = tempfile::tempdir().unwrap();
         let mut mounts = mounts(dir.path());
         mounts.set_mapped([Path::new("/")].into_iter());

@@ -1,13 +1,14 @@
-//! Opening what a plugin names, without ever waiting for a file system that does not answer.
+//! Opens files that a plugin names, without ever waiting for a file system that does not answer.
 //!
 //! A plugin may create a symbolic link to any path, and report any path as its endpoint. If the
 //! kernel resolves such a path as a whole, it may reach a FUSE mount whose process hangs, or an NFS
 //! server that is down, and then the system call does not return. So, while there is such a mount,
-//! the kernel is asked to resolve the path on one mount only (`RESOLVE_NO_XDEV`), and to leave that
-//! mount only as far as it knows the way without asking any file system (`RESOLVE_CACHED`): a
-//! socket that a process listens on is always known. The mount table has the type of the mount
-//! that was reached. Links on /proc that do not lead to the path that they contain (magic links)
-//! are refused: they lead to other mount namespaces, whose mounts are not known.
+//! the kernel resolves the path on one mount only (`RESOLVE_NO_XDEV`), and crosses to another mount
+//! only by names in its lookup cache, without asking a file system (`RESOLVE_CACHED`): a socket on
+//! which a process listens is always in the cache. The mount table then shows whether the file
+//! system that was reached may hang. Magic links, the symbolic links on /proc that do not lead to
+//! the path that they contain, are refused: they may lead to other mount namespaces, whose mounts
+//! are not known.
 
 use std::fs::File;
 use std::io;
@@ -41,9 +42,9 @@ pub(crate) enum OpenError {
     System(io::Error),
 }
 
-/// Opens the file at `path` with `O_PATH`. A directory that the user named is followed to wherever
-/// it leads. With `O_NOFOLLOW`, no symbolic link is followed after that; one at the end of the path
-/// is opened itself.
+/// Opens the file at `path` with `O_PATH`. If the path begins with a directory that the user named,
+/// that part is followed wherever it leads. With `O_NOFOLLOW`, no symbolic link in the rest of the
+/// path is followed; a link at its end is itself opened.
 pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<File, OpenError> {
     let (start, rest) = mounts.named_part(path).unwrap_or_else(|| {
         let above = Path::new(if path.is_absolute() { "/" } else { "." });
@@ -63,7 +64,7 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
             found => Ok(found?),
         };
     };
-    check(table.hanging_above(path))?;
+    reject_hanging(table.hanging_above(path))?;
     match resolve(start, rest, flags, ResolveFlag::RESOLVE_NO_XDEV) {
         Err(Errno::EXDEV) => resolve_across(start, rest, flags, table),
         Err(Errno::ENOSYS | Errno::EPERM) => open_each(start, rest, flags, table),
@@ -71,8 +72,8 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
     }
 }
 
-/// Opens a path below an open directory that leads to another mount: as far as the kernel has it in
-/// its cache, which takes no waiting, and then on the mount that was reached.
+/// Opens a path, relative to an open directory, that leads to another mount: first the part that is
+/// in the kernel's lookup cache, without waiting, and then the rest, on the mount that was reached.
 fn resolve_across(
     start: &File,
     rest: &Path,
@@ -82,7 +83,7 @@ fn resolve_across(
     for known in rest.ancestors() {
         match resolve(start, known, flags, CACHED) {
             Ok(reached) => {
-                check(table.hanging_at(&reached)?)?;
+                reject_hanging(table.hanging_at(&reached)?)?;
                 let left = rest.strip_prefix(known).unwrap_or(rest);
                 if left.as_os_str().is_empty() {
                     return Ok(reached);
@@ -102,8 +103,8 @@ fn resolve_across(
     Err(OpenError::Link)
 }
 
-/// Opens a path below an open directory name by name. Links are not followed. Opening the root of a
-/// mount with `O_PATH` does not access its file system.
+/// Opens a path, relative to an open directory, component by component. Symbolic links are not
+/// followed. Opening the root of a mount with `O_PATH` does not access its file system.
 fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<File, OpenError> {
     let mut reached = start.try_clone()?;
     for name in rest {
@@ -112,7 +113,7 @@ fn open_each(start: &File, rest: &Path, flags: OFlag, table: &Table) -> Result<F
             return Err(OpenError::Link);
         }
         reached = openat(reached, name, PATH | OFlag::O_NOFOLLOW, Mode::empty())?.into();
-        check(table.hanging_at(&reached)?)?;
+        reject_hanging(table.hanging_at(&reached)?)?;
     }
     match Stat::of(&reached)?.file_type {
         SFlag::S_IFLNK if !flags.contains(OFlag::O_NOFOLLOW) => Err(OpenError::Link),
@@ -129,7 +130,7 @@ fn resolve(start: &File, path: &Path, flags: OFlag, within: ResolveFlag) -> Resu
     openat2(start, path, how).map(File::from)
 }
 
-fn check(hanging: Option<&str>) -> Result<(), OpenError> {
+fn reject_hanging(hanging: Option<&str>) -> Result<(), OpenError> {
     match hanging {
         Some(file_system) => Err(OpenError::MayNotAnswer(file_system.to_owned())),
         None => Ok(()),
@@ -181,7 +182,7 @@ mod tests {
         (dir, real)
     }
 
-    /// Opens a path in a directory in all ways that there are, following symbolic links.
+    /// Opens a path in a directory in each of the four ways, without `O_NOFOLLOW`.
     fn open_in_all_ways(dir: &Path, path: &str) -> [Result<File, OpenError>; 4] {
         let (flags, mounts) = (OFlag::empty(), mounts(&[]));
         let table = mounts.table().unwrap();
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_to_the_same_file_as_the_kernel_finds_or_nowhere() {
+    fn a_path_leads_to_the_file_that_the_kernel_finds_or_is_refused() {
         let (_dir, dir) = directory();
         fs::create_dir_all(dir.join("a/b")).unwrap();
         fs::create_dir(dir.join("c")).unwrap();
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_opened_itself_and_none_before_it_is_followed() {
+    fn a_link_at_the_end_is_opened_and_one_before_it_is_refused() {
         let (_dir, dir) = directory();
         fs::create_dir(dir.join("a")).unwrap();
         symlink("nothing", dir.join("a/link")).unwrap();

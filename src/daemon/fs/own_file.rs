@@ -1,4 +1,4 @@
-//! A file that this process has created at a path, where another one may replace it.
+//! A file that this process has created, at a path where another file may replace it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::escape;
 
-/// A file that is removed on drop, unless another one has replaced it.
+/// A file that is removed on drop, unless another file has replaced it.
 ///
-/// Must be dropped before the descriptor that keeps the file open: as long as that is open, no
-/// other file can have the same inode.
+/// Must be dropped before the descriptor of the file is closed: while the file is open, no other
+/// file can have its inode number.
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     pub(crate) path: PathBuf,
-    /// The device and inode.
+    /// The device and inode numbers.
     id: (u64, u64),
 }
 
@@ -44,7 +44,7 @@ impl Drop for OwnFile {
         if self.is_in_place() {
             if let Err(error) = fs::remove_file(&self.path) {
                 let path = escape::path(&self.path);
-                log::debug!("cannot remove a file: {error} path={path}");
+                log::debug!("{path}: cannot remove the file: {error}");
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Permission checks: whether a program may be run with the rights of the daemon, and whether a
-//! file may be written and believed.
+//! Checks of owners and modes: whether a program may be run with the daemon's privileges, whether a
+//! file may be read or written, and whether a directory is trusted.
 //!
-//! Files are checked once, at the start: only trusted users could change the result later.
+//! A result stays valid after a check that has succeeded, because then only trusted users can
+//! change the file and its directories.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -41,8 +42,8 @@ pub enum ProgramProblem {
 }
 
 /// Returns the path of a program, free of symbolic links, if only root and this user can put
-/// another program in its place. With `may_be_shared`, other users may add names to a directory
-/// further above it.
+/// another program in its place. With `may_be_shared`, other users may add names to the directories
+/// above the program's own, if these are sticky like /tmp.
 pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBuf, ProgramProblem> {
     let program = fs::canonicalize(path).map_err(ProgramProblem::NotFound)?;
     let file = fs::metadata(&program).map_err(ProgramProblem::NotFound)?;
@@ -59,7 +60,7 @@ pub(crate) fn trusted_program(path: &Path, may_be_shared: bool) -> Result<PathBu
 /// only root and this user can put another file in its place.
 ///
 /// In a user namespace `/` may belong to a user outside the namespace, as may other directories
-/// that existed before. That user could replace everything anyway, and is trusted here.
+/// that existed before. That user could replace every file anyway, and is trusted here.
 pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ProgramProblem::NotFound(io::ErrorKind::IsADirectory.into()));
@@ -67,9 +68,9 @@ pub(crate) fn trusted_file(path: &Path) -> Result<PathBuf, ProgramProblem> {
     Ok(trusted_directory(dir, true)?.join(name))
 }
 
-/// Returns the path of a directory, free of symbolic links, if only root and this user can change
-/// it and those above it, as [`trusted_file`] does. With `may_be_shared`, other users may add names
-/// to those above it.
+/// Returns the path of a directory, free of symbolic links, if only root, this user and the owner
+/// of `/` (see [`trusted_file`]) can change the directory and those above it. With `may_be_shared`,
+/// other users may add names to those above it, if these are sticky.
 pub(crate) fn trusted_directory(
     dir: &Path,
     may_be_shared: bool,
@@ -81,7 +82,8 @@ pub(crate) fn trusted_directory(
     Ok(dir)
 }
 
-/// Fails if other users can change one of these directories, or what exists above it.
+/// Fails if other users can change one of these directories or those above it. Instead of a missing
+/// directory, the nearest directory above it that exists is checked.
 pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
     for dir in dirs {
         let existing = dir.ancestors().find(|dir| dir.exists());
@@ -96,8 +98,8 @@ pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Returns the first `limit` octets of a file that other users cannot change: they could make the
-/// daemon deregister plugins, or run programs. `follows`: whether it may be a symbolic link.
+/// Returns the first `limit` octets of a file. Fails if other users can change the file: they could
+/// make the daemon deregister plugins, or run programs. `follows` permits a symbolic link.
 pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
     let mut flags = OFlag::O_NONBLOCK;
     if !follows {
@@ -136,8 +138,8 @@ pub fn group_id(group: &str) -> Option<u32> {
 /// The C library's lookup would also ask other sources, unless it is linked statically, and would
 /// add 6 kB of code.
 fn id_in(at: usize, name: &str) -> Option<u32> {
-    let remembered = || REMEMBERED.get().map(|it| it[at].clone());
-    let accounts = fs::read(ACCOUNTS[at]).ok().or_else(remembered);
+    let preloaded = || PRELOADED.get().map(|it| it[at].clone());
+    let accounts = fs::read(ACCOUNTS[at]).ok().or_else(preloaded);
     let accounts = accounts.unwrap_or_default();
     let accounts = String::from_utf8_lossy(&accounts);
     let by_name = accounts.lines().find_map(|line| {
@@ -149,17 +151,18 @@ fn id_in(at: usize, name: &str) -> Option<u32> {
     by_name.or_else(|| name.parse().ok())
 }
 
-/// Reads the users and groups, for a process that cannot read them later.
+/// Reads the files of users and groups, for a process that will not be able to open them later.
 #[cfg(feature = "cli")]
-pub(crate) fn remember_accounts() {
-    REMEMBERED.get_or_init(|| ACCOUNTS.map(|file| fs::read(file).unwrap_or_default()));
+pub(crate) fn preload_accounts() {
+    PRELOADED.get_or_init(|| ACCOUNTS.map(|file| fs::read(file).unwrap_or_default()));
 }
 
-static REMEMBERED: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
+static PRELOADED: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
 
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
-/// Checks every directory above a path that is free of symbolic links.
+/// Checks the owner and the mode of every directory above a path, which must not contain symbolic
+/// links.
 fn check_directories(
     path: &Path,
     owners: &[u32],
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_named() {
+    fn a_file_that_is_not_a_program_is_refused() {
         let (dir, program) = program();
         let missing = trusted_program(&dir.path().join("none"), true);
         assert!(matches!(missing, Err(ProgramProblem::NotFound(_))));
@@ -283,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_directory_of_ones_own_is_trusted() {
+    fn a_file_in_a_directory_of_ones_own_is_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
         assert_eq!(trusted_file(&real.join("file")).unwrap(), real.join("file"));
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_directory_that_others_can_change_is_refused() {
+    fn a_file_in_a_directory_that_others_can_change_is_refused() {
         for mode in [0o775, 0o757, 0o777 | STICKY] {
             let dir = tempfile::tempdir().unwrap();
             chmod(dir.path(), mode);
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_below_a_directory_that_others_can_change_is_refused() {
+    fn a_file_below_a_directory_that_others_can_change_is_refused() {
         for (mode, is_trusted) in [(0o777, false), (0o777 | STICKY, true)] {
             let dir = tempfile::tempdir().unwrap();
             let own = dir.path().join("own");
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_others_may_add_to_is_not_always_enough() {
+    fn a_shared_directory_above_is_trusted_only_on_request() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("own");
         fs::create_dir(&own).unwrap();
@@ -338,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_somebody_else_is_refused() {
+    fn a_program_of_another_user_is_refused() {
         let (_dir, program) = program();
         let nobody = 65_534;
         if std::os::unix::fs::chown(&program, Some(nobody), None).is_err() {
             // Only root can give a file away. In a user namespace, files of the real root have an
             // unknown owner.
             let module = module_path!().trim_start_matches("plugind::");
-            let test = format!("{module}::a_program_of_somebody_else_is_refused");
+            let test = format!("{module}::a_program_of_another_user_is_refused");
             return inside(&test, "true", || {
                 let shell = Path::new("/bin/sh").canonicalize().unwrap();
                 if fs::metadata(&shell).unwrap().uid() == ROOT {

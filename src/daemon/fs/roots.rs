@@ -19,8 +19,8 @@ pub(crate) fn resolve(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, SetupError> {
     Ok(resolved)
 }
 
-/// Returns the absolute path of a directory, which is created if it is missing, or `None` if it is
-/// one of those that were resolved before. Fails if it is inside one of those, or around it.
+/// Returns the absolute path of a directory, which is created if it is missing, or `None` if the
+/// directory is in `resolved`. Fails if the directory is inside or around one in `resolved`.
 pub(crate) fn resolve_another(
     dir: &Path,
     resolved: &[PathBuf],
@@ -30,7 +30,7 @@ pub(crate) fn resolve_another(
     let _ = scan::create(&dir);
     if let Some(other) = resolved.iter().find(|other| is_same(&dir, other)) {
         log::info!(
-            "{}: plugins directory was named twice and is watched once same_as={}",
+            "{}: the plugins directory was named twice; watching it once same_as={}",
             escape::path(&dir),
             escape::path(other)
         );

@@ -1,5 +1,5 @@
 //! The run directory, for files that last until the next boot: `/run/plugind` for root, and another
-//! one for other users.
+//! directory for other users ([`open`]).
 //!
 //! The directory must belong to the daemon's user, and only that user may be able to change it.
 
@@ -83,7 +83,7 @@ pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
 }
 
 /// Returns the API socket that clients use if none was named: that of the user's own daemon if it
-/// exists, else that of root's. Creates nothing.
+/// exists, else that of root's daemon. Does not create any file.
 pub(crate) fn default_api_socket() -> PathBuf {
     let uid = Uid::effective();
     let socket = api_socket(Path::new(ROOT_DIR));
@@ -106,18 +106,18 @@ fn runtime_dir(uid: Uid) -> Option<PathBuf> {
     let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let usual = PathBuf::from(format!("/run/user/{uid}"));
     let is_own = |dir: &PathBuf| {
-        // A variable that `su` or `sudo` has kept names the directory of another user.
+        // If `su` or `sudo` has kept the variable, it names the directory of another user.
         let found = fs::metadata(dir);
         dir.is_absolute() && found.is_ok_and(|it| it.is_dir() && it.uid() == uid.as_raw())
     };
     named.into_iter().chain([usual]).find(is_own)
 }
 
-/// Creates a directory if it is missing. Checks that it belongs to this user and that other users
-/// cannot change it.
+/// Creates a directory with this mode if it is missing, and checks an existing one as
+/// [`check_owner_and_mode`] does.
 fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let created = DirBuilder::new().mode(mode).create(dir);
-    // Set regardless of the umask: other users need to reach the API and the links.
+    // The mode must not depend on the umask: other users need to reach the API and the links.
     match created.and_then(|()| fs::set_permissions(dir, Permissions::from_mode(mode))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             Err((dir.to_owned(), RunDirProblem::unusable(&error)))
@@ -126,7 +126,8 @@ fn prepare(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     }
 }
 
-/// Checks that a directory belongs to this user and that other users cannot change it.
+/// Checks that a directory belongs to this user, and that other users cannot change it or, if
+/// `mode` is [`PRIVATE`], access it at all. Returns its path.
 fn check_owner_and_mode(dir: &Path, mode: u32) -> Result<PathBuf, Unusable> {
     let found = fs::symlink_metadata(dir)
         .map_err(|error| (dir.to_owned(), RunDirProblem::unusable(&error)))?;
@@ -170,10 +171,10 @@ const API_SOCKET: &str = "plugind.sock";
 /// The name of the directory of the lock files in the run directory.
 const LOCKS: &str = "locks";
 
-/// The mode bit of a directory that all users share, such as /tmp.
+/// The mode bit of a directory in which all users may create files, such as /tmp.
 const STICKY: u32 = 0o1000;
 
-/// The name of the run directory in a directory of the user's own.
+/// The name of the run directory in a user's runtime directory, and its beginning in /tmp.
 const NAME: &str = "plugind";
 
 /// The mode of a run directory that other users may read and search.
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_others_is_refused() {
+    fn a_path_that_is_not_a_private_directory_is_refused() {
         let above = tempfile::tempdir().unwrap();
         let at = |name: &str| above.path().join(name);
         fs::create_dir(at("open")).unwrap();

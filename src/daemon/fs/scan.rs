@@ -1,6 +1,6 @@
 //! Lists directories and examines paths.
 //!
-//! Does not judge what is found: [`crate::watch`] decides which names count.
+//! [`crate::watch`] decides which of the names that are found count.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -19,7 +19,8 @@ use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. A directory below
-/// a root is returned as an open file, to be used [`within`] that, unless `/proc` is not mounted.
+/// a root is opened, to be watched and listed through the open file ([`open_dir_path`]); returns
+/// the file, or `None` if `/proc` is not mounted.
 pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
@@ -31,8 +32,9 @@ pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Optio
     }
 }
 
-/// Examines a path below a root; if it is a symbolic link, its target: only a socket counts. A
-/// directory on the way may just have been replaced by a link, which is not followed.
+/// Returns the kind of the file at a path below a root. A symbolic link counts only if it leads to
+/// a socket. If a directory in the path was replaced by a link since it was listed, that link is
+/// not followed.
 pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
     let open = |flags| Ok(Stat::of(&open_path(path, flags, mounts)?)?);
     let found = open(OFlag::O_NOFOLLOW).and_then(|found| match found.file_type {
@@ -43,7 +45,7 @@ pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
         Ok((true, target)) if target.is_socket() => EntryKind::Link(target.identity),
         Ok((true, _)) => EntryKind::Other,
         Ok((false, found)) => found.kind(),
-        Err(OpenError::System(error)) => unexamined(path, &error),
+        Err(OpenError::System(error)) => kind_after_error(path, &error),
         Err(error) => {
             log::debug!("{}: ignored: {error}", escape::path(path));
             EntryKind::Other
@@ -52,9 +54,8 @@ pub(crate) fn examine_path(path: &Path, mounts: &Mounts) -> EntryKind {
 }
 
 /// Returns the kind of a path that cannot be examined: [`EntryKind::Other`] if the error proves
-/// that there is nothing at the path, or [`EntryKind::Unknown`], because other errors do not show
-/// what the file is.
-fn unexamined(path: &Path, error: &io::Error) -> EntryKind {
+/// that the path does not lead to a file, else [`EntryKind::Unknown`].
+fn kind_after_error(path: &Path, error: &io::Error) -> EntryKind {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG => EntryKind::Other,
         _ => {
@@ -65,7 +66,8 @@ fn unexamined(path: &Path, error: &io::Error) -> EntryKind {
     }
 }
 
-/// Returns the obstacle behind an error that does not have a special meaning for its system call.
+/// Converts an error of a system call to a [`Cause`]. The caller handles the errors that have a
+/// special meaning for the call.
 pub(crate) fn cause(error: &io::Error) -> Cause {
     match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
         Errno::EACCES | Errno::EPERM => Cause::Denied,
@@ -98,8 +100,8 @@ fn is_absent(path: &Path) -> bool {
     })
 }
 
-/// Opens a directory. One below a root is watched and listed through that: with `O_NOFOLLOW`, a
-/// symbolic link that replaces it, or a directory above it, is not followed.
+/// Opens a directory with `O_PATH`. With `O_NOFOLLOW`, a symbolic link that has replaced the
+/// directory, or one between it and its root, is not followed.
 pub(crate) fn open_directory(
     dir: &Path,
     flags: OFlag,
@@ -117,19 +119,19 @@ pub(crate) fn open_directory(
     }
 }
 
-/// Returns a path that leads to an open directory wherever the directory is moved. The path does
+/// Returns a path that leads to an open directory, even if the directory is moved. The path does
 /// not end in a symbolic link.
-pub(crate) fn within(held: &File) -> PathBuf {
+pub(crate) fn open_dir_path(held: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/.", held.as_raw_fd()))
 }
 
-/// Lists an existing directory, which `at` leads to as well. Reads at most [`config::MAX_NAMES`]
-/// names, and examines at most [`config::MAX_EXAMINED_NAMES`].
+/// Lists an existing directory through the path `at`, which leads to the same directory. Reads at
+/// most [`config::MAX_NAMES`] names, and examines at most [`config::MAX_EXAMINED_NAMES`].
 pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Problem> {
     let mut listing = Listing {
         entries: Vec::new(),
         is_cut: false,
-        unreported: mounts.unreported(dir),
+        unreported: mounts.unreporting_file_system(dir),
     };
     let (mut path, mut examined) = (PathBuf::new(), 0);
     let opened = fs::read_dir(at).map_err(|error| cannot_read(&error))?;
@@ -144,14 +146,14 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
         path.push(dir);
         path.push(&name);
         let kind = match entry.file_type() {
-            // The directory itself contains the type of each entry.
+            // getdents64(2) returns the type of each entry, so a directory need not be examined.
             Ok(found) if found.is_dir() => EntryKind::Directory,
             Ok(found) if found.is_socket() || found.is_symlink() => {
                 examined += 1 + usize::from(found.is_symlink());
                 examine_path(&path, mounts)
             }
             Ok(_) => EntryKind::Other,
-            Err(error) => unexamined(&path, &error),
+            Err(error) => kind_after_error(&path, &error),
         };
         // Other kinds of file are listed only for the debug log.
         if kind != EntryKind::Other || log::log_enabled!(log::Level::Debug) {
@@ -169,7 +171,7 @@ fn cannot_read(error: &io::Error) -> Problem {
     }
 }
 
-/// The mode of a plugins directory that is created here (kubelet's root set-up: the same).
+/// The mode of a plugins directory that is created (kubelet: the same).
 const MODE: u32 = 0o750;
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_directory_is_distinguished() {
+    fn problems_with_a_directory_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();

@@ -1,8 +1,7 @@
-//! The type and the identity of the file at a path, by statx(2).
+//! The type, the owner and the identity of a file, by statx(2).
 //!
-//! The standard library reads birth times only if the C library has `statx`, and musl, with which
-//! the static binary is linked, does not have it. So the system call is made here, in the same way
-//! everywhere.
+//! The standard library reads birth times only with glibc, but the static binary is linked with
+//! musl. So the system call is made here, in the same way for both.
 
 use std::fs;
 use std::io;
@@ -15,16 +14,14 @@ use rustix::io::Errno;
 
 use crate::watch::{EntryKind, Identity};
 
-/// A file's type and identity.
+/// A file's type, owner and identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// The type of the file.
     pub(crate) file_type: SFlag,
-    /// The identity of the file.
     pub(crate) identity: Identity,
-    /// The user that the file belongs to.
+    /// The owner of the file.
     pub(crate) uid: u32,
-    /// Whether the time in the identity is the birth time.
+    /// Whether the time in the identity is the birth time, not the modification time.
     pub(crate) has_birth_time: bool,
 }
 
@@ -41,9 +38,9 @@ impl Stat {
         Self::from_statx_or(&found, || file.metadata())
     }
 
-    /// Returns what statx has found. If statx is unavailable, examines the file by `other`: the
-    /// kernel is older than Linux 4.11, or a system call filter that predates statx denies the
-    /// call.
+    /// Converts the result of statx. If statx is unavailable, because the kernel is older than
+    /// Linux 4.11, or because a system call filter that predates statx denies the call, examines
+    /// the file by `other`.
     fn from_statx_or(
         found: &Result<Statx, Errno>,
         other: impl FnOnce() -> io::Result<fs::Metadata>,
@@ -131,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_ways_lead_to_one_identity() {
+    fn a_path_and_an_open_file_have_one_identity() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "").unwrap();

@@ -1,9 +1,9 @@
-//! The state file, which keeps the registered plugins over a restart.
+//! The state file, which keeps the registered plugins across restarts of the daemon.
 //!
-//! Each version is written beside the old one and renamed over it, so that there is a complete file
-//! at every moment. It is written some time after a change, so that a burst of registrations is one
-//! version, but before a program is started: what the program may set up is always known to the
-//! next daemon. The file is useful during one boot only, so it is not forced onto the disk.
+//! Each version is written beside the old one and renamed over it, so that the file is complete at
+//! every moment. A version is written some time after a change, so that a burst of registrations is
+//! one version, but always before a program is started, so that the next daemon knows what the
+//! program may have set up. The file is used during one boot only, so fsync(2) is not called.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -28,14 +28,14 @@ pub(crate) struct StateFile {
     /// The id of the current boot. `None` if the id cannot be read: then the file is neither read
     /// nor written, because it could not be distinguished from a file of an earlier boot.
     boot: Option<String>,
-    /// The manager's revision in the last version, or after the start.
+    /// The manager's revision when the file was last written or, at the start, read.
     written: u64,
     /// The time at which the next version is written.
     due: Option<Time>,
     /// The pause before the next attempt, if the last version could not be written.
     pause: Option<Duration>,
-    /// Whether a warning was logged that plugins were left out.
-    is_too_long: bool,
+    /// Whether plugins were left out of the last version, which is logged once.
+    is_incomplete: bool,
 }
 
 impl StateFile {
@@ -47,12 +47,12 @@ impl StateFile {
             written: 0,
             due: None,
             pause: None,
-            is_too_long: false,
+            is_incomplete: false,
         }
     }
 
-    /// Checks that only root and this user can put another file in the place of the state file, and
-    /// that the file can be written.
+    /// Checks that only root and this user can replace the state file by another file, and that the
+    /// state file can be written.
     pub(crate) fn check(&mut self) -> Result<(), SetupError> {
         let file = escape::path(&self.path).to_string();
         let written = match permissions::trusted_file(&self.path) {
@@ -79,10 +79,10 @@ impl StateFile {
     /// Checks that the file can be written, except for errors that may pass: a full disk may have
     /// room later, but a missing directory will not appear.
     fn check_writable(&self) -> io::Result<()> {
-        let beside = beside(&self.path);
-        let opened = create(&beside, MODE);
+        let new = new_path(&self.path);
+        let opened = create(&new, MODE);
         match opened.map_err(|error| (errno(&error), error)) {
-            Ok(_) => fs::remove_file(beside)?,
+            Ok(_) => fs::remove_file(new)?,
             // Left behind by a daemon that was killed: the first version replaces it.
             Err((Errno::EEXIST, _)) => {}
             Err((
@@ -98,8 +98,8 @@ impl StateFile {
         Ok(())
     }
 
-    /// Restores the plugins of the file in the manager. A file that cannot be used is logged, and
-    /// stays until the next version replaces it.
+    /// Restores the plugins in the file to the manager. If the file cannot be used, logs that; the
+    /// file stays until the next version replaces it.
     pub(crate) fn restore(&mut self, manager: &mut Manager) {
         let path = escape::path(&self.path);
         let Some(boot) = &self.boot else { return };
@@ -147,7 +147,7 @@ impl StateFile {
         }
     }
 
-    /// Writes the next version now, if the manager has changed. Returns why that is impossible.
+    /// Writes the next version now, if the manager has changed. Returns the reason if that fails.
     pub(crate) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
         self.due = None;
         self.write(manager).map_err(|error| {
@@ -156,7 +156,7 @@ impl StateFile {
         })
     }
 
-    /// Writes the last version, before the process ends.
+    /// Writes the last version before the process ends. Logs if that fails.
     pub(crate) fn finish(&mut self, manager: &Manager, now: Time) {
         if let Err(error) = self.save(manager, now) {
             let path = escape::path(&self.path);
@@ -173,25 +173,26 @@ impl StateFile {
             return Ok(());
         };
         let mut state = manager.snapshot(boot);
-        replace(&self.path, &beside(&self.path), MODE, &state.encode())?;
+        replace_file(&self.path, &new_path(&self.path), MODE, &state.encode())?;
         self.written = manager.revision();
         self.record_success(state.left_out());
         Ok(())
     }
 
-    /// Logs that the file can be written again, or that it lacks plugins now and did not before.
+    /// Logs if the file can be written again, or if plugins are left out of it for the first time.
     fn record_success(&mut self, left_out: usize) {
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {
             log::info!("{path}: the state file can be written again");
         }
-        if left_out > 0 && !self.is_too_long {
+        if left_out > 0 && !self.is_incomplete {
             log::warn!(
-                "{path}: plugins were left out of the state file, because they do not fit or have \
-                 a path that is not UTF-8 count={left_out}"
+                "{path}: left plugins out of the state file: they do not fit, or a path is not \
+                 UTF-8; they are not deregistered if they disappear while plugind is not running \
+                 count={left_out}"
             );
         }
-        self.is_too_long = left_out > 0;
+        self.is_incomplete = left_out > 0;
     }
 
     /// Schedules a retry after a pause that doubles each time. Logs only the first failure.
@@ -222,9 +223,9 @@ fn boot_id(path: &Path) -> Option<String> {
     None
 }
 
-/// Replaces the file at `path`, so that a reader finds the old or the new one. The new one is
-/// written at `new`, and replaces whatever is there, even a pipe or a symbolic link.
-pub(super) fn replace(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
+/// Replaces the file at `path` atomically: a reader finds the old or the new content. The new file
+/// is first written at `new`, where it replaces any file, even a pipe or a symbolic link.
+pub(super) fn replace_file(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io::Result<()> {
     if let Err(error) = fs::remove_file(new) {
         if error.kind() != io::ErrorKind::NotFound {
             return Err(error);
@@ -235,10 +236,10 @@ pub(super) fn replace(path: &Path, new: &Path, mode: u32, content: &[u8]) -> io:
 }
 
 /// Returns the path at which the next version of the file at `path` is written.
-fn beside(path: &Path) -> PathBuf {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    beside.into()
+fn new_path(path: &Path) -> PathBuf {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    new.into()
 }
 
 fn create(path: &Path, mode: u32) -> io::Result<File> {

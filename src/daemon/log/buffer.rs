@@ -1,5 +1,5 @@
-//! The buffer for lines that standard error does not take yet: keeps as many as fit while the
-//! reader does not keep up, and counts the others.
+//! The buffer for lines that standard error does not accept yet, because its reader does not keep
+//! up. Lines that do not fit in the buffer are dropped and counted.
 
 use std::os::fd::AsFd;
 
@@ -51,7 +51,7 @@ impl Buffer {
         self.flush(sink, now);
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as much of the buffer as standard error accepts.
     pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) {
         let mut written = 0;
         self.is_broken = false;
@@ -85,14 +85,14 @@ impl Buffer {
         self.retry_at
     }
 
-    /// Returns how many lines were lost, once there is room to report that.
+    /// Returns the number of lines that were lost, and resets it, once there is room to report it.
     pub(super) fn take_lost(&mut self) -> Option<u64> {
         let is_due = self.lost > 0 && self.bytes.is_empty() && !self.is_broken;
         is_due.then(|| std::mem::take(&mut self.lost))
     }
 }
 
-/// The capacity that an empty buffer keeps (bytes): more than a usual line.
+/// The capacity in bytes that an empty buffer keeps: more than a usual line.
 const KEPT: usize = 1024;
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_is_followed_by_a_full_buffer() {
+    fn lines_fill_the_pipe_and_then_the_buffer() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
         let kept = fill(&mut buffer, &sink);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_written_again_after_a_pause() {
+    fn buffered_lines_are_retried_after_a_pause() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
         assert_eq!(buffer.poll_timeout(), None);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_after_half_a_line_begins_at_the_left() {
+    fn a_line_after_half_a_line_begins_a_new_one() {
         let (mut reader, sink) = pipe();
         let mut buffer = Buffer::default();
         buffer.add(b"half", Origin::Peer, &sink, Time::ZERO);

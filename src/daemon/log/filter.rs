@@ -5,14 +5,14 @@ use log::{LevelFilter, Metadata};
 
 use crate::escape;
 
-/// The filter in force, and the one to return to.
+/// The filter in force, and the initial one, which can be restored.
 #[derive(Debug)]
 pub(super) struct Filter {
     /// The level of records that no directive is about.
     level: LevelFilter,
-    /// The valid directives of the start.
+    /// The valid directives that were passed to [`Filter::new`].
     initial: String,
-    /// Only its filter is used.
+    /// Used for its filter only, not for writing.
     current: Logger,
 }
 
@@ -40,7 +40,7 @@ impl Filter {
     pub(super) fn new(level: LevelFilter, directives: &str) -> Self {
         let directives = directives.split(',').map(str::trim);
         let mut valid: Vec<&str> = directives.filter(|it| !it.is_empty()).collect();
-        valid.retain(|directive| match check(directive) {
+        valid.retain(|directive| match check_directive(directive) {
             Err(error @ FilterError::Invalid(_)) => {
                 eprintln!("warning: {error}, ignoring it");
                 false
@@ -68,7 +68,7 @@ impl Filter {
         if directives.is_empty() {
             self.current = build(self.level, &self.initial);
         } else {
-            directives.split(',').try_for_each(check)?;
+            directives.split(',').try_for_each(check_directive)?;
             self.current = build(self.level, directives);
         }
         Ok(())
@@ -92,7 +92,7 @@ fn build(level: LevelFilter, directives: &str) -> Logger {
 }
 
 /// Checks one directive: `debug`, `plugind::watch` or `plugind::watch=debug`.
-fn check(directive: &str) -> Result<(), FilterError> {
+fn check_directive(directive: &str) -> Result<(), FilterError> {
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
     let (module, level) = match directive.split_once('=') {
         None if is_level(directive) => return Ok(()),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_level_is_for_what_no_directive_is_about() {
+    fn a_new_level_is_for_modules_without_a_directive() {
         for directives in ["plugind::watch=warn", "plugind=loud,plugind::watch=warn"] {
             let mut filter = Filter::new(LevelFilter::Info, directives);
             assert_eq!(filter.initial, "plugind::watch=warn");

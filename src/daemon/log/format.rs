@@ -20,16 +20,18 @@ pub(super) struct Style {
     is_coloured: bool,
 }
 
-/// Returns whether what is written there may have colours: on a terminal, without `NO_COLOR`.
+/// Returns whether this output may have colours: on a terminal that is not dumb, without
+/// `NO_COLOR`.
 pub fn has_colours(output: &impl IsTerminal) -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = || env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.is_terminal() && !is_set("NO_COLOR") && !is_dumb()
 }
 
-/// Returns the format for standard error: that of the journal if it leads there, else text.
-fn of_stderr() -> LogFormat {
-    // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the file
+/// Returns the format for standard error: that of the journal if it is connected to the journal,
+/// else text.
+fn default_format() -> LogFormat {
+    // systemd.exec(5): JOURNAL_STREAM "contains the device and inode numbers of the connection file
     // descriptor, formatted in decimal, separated by a colon (":")".
     let stream = env::var("JOURNAL_STREAM");
     let stat = fstat(io::stderr());
@@ -42,11 +44,11 @@ fn of_stderr() -> LogFormat {
 }
 
 impl Style {
-    /// Returns the style of lines on standard error: in this format, or in the default one for
-    /// where standard error leads.
+    /// Returns the style of lines on standard error: in this format or, if it is `None`, in the
+    /// default format for what standard error is connected to.
     pub(super) fn new(format: Option<LogFormat>) -> Self {
         Self {
-            format: format.unwrap_or_else(of_stderr),
+            format: format.unwrap_or_else(default_format),
             is_coloured: has_colours(&io::stderr()),
         }
     }
@@ -79,7 +81,7 @@ impl Style {
                 object.add("level", name);
                 object.add("target", target);
                 object.add("message", message);
-                let _ = fields.map(|fields| fields.visit(&mut object)); // No field is refused.
+                let _ = fields.map(|fields| fields.visit(&mut object)); // Never fails.
                 line.push(b'}');
             }
             LogFormat::Journald => {
@@ -89,7 +91,7 @@ impl Style {
                     Level::Info => 6,
                     Level::Debug | Level::Trace => 7,
                 };
-                // The journal makes an entry of each line, and a panic has two.
+                // The journal makes an entry of each line, but a panic message has two lines.
                 let _ = write!(line, "<{priority}>{}", message.replace('\n', " "));
             }
         }
@@ -103,7 +105,7 @@ impl Style {
         line
     }
 
-    /// Returns the line of an error, which the text format leaves as it is.
+    /// Returns the line of an error. In the text format, the line is the text alone.
     pub(super) fn error(&self, text: &str) -> Vec<u8> {
         match self.format {
             LogFormat::Text => format!("{text}\n").into_bytes(),
@@ -112,7 +114,7 @@ impl Style {
     }
 }
 
-/// A line in JSON: the beginning of an object, up to the last field.
+/// A line in JSON that is being written: an object without its closing brace.
 struct Object<'a>(&'a mut Vec<u8>);
 
 impl Object<'_> {

@@ -1,7 +1,8 @@
-//! The limits on the log lines that peers cause: a token bucket for each socket or plugin, and one
-//! for all.
+//! The limits on the rate of log lines: a token bucket for each socket or plugin, and one for all
+//! lines.
 //!
-//! Does not have a clock, and does not write: callers pass the time, and get decisions and counts.
+//! The limiter does not have a clock and does not write: callers pass the time, and the limiter
+//! returns decisions and counts.
 
 use std::time::Duration;
 
@@ -21,18 +22,19 @@ pub(super) struct Limiter {
     report_at: Option<Time>,
 }
 
-/// A token bucket. Lines are admitted until it is empty, so the last one may take more than is
-/// left.
+/// A token bucket. Lines are admitted until the bucket is empty, so the last line may take more
+/// than is left.
 #[derive(Debug, Default)]
 struct Bucket {
-    /// The time at which the bucket is full if nothing more is taken, which determines its content.
+    /// The time at which the bucket is full if nothing more is taken: the content follows from
+    /// this.
     full_at: Time,
     /// The number of lines that were suppressed and not reported.
     suppressed: u64,
 }
 
 impl Limiter {
-    /// Returns a limiter whose lines have this share together.
+    /// Returns a limiter that admits this share of lines in all.
     pub(super) fn new(share: LogShare) -> Self {
         Self {
             share,
@@ -77,7 +79,7 @@ impl Limiter {
         is_admitted
     }
 
-    /// Charges the bucket of all lines for one of that many octets.
+    /// Charges the bucket of all lines for a line of that many octets.
     pub(super) fn charge(&mut self, octets: usize, now: Time) {
         self.all.charge(self.share, octets, now);
     }
@@ -87,7 +89,7 @@ impl Limiter {
         self.report_at
     }
 
-    /// Returns the subjects of suppressed lines with their numbers, and forgets these.
+    /// Returns the number of suppressed lines for each subject, and resets these numbers.
     pub(super) fn take_suppressed(&mut self) -> Vec<(String, u64)> {
         self.report_at = None;
         let subjects = self.by_subject.iter_mut();
@@ -104,7 +106,7 @@ impl Limiter {
     fn bucket(&mut self, subject: &str) -> &mut Bucket {
         let mut found = self.find(subject);
         if found.is_err() && self.by_subject.len() >= MAX_LOG_SHARES {
-            self.forget_fullest();
+            self.remove_fullest();
             found = self.find(subject);
         }
         let at = found.unwrap_or_else(|at| {
@@ -115,19 +117,19 @@ impl Limiter {
         &mut self.by_subject[at].1
     }
 
-    /// Returns where the bucket of a subject is as `Ok`, or where to insert it as `Err`.
+    /// Returns the index of a subject's bucket, or `Err` with the index at which to insert it.
     fn find(&self, subject: &str) -> Result<usize, usize> {
         self.by_subject
             .binary_search_by(|(it, _)| compare(it.as_bytes(), subject.as_bytes()))
     }
 
-    /// Forgets the fullest bucket. Its suppressed lines are counted in the bucket of all lines.
-    fn forget_fullest(&mut self) {
+    /// Removes the fullest bucket. Its suppressed lines are counted in the bucket of all lines.
+    fn remove_fullest(&mut self) {
         let buckets = self.by_subject.iter().enumerate();
         let fullest = buckets.min_by_key(|(_, (_, it))| it.full_at);
         if let Some(at) = fullest.map(|(at, _)| at) {
-            let (_, forgotten) = self.by_subject.remove(at);
-            self.all.suppressed += forgotten.suppressed;
+            let (_, removed) = self.by_subject.remove(at);
+            self.all.suppressed += removed.suppressed;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! without waiting for a reader.
 //!
 //! ```text
-//! 2026-01-31T12:00:00.250Z INFO  watching plugins directory path=/r
+//! 2026-01-31T12:00:00.250Z INFO  watching the plugins directory path=/r
 //!
 //! log::info!() --> filter --> limiter --> buffer --> sink --> standard error
 //!                                |           |
@@ -60,7 +60,7 @@ struct State {
     /// The limits on the lines of the daemon about itself, and about security.
     own: Limiter,
     buffer: Buffer,
-    /// The room for a line, and for its message.
+    /// The buffers in which a line and its message are formatted, kept for the next line.
     line: Vec<u8>,
     message: String,
 }
@@ -68,8 +68,8 @@ struct State {
 impl Logger {
     /// Installs a logger for panics and for the records up to `level`. `directives`, as in the
     /// environment variable `RUST_LOG`, have priority over the level; those that are invalid are
-    /// ignored, after a warning on standard error. Without a format, lines have that of the journal
-    /// if standard error leads there.
+    /// ignored, after a warning on standard error. Without a format, lines are in the format of the
+    /// journal if standard error is connected to the journal, else text.
     ///
     /// Returns `None` if a logger is already installed.
     pub fn install(
@@ -104,7 +104,7 @@ impl Logger {
     ///
     /// # Errors
     ///
-    /// Nothing changes if a directive is neither a level nor names a module of this crate.
+    /// Fails, without a change, if a directive is neither a level nor about a module of this crate.
     pub fn set_filter(&self, directives: &str) -> Result<(), FilterError> {
         let mut state = self.state();
         state.filter.set(directives)?;
@@ -112,21 +112,23 @@ impl Logger {
         Ok(())
     }
 
-    /// Sets the level of [`Logger::install`]; directives have priority over it.
+    /// Sets the level of [`Logger::install`], and restores the directives of that call, which have
+    /// priority over the level.
     pub fn set_level(&self, level: LevelFilter) {
         let mut state = self.state();
         state.filter.set_level(level);
         log::set_max_level(state.filter.max_level());
     }
 
-    /// Writes an error as it is, after the lines in the buffer.
+    /// Writes an error after the lines in the buffer. In the text format, the line has neither a
+    /// time nor a level.
     pub fn print(&self, line: &str) {
         let line = self.style.error(line);
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                let _ = self.sink.write(&line); // A panic while a line is being formatted.
+                let _ = self.sink.write(&line); // A panic occurred while a line was formatted.
                 return;
             }
         };
@@ -257,14 +259,15 @@ impl Filtered for Logger {
     }
 }
 
-/// Returns the path of the socket or the name of the plugin that a line is about.
+/// Returns what precedes the first `": "` of a line: the path of the socket or the name of the
+/// plugin that the line is about.
 fn subject(message: &str) -> Option<&str> {
     let mut colons = message.match_indices(':').map(|(at, _)| at);
     let end = colons.find(|at| message[at + 1..].starts_with(' '))?;
     Some(&message[..end])
 }
 
-/// The room for a line (octets): more than a usual one takes.
+/// The capacity in octets that the buffers for formatting keep: more than a usual line takes.
 const USUAL: usize = 256;
 
 /// The modules whose lines are about the daemon itself: its start, its end, its signals, its files,
@@ -289,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_subject_is_what_comes_before_the_first_colon_and_blank() {
+    fn the_subject_precedes_the_first_colon_and_space() {
         assert_eq!(subject("/r/a.sock: attempt 3: done"), Some("/r/a.sock"));
         assert_eq!(subject("/r/a:b.sock: done"), Some("/r/a:b.sock"));
         assert_eq!(subject("no subject at /r/a.sock:"), None);

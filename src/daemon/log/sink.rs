@@ -1,4 +1,4 @@
-//! Writing to standard error without ever waiting for its reader.
+//! Writes to standard error without ever waiting for its reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _};
@@ -12,45 +12,45 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
 
-/// A descriptor that other processes may share, so its flags are left alone.
+/// A descriptor that other processes may share, so its flags are not changed.
 #[derive(Debug)]
 pub(super) struct Sink<F> {
     fd: F,
-    way: Way,
+    method: Method,
 }
 
 /// A way to write without waiting.
 #[derive(Debug)]
-enum Way {
-    /// A pipe that was opened a second time: O_NONBLOCK applies to that open file alone.
+enum Method {
+    /// A pipe that was opened a second time: `O_NONBLOCK` applies only to the new open file.
     Reopened(File),
     /// A socket: send(2) has a flag for not waiting.
     Socket,
-    /// A file or a device without a reader, such as `/dev/null`, which never waits for one.
+    /// A file or a device without a reader, such as `/dev/null`: writing never waits.
     Direct,
-    /// A terminal, or a pipe of another user: poll(2) reports when there is room for [`PIPE_BUF`]
-    /// bytes.
+    /// A terminal, or a pipe that cannot be opened again: poll(2) reports when there is room for
+    /// [`PIPE_BUF`] bytes.
     Polled,
 }
 
 impl<F: AsFd> Sink<F> {
     pub(super) fn new(fd: F) -> Self {
-        let way = way(&fd);
-        Self { fd, way }
+        let method = method(&fd);
+        Self { fd, method }
     }
 
-    /// Writes the beginning of `bytes`, in one system call if the descriptor allows it. Returns how
-    /// many bytes were written, or EAGAIN if none could be.
+    /// Writes as many of `bytes` as one system call accepts. Returns their number, or EAGAIN if
+    /// there is no room.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
-            let written = match &self.way {
-                Way::Reopened(file) => write(file, bytes),
-                Way::Socket => {
+            let written = match &self.method {
+                Method::Reopened(file) => write(file, bytes),
+                Method::Socket => {
                     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                     send(self.fd.as_fd().as_raw_fd(), bytes, flags)
                 }
-                Way::Direct => write(&self.fd, bytes),
-                Way::Polled => self.write_polled(bytes),
+                Method::Direct => write(&self.fd, bytes),
+                Method::Polled => self.write_polled(bytes),
             };
             if written != Err(Errno::EINTR) {
                 return written;
@@ -69,15 +69,15 @@ impl<F: AsFd> Sink<F> {
 
 /// Returns the way to write to a descriptor. A terminal, or a pipe that cannot be opened again (no
 /// `/proc`, another user's pipe), is polled.
-fn way(fd: &impl AsFd) -> Way {
+fn method(fd: &impl AsFd) -> Method {
     let Ok(stat) = fstat(fd) else {
-        return Way::Polled;
+        return Method::Polled;
     };
     match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-        SFlag::S_IFIFO => reopen(fd).map_or(Way::Polled, Way::Reopened),
-        SFlag::S_IFSOCK => Way::Socket,
-        _ if fd.as_fd().is_terminal() => Way::Polled,
-        _ => Way::Direct,
+        SFlag::S_IFIFO => reopen(fd).map_or(Method::Polled, Method::Reopened),
+        SFlag::S_IFSOCK => Method::Socket,
+        _ if fd.as_fd().is_terminal() => Method::Polled,
+        _ => Method::Direct,
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
             let shared = writer.try_clone().unwrap();
             let mut sink = Sink::new(writer);
             if is_polled {
-                sink.way = Way::Polled;
+                sink.method = Method::Polled;
             }
             let taken = fill(&sink);
             assert!(is_blocking(&shared));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_an_error_and_not_a_signal() {
+    fn a_pipe_without_a_reader_is_an_error_and_not_a_signal() {
         let (pipe_reader, pipe) = nix::unistd::pipe().unwrap();
         let (socket_reader, socket) = UnixStream::pair().unwrap();
         let sinks = [Sink::new(pipe), Sink::new(socket.into())];

@@ -1,7 +1,7 @@
-//! The start of programs.
+//! Starts programs.
 //!
-//! A program leads a process group of its own, and does not inherit what the daemon has changed for
-//! itself. On request, the kernel kills the program with the daemon.
+//! A program leads a process group of its own, and does not inherit the settings that the daemon
+//! has changed for itself. On request, the kernel kills the program when the daemon ends.
 
 #![allow(unsafe_code, reason = "pre_exec has no safe form")]
 
@@ -22,20 +22,19 @@ use super::descriptors;
 use crate::handler::Program;
 
 /// Starts a program with this standard input and `PATH`, and returns when the kernel has executed
-/// it. Its output is discarded, its standard error is a pipe, and its working directory is the
-/// root.
+/// it. Its output is discarded, its standard error is a pipe, and its working directory is `/`.
 ///
 /// With `dies_with_thread`, the kernel kills the program when this thread ends, for whatever
 /// reason. PR_SET_PDEATHSIG(2const): "the parent in this case is considered to be the thread that
 /// created this process", so this is only for a thread that lives as long as its process. Children
 /// of the program are not killed, nor is a set-user-ID program.
-pub(crate) fn start(
+pub(crate) fn spawn_program(
     program: &Program,
     path: &OsStr,
     stdin: File,
     dies_with_thread: bool,
 ) -> io::Result<Child> {
-    if is_for_a_shell(&program.path) {
+    if needs_shell(&program.path) {
         return Err(Errno::ENOEXEC.into());
     }
     let parent = dies_with_thread.then(getpid);
@@ -63,9 +62,9 @@ pub(crate) fn start(
     command.spawn()
 }
 
-/// Undoes what the daemon has set for itself and a program and its children would inherit: a mask
-/// that blocks signals for the sake of the loop, a minimal timer slack and a raised limit of
-/// descriptors. If `parent` is given, the kernel kills the program when the parent ends.
+/// Restores the settings that the daemon has changed for itself and that a program would inherit:
+/// the signal mask, the timer slack and the limit on descriptors. If `parent` is given, the kernel
+/// kills the program when the parent ends.
 fn prepare(parent: Option<Pid>) -> Result<(), Errno> {
     parent.map_or(Ok(()), die_with)?;
     SigSet::empty().thread_set_mask()?;
@@ -92,7 +91,7 @@ pub(crate) fn die_with(parent: Pid) -> Result<(), Errno> {
 /// exec(3): "If the header of a file isn't recognized (the attempted execve(2) failed with the
 /// error ENOEXEC), these functions will execute the shell (/bin/sh) with the path of the file as
 /// its first argument." A file that cannot be read here cannot be read by a shell either.
-fn is_for_a_shell(program: &Path) -> bool {
+fn needs_shell(program: &Path) -> bool {
     use io::Read as _;
     let mut head = [0; 4];
     let read = File::open(program).and_then(|mut file| file.read_exact(&mut head));
@@ -103,5 +102,5 @@ fn is_for_a_shell(program: &Path) -> bool {
     }
 }
 
-/// The default timer slack on Linux (nanoseconds).
+/// The default timer slack on Linux, in nanoseconds.
 const USUAL_SLACK: c_ulong = 50_000;

@@ -46,5 +46,5 @@ pub(crate) fn limit_of_programs() -> Option<(rlim_t, rlim_t)> {
     BEFORE.get().copied()
 }
 
-/// The limit on most systems, assumed if it cannot be read.
+/// The limit on most systems, assumed if the limit of this process cannot be read.
 const USUAL_LIMIT: usize = 1024;

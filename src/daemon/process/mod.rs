@@ -1,8 +1,7 @@
 //! Processes: the programs of handlers, the plugins' own processes, and this one.
 //!
-//! - [`programs`], [`child`]: starts programs and reports how they end;
-//! - [`peer_processes`], [`peer_groups`]: reports the end of a peer process, and checks the groups
-//!   of one;
+//! - [`programs`], [`child`]: start programs, and report how they end;
+//! - [`peer_processes`], [`peer_groups`]: report the end of a peer process, and check its groups;
 //! - [`signals`], [`descriptors`], [`passed`], [`usage`]: the signals to this process, its limits,
 //!   what its parent has passed, and what it uses.
 

@@ -1,7 +1,7 @@
 //! Sockets that the service manager passes to the daemon (sd_listen_fds(3)).
 //!
-//! They listen already. Their files with owner and mode belong to the service manager, which keeps
-//! them open: a client that connects while no daemon runs waits for the next one.
+//! They are already listening. The service manager sets the owner and mode of their files, and
+//! keeps the sockets open: a client that connects while no daemon runs waits for the next one.
 
 #![allow(
     unsafe_code,
@@ -28,13 +28,13 @@ pub(crate) struct Passed {
     pub(crate) metrics: Option<OwnedFd>,
 }
 
-/// Takes the sockets that were passed to this process. A second call finds none of them.
+/// Takes the sockets that were passed to this process. A second call fails if there were any.
 pub(crate) fn take() -> Result<Passed, SetupError> {
     let mut passed = Passed::default();
-    if number("LISTEN_PID") != Some(process::id().into()) {
+    if number_in_env("LISTEN_PID") != Some(process::id().into()) {
         return Ok(passed);
     }
-    let count = number("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
+    let count = number_in_env("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     for fd in FIRST..FIRST.saturating_add(count.unwrap_or(0)) {
@@ -49,7 +49,7 @@ impl Passed {
         let socket = adopt(fd).ok_or("its descriptor is not open")?;
         let place = match name {
             "metrics" => &mut self.metrics,
-            // systemd calls a socket without a name after its unit.
+            // systemd names a socket without `FileDescriptorName=` after its unit.
             "api" | "" | "unknown" => &mut self.api,
             unit if unit.ends_with(".socket") => &mut self.api,
             _ => return Err("its name is neither api nor metrics"),
@@ -64,14 +64,14 @@ impl Passed {
             return Err("the API is served on unix sockets only");
         }
         if place.replace(socket).is_some() {
-            return Err("there is another one of this name");
+            return Err("another socket was passed for the same purpose");
         }
         Ok(())
     }
 }
 
-/// Returns the open descriptor of this number, which programs do not inherit any more, if this
-/// process has inherited it.
+/// Takes ownership of an inherited descriptor, and sets its close-on-exec flag. Returns `None` if
+/// the descriptor is not open, or was not inherited, because its flag is already set.
 fn adopt(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: this call reads a flag of a descriptor, which need not be open.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
@@ -85,9 +85,9 @@ fn adopt(fd: RawFd) -> Option<OwnedFd> {
     marked.is_ok().then_some(fd)
 }
 
-/// Returns the number that a variable of the environment holds.
+/// Returns the number in an environment variable.
 #[inline(never)]
-pub(crate) fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number_in_env(variable: &str) -> Option<u64> {
     env::var(variable).ok()?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! The groups of the process behind a socket.
+//! The groups of the peer process of a socket.
 
 #![allow(unsafe_code, reason = "no crate in use has SO_PEERGROUPS")]
 
@@ -6,15 +6,15 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 use nix::libc::{self, gid_t, socklen_t};
 
-/// Returns whether the process that connected a socket was in a group, by its primary group `gid`
-/// or a supplementary one (unix(7), `SO_PEERGROUPS`). If it has more than [`MOST_GROUPS`]
+/// Returns whether the process that connected to a socket was in a group, by its primary group
+/// `gid` or a supplementary one (`SO_PEERGROUPS`). If it has more than [`MOST_GROUPS`]
 /// supplementary groups, none of these is examined.
 pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool {
     let mut groups: [gid_t; MOST_GROUPS] = [0; MOST_GROUPS];
     let size = size_of_val(&groups);
     let mut len = socklen_t::try_from(size).unwrap_or(0);
-    // SAFETY: the buffer is writable for `len` octets, and any bits are a group; the descriptor is
-    // open.
+    // SAFETY: the buffer is writable for `len` octets, and any bit pattern is a valid `gid_t`; the
+    // descriptor is open.
     let result = unsafe {
         libc::getsockopt(
             stream.as_fd().as_raw_fd(),

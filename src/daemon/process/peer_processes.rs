@@ -1,4 +1,4 @@
-//! The processes of registered plugins, watched by descriptors (pidfds) and without calls to the
+//! The processes of registered plugins, which are watched through pidfds, without calls to the
 //! plugins.
 
 use std::collections::BTreeMap;
@@ -14,20 +14,21 @@ use crate::daemon::connection::Connection;
 use crate::daemon::source::Source;
 use crate::manager::ConnectionId;
 
-/// The watched processes, by the connection whose peer each of them is.
+/// The pidfds of the watched processes, by the connection to each.
 ///
-/// A process that serves several plugins is watched once for each of them. Only its id could show
-/// that two peers are the same process, and the id may belong to a third process by now: the
-/// process that called `listen` may have ended and left the socket to another one.
+/// A process that serves several plugins is watched once for each of them. Only equal ids could
+/// show that two peers are the same process, but the process that called `listen` may have ended
+/// and left the socket to another process, and a third process may have its id by now.
 #[derive(Debug, Default)]
 pub(crate) struct PeerProcesses(BTreeMap<ConnectionId, OwnedFd>);
 
 impl PeerProcesses {
     /// Watches the peer process of a connection. The connection may be closed afterwards.
     ///
-    /// pidfd_open(2): "the file descriptor can be monitored using poll(2) [...]. When the process
-    /// that it refers to terminates, [...] the file descriptor becomes readable." Fails if the
-    /// kernel is older than Linux 6.5, or if the process has already ended.
+    /// pidfd_open(2): "A PID file descriptor can be monitored using poll(2), select(2), and
+    /// epoll(7). When the process that it refers to terminates, these interfaces indicate the file
+    /// descriptor as readable." Fails if the kernel is older than Linux 6.5, or if the process has
+    /// already ended.
     pub(crate) fn add(
         &mut self,
         conn: ConnectionId,
@@ -38,7 +39,7 @@ impl PeerProcesses {
         if has_ended(&process)? {
             // The process that called `listen` has left the socket to a child process.
             return Err(io::Error::other(
-                "it has ended, and another process answers",
+                "the process has ended, and another one answers",
             ));
         }
         registry.register(

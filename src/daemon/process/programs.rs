@@ -3,7 +3,7 @@
 //! Each program leads a process group of its own. Standard input is a file in memory, so that the
 //! daemon does not wait for the program to read it. Standard output is discarded. The beginning of
 //! standard error is kept, and the rest is read so that the program never blocks on it. When a
-//! program ends, or is to be killed, whatever is left of its group is killed, too.
+//! program ends or is killed, the rest of its group is killed, too.
 
 use std::collections::VecDeque;
 use std::env;
@@ -42,7 +42,7 @@ pub(crate) struct Programs {
 #[derive(Debug)]
 struct Running {
     id: EffectId,
-    /// Whether it may have ended or written to standard error.
+    /// Whether the program may have ended or written to standard error.
     is_ready: bool,
     child: Child,
     /// The descriptor that is readable when the program has ended.
@@ -65,7 +65,7 @@ impl Programs {
     }
 
     /// Queues a program to be started.
-    pub(crate) fn start(&mut self, id: EffectId, program: Program) {
+    pub(crate) fn enqueue(&mut self, id: EffectId, program: Program) {
         self.waiting.push_back((id, program));
     }
 
@@ -96,12 +96,11 @@ impl Programs {
     /// Starts the next program, if one waits, reads the standard error of programs, and returns the
     /// programs that have ended or could not be started.
     ///
-    /// Starting a program takes a millisecond, so one is started in each turn, even if the start
-    /// fails.
+    /// Starting a program takes a millisecond, so only one start is attempted in each turn.
     pub(crate) fn advance(&mut self, registry: &Registry) -> Vec<(EffectId, ProgramOutcome)> {
         let mut ended = Vec::new();
         if let Some((id, program)) = self.waiting.pop_front() {
-            match Running::start(id, &program, self.die_with_thread, registry) {
+            match Running::spawn(id, &program, self.die_with_thread, registry) {
                 Ok(running) => self.running.push(running),
                 Err(error) => {
                     let end = ProgramEnd::NotStarted(error.to_string());
@@ -123,8 +122,9 @@ impl Programs {
         ended
     }
 
-    /// Kills a program and its process group, or removes it from the queue, and returns whether it
-    /// was started. A killed program is kept until the kernel reports its end.
+    /// Kills a program and its process group, or removes it from the queue. Returns
+    /// [`ProgramEnd::TimedOut`] if it was running, else [`ProgramEnd::NotInTime`]. A killed program
+    /// is kept until the kernel reports its end.
     pub(crate) fn kill(&mut self, id: EffectId) -> ProgramEnd {
         self.waiting.retain(|(waiting, ..)| *waiting != id);
         let Some(running) = self.running.iter().find(|it| it.id == id) else {
@@ -145,7 +145,7 @@ impl Drop for Programs {
 }
 
 impl Running {
-    fn start(
+    fn spawn(
         id: EffectId,
         program: &Program,
         dies_with_thread: bool,
@@ -153,7 +153,7 @@ impl Running {
     ) -> io::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
         let stdin = create_memory_file(&program.input)?;
-        let mut child = child::start(program, &path, stdin, dies_with_thread)?;
+        let mut child = child::spawn_program(program, &path, stdin, dies_with_thread)?;
         let token = Source::Program(id.number).token();
         match watch(&mut child, token, registry) {
             Ok((end, errors)) => Ok(Self {
@@ -248,7 +248,7 @@ fn pid_of(child: &Child) -> Pid {
     )
 }
 
-/// Creates a file without a name that contains these bytes, to be read from its beginning.
+/// Creates an anonymous file that contains these bytes, to be read from its beginning.
 fn create_memory_file(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create(c"plugind-stdin", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(bytes)?;
@@ -259,6 +259,6 @@ fn create_memory_file(bytes: &[u8]) -> io::Result<File> {
 /// The `PATH` of programs if the daemon has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The number of reads from one program's standard error in one turn, so that a program that floods
-/// it does not keep plugins waiting.
+/// The number of reads from one program's standard error in one turn: a program that floods its
+/// standard error does not keep plugins waiting.
 const READS: usize = 16;

@@ -1,5 +1,5 @@
-//! The resources that this process uses, for the metrics, and the processes of plugins: read from
-//! `/proc` when they are asked for.
+//! The resources that this process uses, and facts about the peer processes of plugins: read from
+//! `/proc` on request.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -13,9 +13,9 @@ use crate::api::{PeerFacts, ProcessFacts};
 pub(crate) fn read() -> Option<ProcessFacts> {
     let stat = fs::read("/proc/self/stat").ok()?;
     let status = fs::read("/proc/self/status").ok()?;
-    let (cpu, start) = times(&stat)?;
+    let (cpu, start) = parse_times(&stat)?;
     let open_fds = match fs::metadata(DESCRIPTORS).ok()?.len() {
-        // Before Linux 6.2, the size is 0. One of the descriptors reads the directory.
+        // Before Linux 6.2, the size is 0. One of the entries is the directory's own descriptor.
         0 => (fs::read_dir(DESCRIPTORS).ok()?.count() as u64).saturating_sub(1),
         count => count,
     };
@@ -23,8 +23,8 @@ pub(crate) fn read() -> Option<ProcessFacts> {
         cpu,
         open_fds,
         max_fds: getrlimit(Resource::RLIMIT_NOFILE).ok()?.0,
-        resident: field(&status, b"VmRSS:")? * KIBIBYTE,
-        virtual_size: field(&status, b"VmSize:")? * KIBIBYTE,
+        resident: find_number(&status, b"VmRSS:")? * KIBIBYTE,
+        virtual_size: find_number(&status, b"VmSize:")? * KIBIBYTE,
         start: boot_time()? + start,
     })
 }
@@ -38,7 +38,7 @@ pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
         String::from_utf8_lossy(&cgroup),
     );
     let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
-    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path"; version 2 has the last line.
+    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path". The last line is that of version 2.
     let path = cgroup
         .lines()
         .last()
@@ -52,10 +52,10 @@ pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
     })
 }
 
-/// Returns the processor time of a process, and the time of its start since the boot, from its
-/// `stat` file.
-fn times(stat: &[u8]) -> Option<(Duration, Duration)> {
-    // The second field is the name of the program, which may hold anything.
+/// Parses the CPU time of a process, and the time of its start since the boot, in its `stat` file
+/// (proc_pid_stat(5)).
+fn parse_times(stat: &[u8]) -> Option<(Duration, Duration)> {
+    // The second field is the name of the program, which may contain any characters.
     let end = stat.iter().rposition(|octet| *octet == b')')?;
     let mut fields = std::str::from_utf8(&stat[end + 1..])
         .ok()?
@@ -67,24 +67,24 @@ fn times(stat: &[u8]) -> Option<(Duration, Duration)> {
     Some((user + system, start))
 }
 
-/// Returns the time of the boot, since the beginning of 1970.
+/// Returns the time of the boot, since the Unix epoch.
 fn boot_time() -> Option<Duration> {
     static BOOT: OnceLock<Option<u64>> = OnceLock::new();
     // Read once: the file is long, with a line for each processor and a number for each interrupt.
-    let boot = BOOT.get_or_init(|| field(&fs::read("/proc/stat").ok()?, b"btime"));
+    let boot = BOOT.get_or_init(|| find_number(&fs::read("/proc/stat").ok()?, b"btime"));
     boot.map(Duration::from_secs)
 }
 
 /// Returns the number that follows a word at the beginning of a line.
-fn field(text: &[u8], name: &[u8]) -> Option<u64> {
+fn find_number(text: &[u8], name: &[u8]) -> Option<u64> {
     let mut lines = text.split(|octet| *octet == b'\n');
     let rest = lines.find_map(|line| line.strip_prefix(name))?;
     let mut words = std::str::from_utf8(rest).ok()?.split_ascii_whitespace();
     words.next()?.parse().ok()
 }
 
-/// The unit of times in `/proc` (`USER_HZ`): a part of the kernel's interface on all processors
-/// that this program runs on.
+/// The unit of times in `/proc` (`1/USER_HZ`), which is the same on all processors that this
+/// program supports.
 const TICK: Duration = Duration::from_millis(10);
 
 const KIBIBYTE: u64 = 1024;
@@ -101,24 +101,24 @@ mod tests {
     fn times_are_found_behind_a_name_that_holds_anything() {
         let stat = b"7 (a) b (c 1 2) S 1 2 3 4 5 6 7 8 9 10 250 50 1 2 20 0 1 0 12345 999 8 0\n";
         let (cpu, start) = (Duration::from_secs(3), Duration::from_millis(123_450));
-        assert_eq!(times(stat), Some((cpu, start)));
+        assert_eq!(parse_times(stat), Some((cpu, start)));
         for torn in [
             &b"7 (a"[..],
             b"7 (a)",
             b"7 (a) S 1 2",
             b"7 (a) S 1 2 3 4 5 6 7 8 9 10 x 50",
         ] {
-            assert_eq!(times(torn), None);
+            assert_eq!(parse_times(torn), None);
         }
     }
 
     #[test]
     fn a_field_is_found_at_the_beginning_of_its_line() {
         let status = b"Name:\tVmRSS: 1\nVmSize:\t   22 kB\nVmRSS:\t    7 kB\n";
-        assert_eq!(field(status, b"VmRSS:"), Some(7));
-        assert_eq!(field(status, b"VmSize:"), Some(22));
-        assert_eq!(field(status, b"btime"), None);
-        assert_eq!(field(b"btime x", b"btime"), None);
+        assert_eq!(find_number(status, b"VmRSS:"), Some(7));
+        assert_eq!(find_number(status, b"VmSize:"), Some(22));
+        assert_eq!(find_number(status, b"btime"), None);
+        assert_eq!(find_number(b"btime x", b"btime"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The configuration file: which one, and its content.
+//! Reads the configuration file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,8 +11,8 @@ use crate::escape;
 /// Reads a configuration file. Returns `None` if a default one (`is_default`) does not exist. An
 /// error is one line of text.
 ///
-/// The file is opened without waiting, and is read no further than its size limit. Other users must
-/// not be able to change it: it names programs to run.
+/// Opening the file does not block, and it is read no further than its size limit. Other users must
+/// not be able to change the file: it may name programs to run.
 pub fn read(path: &Path, is_default: bool) -> Result<Option<Vec<u8>>, String> {
     let problem = match permissions::read_trusted(path, MAX_CONFIG_FILE + 1, true) {
         Ok(content) if content.len() > MAX_CONFIG_FILE => "it is larger than 64 KiB".to_owned(),

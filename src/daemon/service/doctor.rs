@@ -1,7 +1,7 @@
 //! An examination of a node: the facts that keep a daemon, or its plugins, from working there.
 //!
-//! Each plugin is probed ([`super::probe`]), as the daemon would do. Nothing is changed, and no
-//! file system that may not answer is entered, wherever a path leads.
+//! Each plugin is probed ([`super::probe`]). Nothing is changed, and no file system that may not
+//! answer is entered, wherever a path leads.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -43,13 +43,13 @@ pub struct Finding {
     pub level: Level,
     /// The name of the check: one word, or two with a hyphen.
     pub check: &'static str,
-    /// What was found, about each path if there are any. Texts from outside are escaped.
+    /// What was found; if there are paths, about each of them. Texts from outside are escaped.
     pub message: String,
     /// The remedy; empty if nothing has to be done.
     pub remedy: String,
-    /// The directory, file or process that it concerns, or the first of several sockets.
+    /// The directory or file that the finding concerns, or the first of several sockets.
     pub paths: Vec<PathBuf>,
-    /// The number of all paths that it concerns.
+    /// The number of all paths that the finding concerns.
     pub count: usize,
 }
 
@@ -78,8 +78,8 @@ impl Level {
     }
 }
 
-/// Examines this node, and returns the findings in the order of the checks. Fails if the process
-/// has no descriptors left.
+/// Examines this node, and returns the findings in the order of the checks. Fails, for example, if
+/// the process has no descriptors left.
 pub fn examine(options: &Options) -> Result<Vec<Finding>, SetupError> {
     let poll = Poll::new().map_err(SetupError::Loop)?;
     let registry = poll.registry().try_clone().map_err(SetupError::Loop)?;
@@ -106,7 +106,7 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// Adds a finding. It keeps the first of the paths, and their number.
+    /// Adds a finding with the first [`MAX_SHOWN`] of the paths, and the number of all.
     fn add(
         &mut self,
         level: Level,
@@ -129,7 +129,7 @@ impl Doctor {
     /// Examines a plugins directory, and probes the plugins in it. Returns the number of sockets.
     fn examine_directory(&mut self, dir: &Path) -> Result<usize, SetupError> {
         let check = "directory";
-        let found = self.inode(dir);
+        let found = self.file_id(dir);
         let is_missing = found == Err(Problem::Missing);
         let problem = if is_missing {
             self.obstacle(dir)
@@ -196,7 +196,8 @@ impl Doctor {
         }
     }
 
-    /// Adds a finding for all sockets about which the probe has found the same.
+    /// Adds a finding for each group of sockets about which the probe has found the same, and one
+    /// for each reason why a socket is not trusted.
     fn assess_sockets(&mut self, report: &probe::Report) {
         let mut found = Vec::new();
         for (path, probed) in &report.sockets {
@@ -225,11 +226,12 @@ impl Doctor {
         }
     }
 
-    /// Looks for sockets in the roots of other distributions, if the named directories have none.
+    /// Looks for sockets in the kubelet root directories of other distributions, if the named
+    /// directories have none.
     fn examine_other_roots(&mut self, named: &[PathBuf], sockets: usize) {
         for root in ROOTS.map(Path::new).into_iter().filter(|_| sockets == 0) {
             let dir = root.join(PLUGINS_DIR);
-            if self.is_named(&dir, named) || self.inode(&dir).is_err() {
+            if self.is_named(&dir, named) || self.file_id(&dir).is_err() {
                 continue;
             }
             let listed = scan::list(&dir, &dir, &self.mounts);
@@ -283,7 +285,8 @@ impl Doctor {
         self.add(level, "daemon", &[&socket], message, remedy);
     }
 
-    /// Compares the hard limit of descriptors, to which a daemon raises its limit, with its need.
+    /// Compares the hard limit of descriptors, to which a daemon raises its limit, with the number
+    /// that a daemon may need.
     fn examine_descriptors(&mut self, sockets: usize) {
         let limit = descriptors::hard_limit();
         let needed = DESCRIPTOR_RESERVE + sockets.max(LEAST_SOCKETS) * PER_SOCKET;
@@ -298,31 +301,31 @@ impl Doctor {
     }
 
     /// Returns the device and the inode of a directory, or the reason why it cannot be used.
-    fn inode(&self, dir: &Path) -> Result<(u64, u64), Problem> {
+    fn file_id(&self, dir: &Path) -> Result<(u64, u64), Problem> {
         let (_, found) = scan::open_directory(dir, OFlag::empty(), &self.mounts)?;
         Ok((found.identity.device, found.identity.inode))
     }
 
-    /// Returns why this user cannot create a missing directory.
+    /// Returns why this user cannot create a missing directory; `None` if the user can.
     fn obstacle(&self, dir: &Path) -> Option<Problem> {
         if dir.is_symlink() {
-            return Some(Problem::NotADirectory); // It leads nowhere.
+            return Some(Problem::NotADirectory); // The target does not exist.
         }
-        let above = dir.ancestors().find(|it| self.inode(it).is_ok())?;
+        let above = dir.ancestors().find(|it| self.file_id(it).is_ok())?;
         let error = access(above, AccessFlags::W_OK).err()?;
         Some(Problem::NotCreated(scan::cause(&error.into())))
     }
 
-    /// Returns whether a directory is one of the named ones, also under another path.
+    /// Returns whether a directory is one of the named ones, perhaps under another path.
     fn is_named(&self, dir: &Path, named: &[PathBuf]) -> bool {
-        let inode = self.inode(dir).ok();
-        let is_it = |it: &PathBuf| dir == it || inode.is_some() && self.inode(it).ok() == inode;
+        let inode = self.file_id(dir).ok();
+        let is_it = |it: &PathBuf| dir == it || inode.is_some() && self.file_id(it).ok() == inode;
         named.iter().any(is_it)
     }
 }
 
 /// Returns the root directory of the kubelet that a process of root or of this user runs. `process`
-/// is its directory on /proc.
+/// is the directory of the process in `/proc`.
 fn kubelet_root(process: &Path) -> Option<PathBuf> {
     let comm = fs::read_to_string(process.join("comm")).ok()?;
     let (_, usual) = KUBELETS.iter().find(|(name, _)| *name == comm.trim_end())?;
@@ -363,19 +366,20 @@ const ROOTS: [&str; 3] = [DEFAULT_ROOT_DIR, "/var/lib/k0s/kubelet", MICROK8S];
 /// The root directory of MicroK8s.
 const MICROK8S: &str = "/var/snap/microk8s/common/var/lib/kubelet";
 
-/// What other users need on a socket that they connect to, and on the directories above it.
+/// The permission that other users need on a socket to connect to it.
 const WRITE: u32 = 0o002;
 
+/// The permission that other users need on each directory above the socket.
 const SEARCH: u32 = 0o001;
 
-/// The time in which the plugins of a directory have to answer: much more than they need.
+/// The time in which all plugins of a directory have to answer: much more than they need.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The maximum number of paths of a finding, and kubelets, that are shown.
 const MAX_SHOWN: usize = 8;
 
-/// The descriptors of a plugin: one while it registers, of which at most half may be in use, or its
-/// process and the streams to it.
+/// The number of descriptors for each plugin. It needs one while it registers, for which at most
+/// half of all are used, and later some for its process and the streams to it.
 const PER_SOCKET: usize = 4;
 
 /// The least number of sockets for which there should be descriptors: a node with some plugins.

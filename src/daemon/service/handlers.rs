@@ -15,11 +15,11 @@ use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
 pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
     let mut config = config.clone();
     resolve_programs(&mut config, false)?;
-    Ok(table(&config))
+    Ok(create_handlers(&config))
 }
 
-/// Returns the handlers of a configuration whose programs can be trusted.
-pub(super) fn table(config: &HandlerConfig) -> (HandlerTable, Inventory) {
+/// Returns the handlers of a configuration whose programs [`resolve_programs`] has checked.
+pub(super) fn create_handlers(config: &HandlerConfig) -> (HandlerTable, Inventory) {
     let (mut table, mut inventory) = <(HandlerTable, Inventory)>::default();
     handler::change_handlers(&mut table, &mut inventory, &NO_HANDLERS, config);
     (table, inventory)

@@ -1,9 +1,9 @@
 //! The binary: the daemon around the plugin manager, and the commands that look at a node.
 //!
-//! - [`run`], [`reload`], [`config_file`]: starts the daemon, follows its configuration, ends it;
-//! - [`sandbox`]: what the daemon gives up once it has started;
+//! - [`run`], [`reload`], [`config_file`]: the run of the daemon, and its configuration;
+//! - [`sandbox`]: drops the privileges that the daemon does not need once it has started;
 //! - [`sd_notify`]: notifies the service manager;
-//! - [`probe`], [`doctor`], [`simulate`]: the shell of the commands of these names.
+//! - [`probe`], [`doctor`], [`simulate`]: what the commands of these names do.
 
 #[cfg(feature = "cli")]
 pub mod config_file;

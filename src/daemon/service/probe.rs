@@ -1,9 +1,9 @@
-//! A probe: the daemon in a dry run, until it is known what would become of each plugin.
+//! A probe: the daemon in a dry run, until each socket has an outcome.
 //!
 //! A [`PluginManager`] in observe mode is given one socket, or watches one directory; its events
 //! are the steps of the probe. It calls GetInfo and has the reply validated. The plugin is never
-//! notified, so a plugin in service can be probed. The only step of the probe's own is a connection
-//! to the endpoint of a plugin that would be registered.
+//! notified, so a plugin in service can be probed. The probe adds one step: it connects to the
+//! endpoint of a plugin that would be registered.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ use crate::manager::{Failure, PluginEvent, Socket};
 use crate::time::Time;
 use crate::watch;
 
-/// The paths to probe, and the options of `run` to use.
+/// The path to probe, and the options of `run` to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The socket, or the directory.
@@ -40,20 +40,20 @@ pub struct Options {
 pub struct Report {
     /// The findings about each socket.
     pub sockets: BTreeMap<Arc<Path>, Probed>,
-    /// The reasons why directories could not be watched or read as a whole.
+    /// The reasons why directories could not be watched or read completely.
     pub problems: Vec<watch::Report>,
 }
 
 /// The findings about a socket.
 #[derive(Debug, Default)]
 pub struct Probed {
-    /// The plugin, once it has described itself.
+    /// The plugin as its reply to GetInfo describes it, if there is one.
     pub plugin: Option<Arc<Plugin>>,
-    /// The notification of a plugin that would be refused, in kubelet's words.
+    /// The error that a refused plugin would be notified of, in kubelet's words.
     pub notification: Option<String>,
     /// The steps.
     pub steps: Vec<Step>,
-    /// The conclusion; [`Outcome::Unreachable`] until another one is drawn.
+    /// The conclusion; [`Outcome::Unreachable`] until there is another one.
     pub outcome: Outcome,
     is_over: bool,
 }
@@ -63,7 +63,7 @@ pub struct Probed {
 pub struct Step {
     /// The time since the beginning of the probe.
     pub after: Duration,
-    /// The reason in CamelCase, as that of an event.
+    /// The reason in CamelCase, like that of an event.
     pub reason: &'static str,
     /// The observation as a sentence.
     pub message: String,
@@ -127,8 +127,8 @@ impl Outcome {
 }
 
 /// Probes a socket, or the sockets in a directory. Each step is passed to `show` with the path of
-/// its socket as soon as it is taken. Fails if a program of the configuration must not be run, or
-/// if the directory cannot be used.
+/// its socket as soon as it is taken. Fails if a program of the configuration is not trusted, or if
+/// the directory cannot be used.
 pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Report, SetupError> {
     let (handlers, _) = handlers(&options.config.handlers)?;
     let is_directory = options.path.is_dir();
@@ -139,7 +139,7 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
         mode: Mode::Observe,
         ..options.config.manager.clone()
     };
-    // The start on a directory alone may emit more events than are kept by default.
+    // The first scan of a directory may emit more events than are kept by default.
     let keep_events = &mut |plugins: &mut PluginManager| plugins.keep_events(usize::MAX);
     let plugins = PluginManager::with_passed(&config, handlers, Passed::default(), keep_events)?;
     let mut probe = Probe {
@@ -150,7 +150,7 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
         report: Report::default(),
     };
     if !is_directory {
-        probe.find(&options.path);
+        probe.add_socket(&options.path);
     }
     probe.run(options.timeout).map_err(SetupError::Loop)?;
     Ok(probe.report)
@@ -167,7 +167,7 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     /// Reports a socket to the plugin manager, as the watch does.
-    fn find(&mut self, path: &Path) {
+    fn add_socket(&mut self, path: &Path) {
         let path: Arc<Path> = path.into();
         match self.plugins.find_socket(&path) {
             Ok(true) => {}
@@ -211,9 +211,10 @@ impl Probe<'_> {
         }
     }
 
-    /// Records an event of a socket that has no outcome yet.
+    /// Records an event of a socket that has no outcome yet, or the event that a socket is not
+    /// trusted.
     fn record_event(&mut self, event: &PluginEvent) {
-        // An endpoint is examined after it is known that the plugin would be registered.
+        // The endpoint is examined after the event that the plugin would be registered.
         let is_late = matches!(event.kind, EventKind::Untrusted(_));
         let path = event.socket.as_ref();
         let Some(path) = path.filter(|path| is_late || !self.is_over(path)) else {
@@ -275,13 +276,13 @@ impl Probe<'_> {
         self.report.sockets.get(path).is_some_and(|it| it.is_over)
     }
 
-    /// Returns the findings about a socket, which are new if there were none.
+    /// Returns the findings about a socket; adds empty ones if there are none.
     fn probed(&mut self, path: &Arc<Path>) -> &mut Probed {
         self.report.sockets.entry(path.clone()).or_default()
     }
 }
 
-/// Returns the outcome for an attempt that has failed: [`Outcome::Unreachable`] if another one may
+/// Returns the outcome for a failed attempt: [`Outcome::Unreachable`] if a later attempt may
 /// succeed.
 fn outcome_of(failure: &Failure) -> Outcome {
     match failure {

@@ -1,7 +1,7 @@
 //! A reload: the configuration is read again, and what has changed is applied to the running
 //! daemon.
 //!
-//! Everything that can fail is done first. If it fails, nothing has changed, except that
+//! Every step that can fail is taken first. If one fails, nothing has changed, except that
 //! directories that were created stay.
 
 use std::mem;
@@ -26,7 +26,7 @@ struct Difference {
 }
 
 impl Daemon {
-    /// Reads the configuration again by `load` on SIGHUP, and when a client of the API asks for
+    /// Reads the configuration again with `load` on SIGHUP, and when a client of the API asks for
     /// that. `level` is that of the log; `needs_restart` returns the keys of the settings that
     /// differ and are read only at the start.
     #[must_use]
@@ -94,7 +94,7 @@ impl Daemon {
         level: LevelFilter,
     ) -> Result<Difference, SetupError> {
         let sandbox = self.sandbox.as_ref();
-        let held_back = sandbox.map(|it| it.hold_back(new, &self.plugins));
+        let reverted = sandbox.map(|it| it.revert_disallowed(new, &self.plugins));
         let is_strict = new.manager.trust.is_strict();
         resolve_programs(&mut new.handlers, is_strict)?;
         PluginManager::require_trusted(&new.manager)?;
@@ -146,8 +146,8 @@ impl Daemon {
         }
         let mut needs_restart = (self.needs_restart)(&self.config, new);
         let narrowed = sandbox.and_then(|it| it.narrow(&config.trust));
-        let held_back = held_back.into_iter().flatten().chain(narrowed);
-        needs_restart.extend(held_back.map(str::to_owned));
+        let unchanged = reverted.into_iter().flatten().chain(narrowed);
+        needs_restart.extend(unchanged.map(str::to_owned));
         Ok(Difference {
             needs_restart,
             changed: keys,
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// Runs a daemon for which these signals are pending before its first turn, and which is ended
-    /// by a reload. Returns how often the configuration was read.
+    /// Runs a daemon for which these signals are pending before its first turn. A reload ends the
+    /// daemon. Returns how often the configuration was read.
     fn reloads_with(signals: &[Signal]) -> usize {
         let dir = tempfile::tempdir().unwrap();
         let config = DaemonConfig {

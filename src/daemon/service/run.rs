@@ -10,7 +10,7 @@ use log::LevelFilter;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-use super::handlers::{resolve_programs, table};
+use super::handlers::{create_handlers, resolve_programs};
 use super::sandbox::{self, Sandbox};
 use super::sd_notify::Service;
 use crate::config::{DaemonConfig, Exec, HandlerConfig, LEAST_DESCRIPTORS, Mode};
@@ -28,7 +28,8 @@ use crate::time;
 
 /// A plugin manager that runs as a process of its own.
 pub struct Daemon {
-    /// Boxed, because each function that passes it on would have room for it on the stack.
+    /// Boxed, because each function that passes the value on would reserve room for it on the
+    /// stack.
     pub(crate) plugins: Box<PluginManager>,
     signals: Signals,
     pub(crate) service: Service,
@@ -43,12 +44,12 @@ pub struct Daemon {
     pub(crate) load: Option<Load>,
     /// Returns the keys of the settings that differ and are read only at the start.
     pub(crate) needs_restart: fn(&DaemonConfig, &DaemonConfig) -> Vec<String>,
-    /// The number of signals that have asked for the end.
+    /// The number of signals that have asked the daemon to end.
     stops: usize,
 }
 
-/// Reads the configuration: what is in force with it, and the level of the log. An error is a line
-/// for each problem.
+/// A function that reads the configuration. Returns it with the level of the log, or a line for
+/// each problem.
 pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
 
 impl Daemon {
@@ -61,7 +62,7 @@ impl Daemon {
         let passed = passed::take()?;
         let mut config = config.clone();
         resolve_programs(&mut config.handlers, config.manager.trust.is_strict())?;
-        let (handlers, inventory) = table(&config.handlers);
+        let (handlers, inventory) = create_handlers(&config.handlers);
         let limit = descriptors::raise_limit();
         if limit < LEAST_DESCRIPTORS {
             return Err(SetupError::Descriptors(limit));
@@ -117,7 +118,7 @@ impl Daemon {
     ///
     /// The first such signal lets running operations finish; a second one ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
-        wake_on_time();
+        minimize_timer_slack();
         while self.stops < AT_ONCE && !self.plugins.is_stopped() {
             self.service.advance(&mut self.plugins);
             let service = self.service.poll_timeout(&self.plugins);
@@ -184,7 +185,7 @@ impl fmt::Debug for Daemon {
 /// several waits end together. An idle daemon has nothing to wake up for, and the first retry for a
 /// plugin that is about to listen is due after a tenth of the default. If the slack cannot be set,
 /// such a plugin waits a little longer.
-fn wake_on_time() {
+fn minimize_timer_slack() {
     if let Err(errno) = prctl::set_timerslack(LEAST_SLACK) {
         log::debug!(
             "cannot reduce the timer slack, so timers fire up to 50 microseconds late: {}",
@@ -211,7 +212,7 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     }
     for dir in plugins.directories() {
         log::info!(
-            "{} plugins directory path={}",
+            "{} the plugins directory path={}",
             config.manager.mode,
             escape::path(dir)
         );

@@ -1,10 +1,10 @@
-//! The sandbox: what the daemon gives up once it has started, so that code which a malformed
-//! message might bring into it can do little.
+//! The sandbox: drops privileges once the daemon has started, so that code which a malformed
+//! message might inject can do little.
 //!
 //! Landlock restricts the daemon to the files below. The daemon may connect to every socket: that
-//! is restricted by the checks of [`crate::config::Trust`]. A directory that is removed and created
-//! again is another one for the kernel, so the rule for a directory that the daemon may create
-//! again is for the directory two levels above it.
+//! is restricted by the checks of [`crate::config::Trust`]. A rule applies to an existing
+//! directory, and not to another one that is created later at the same path. So for a directory
+//! that the daemon may have to create again, the rule is for the directory two levels above.
 //!
 //! | allowed | below |
 //! |---|---|
@@ -32,7 +32,7 @@ use crate::config::{Config, DEFAULT_CONFIG_FILE, DaemonConfig, Trust};
 use crate::daemon::PluginManager;
 use crate::daemon::fs::permissions;
 
-/// What the process has given up until a restart.
+/// The sandbox that the process has entered, until a restart.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     /// The directories below which plugins directories may be; `None` for everywhere.
@@ -42,8 +42,9 @@ pub(crate) struct Sandbox {
 }
 
 /// Restricts this thread, and all that it starts, to what the configuration needs. `manager` is the
-/// configuration of the plugin manager with its defaults. Returns the sandbox, or `None` if it is
-/// off or if programs would inherit it, and its description for the status.
+/// configuration of the plugin manager, with the default run directory filled in. Returns the
+/// sandbox, or `None` if it is off or if programs would inherit it, and its description for the
+/// status.
 pub(super) fn enter(
     config: &DaemonConfig,
     manager: &Config,
@@ -55,7 +56,7 @@ pub(super) fn enter(
     if !config.handlers.exec.is_empty() {
         return (None, "off, because programs would inherit it".to_owned());
     }
-    permissions::remember_accounts();
+    permissions::preload_accounts();
     let roots = plugins.directories().iter().flat_map(|dir| above(dir, 2));
     let roots: Vec<PathBuf> = roots.collect();
     let had = capabilities(None).map_or(CapabilitySet::empty(), |it| it.permitted);
@@ -69,8 +70,9 @@ pub(super) fn enter(
 }
 
 impl Sandbox {
-    /// Reverts the settings of a new configuration that are out of reach. Returns their keys.
-    pub(super) fn hold_back(
+    /// Reverts the settings of a new configuration that the sandbox does not allow. Returns their
+    /// keys.
+    pub(super) fn revert_disallowed(
         &self,
         new: &mut DaemonConfig,
         plugins: &PluginManager,
@@ -93,8 +95,8 @@ impl Sandbox {
         keys
     }
 
-    /// Drops the capabilities that `trust` does not need. Returns the key of the setting if it
-    /// needs one that was dropped before.
+    /// Drops the capabilities that `trust` does not need. If `trust` needs one that was dropped
+    /// before, returns the key of the setting.
     pub(super) fn narrow(&self, trust: &Trust) -> Option<&'static str> {
         drop_capabilities(trust);
         let left = capabilities(None).map_or(self.had, |it| it.permitted);
@@ -159,12 +161,12 @@ fn rules(
 /// version of Landlock that is in force; `None` if the kernel lacks Landlock.
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
     let mut ruleset = Ruleset::default()
-        .handle_access(AccessFs::from_all(TESTED))?
-        .handle_access(AccessNet::from_all(TESTED))?
+        .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
+        .handle_access(AccessNet::from_all(LANDLOCK_ABI))?
         .scope(Scope::Signal)?
         .create()?;
     for (dir, allowed) in rules {
-        // What does not exist, such as the directory of a configuration file, needs no rule.
+        // A directory that does not exist, such as that of the configuration file, needs no rule.
         if let Ok(dir) = PathFd::new(dir) {
             ruleset = ruleset.add_rule(PathBeneath::new(dir, *allowed))?;
         }
@@ -197,8 +199,8 @@ fn drop_capabilities(trust: &Trust) {
     }
 }
 
-/// Returns the capabilities of root that are needed: sockets of other users, usually of mode 0755,
-/// are connected to unless strict mode refuses all other users.
+/// Returns the capabilities that are needed: CAP_DAC_OVERRIDE for connecting to the sockets of
+/// other users, whose mode is usually 0755, unless strict mode refuses all other users.
 fn needed_capabilities(trust: &Trust) -> CapabilitySet {
     if trust.is_strict() && trust.uids.is_empty() && trust.names.is_empty() {
         CapabilitySet::empty()
@@ -207,9 +209,9 @@ fn needed_capabilities(trust: &Trust) -> CapabilitySet {
     }
 }
 
-/// The version of Landlock whose restrictions are asked for (Linux 6.10). Later ones add sockets,
-/// to which the daemon connects wherever plugins have them.
-const TESTED: ABI = ABI::V5;
+/// The version of Landlock whose access rights are restricted (Linux 6.10). Later versions can also
+/// restrict connections to Unix sockets, which plugins may have anywhere.
+const LANDLOCK_ABI: ABI = ABI::V5;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! The service manager, such as systemd, which is notified of the daemon's state (sd_notify(3)).
 //!
-//! A notification is one datagram, and is sent without waiting. What has to arrive in any case is
-//! sent again while the service manager does not read. A service manager that cannot be reached is
-//! a warning, once.
+//! A notification is one datagram, which is sent without blocking. If the service manager does not
+//! read, notifications that must arrive are sent again later. Other failures are logged once, as a
+//! warning.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,11 +20,11 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{NOTIFY_RETRY, STATUS_PAUSE, WATCHDOG_MAX, WATCHDOG_MIN};
 use crate::daemon::PluginManager;
-use crate::daemon::process::passed::number;
+use crate::daemon::process::passed::number_in_env;
 use crate::manager::{Generation, Manager};
 use crate::time::{self, Time};
 
-/// The notifications of the service manager. Without one, nothing is sent and nothing is due.
+/// Notifies the service manager. Without a service manager, nothing is sent and nothing is due.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     /// The socket to send from, and the address to send to.
@@ -35,8 +35,9 @@ pub(crate) struct Service {
     /// The notifications that were not sent yet, in their order.
     unsent: VecDeque<String>,
     retry_at: Time,
-    /// The numbers of the last status, and the generation that they were counted at.
+    /// The numbers of registered and of failed plugins in the last status.
     status: Option<[usize; 2]>,
+    /// The generation at which these were counted.
     counted: Option<Generation>,
     status_at: Time,
     /// The pause between two watchdog notifications, if the service manager wants them.
@@ -45,7 +46,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Returns the service manager that the environment names.
+    /// Returns the service manager that the environment names, if it names one.
     pub(crate) fn from_environment() -> Self {
         let mut service = Self::default();
         if let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) {
@@ -54,9 +55,9 @@ impl Service {
                 Err(errno) => service.warn(errno),
             }
         }
-        service.watchdog = watchdog(
-            number("WATCHDOG_USEC"),
-            number("WATCHDOG_PID"),
+        service.watchdog = watchdog_pause(
+            number_in_env("WATCHDOG_USEC"),
+            number_in_env("WATCHDOG_PID"),
             process::id().into(),
         );
         service
@@ -65,12 +66,12 @@ impl Service {
     /// Returns how long to wait at most before [`Service::advance`].
     pub(crate) fn poll_timeout(&self, plugins: &PluginManager) -> Option<Duration> {
         self.to.as_ref()?;
-        let starts_at = plugins.starts_at().filter(|_| !self.is_ready);
+        let start_deadline = plugins.start_deadline().filter(|_| !self.is_ready);
         let watchdog_at = self.watchdog.map(|_| self.watchdog_at);
         let retry_at = self.unsent.front().map(|_| self.retry_at);
         let is_changed = self.counted != Some(plugins.manager().generation());
         let status_at = is_changed.then_some(self.status_at);
-        let times = [starts_at, watchdog_at, retry_at, status_at];
+        let times = [start_deadline, watchdog_at, retry_at, status_at];
         let next = times.into_iter().flatten().min();
         next.map(|at| at.saturating_since(plugins.now()))
     }
@@ -96,7 +97,7 @@ impl Service {
         self.send_status(plugins.manager(), now);
     }
 
-    /// Notifies that the configuration is read again. [`Service::notify_ready`] ends that.
+    /// Notifies that a reload has begun. [`Service::notify_ready`] notifies that it is over.
     pub(crate) fn notify_reloading(&mut self, now: Time) {
         // systemd compares this with its own reading of CLOCK_MONOTONIC, from before SIGHUP.
         let Ok(time) = clock_gettime(ClockId::CLOCK_MONOTONIC) else {
@@ -110,8 +111,8 @@ impl Service {
         self.send_unsent(now);
     }
 
-    /// Notifies with the next [`Service::advance`] that a reload is over. Before the start is over,
-    /// the notification of that suffices.
+    /// Queues the notification that the start or a reload is complete, which [`Service::advance`]
+    /// sends. A reload before the end of the start needs none of its own.
     pub(crate) fn notify_ready(&mut self) {
         if self.is_ready {
             self.unsent.push_back("READY=1".to_owned());
@@ -124,7 +125,7 @@ impl Service {
         self.send_unsent(now);
     }
 
-    /// Sends the pending notifications in this order, until the service manager stops reading.
+    /// Sends the pending notifications in their order, as long as the service manager reads them.
     fn send_unsent(&mut self, now: Time) {
         while let Some(text) = self.unsent.front() {
             if !self.send(text) {
@@ -151,7 +152,7 @@ impl Service {
         }
     }
 
-    /// Sends a notification. Returns false if the service manager does not read at present.
+    /// Sends a notification. Returns `false` if the service manager does not read at present.
     fn send(&self, text: &str) -> bool {
         let Some((from, to)) = &self.to else {
             return true;
@@ -177,7 +178,7 @@ impl Service {
 }
 
 /// Opens a socket to send from, and returns it with the address to send to: a path, or an abstract
-/// name behind `@`.
+/// name after `@`.
 fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => UnixAddr::new_abstract(name),
@@ -195,7 +196,7 @@ fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
 
 /// Returns the pause between two watchdog notifications: half of the time that systemd waits for
 /// one (`usec`, microseconds), if it expects them from this process.
-fn watchdog(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
+fn watchdog_pause(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
     let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
     Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))
 }
@@ -205,19 +206,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_of_life_are_twice_as_frequent_as_awaited() {
-        let pause = |usec: u64| watchdog(Some(usec), None, 7);
+    fn watchdog_notifications_are_twice_as_frequent_as_expected() {
+        let pause = |usec: u64| watchdog_pause(Some(usec), None, 7);
         assert_eq!(pause(30_000_000), Some(Duration::from_secs(15)));
         assert_eq!(pause(1), Some(WATCHDOG_MIN));
         assert_eq!(pause(31_536_000_000_000), Some(WATCHDOG_MAX), "a year");
         assert_eq!(pause(u64::MAX), Some(WATCHDOG_MAX));
         assert_eq!(pause(0), None);
-        assert_eq!(watchdog(None, Some(7), 7), None);
+        assert_eq!(watchdog_pause(None, Some(7), 7), None);
     }
 
     #[test]
-    fn signs_of_life_of_another_process_are_not_sent() {
-        let pause = |pid: u64| watchdog(Some(1_000_000), Some(pid), 7);
+    fn watchdog_notifications_of_another_process_are_not_sent() {
+        let pause = |pid: u64| watchdog_pause(Some(1_000_000), Some(pid), 7);
         assert!(pause(7).is_some() && pause(8).is_none());
     }
 

@@ -1,4 +1,4 @@
-//! Responses: which are gRPC, which are not, and the result of each.
+//! Responses that are gRPC or not, and the result of a call that receives them.
 
 use super::{PATH, Server, code, message, outcome, reply, status, trailers};
 use crate::grpc::{CallError, Code, NotGrpc, ProtocolError};
@@ -27,7 +27,7 @@ fn a_reply_is_the_same_wherever_it_is_cut() {
     ]
     .concat();
     for cut in 0..=answer.len() {
-        let (mut server, call) = Server::asked();
+        let (mut server, call) = Server::with_call();
         let mut outcomes = server.send(&answer[..cut]);
         outcomes.extend(server.send(&answer[cut..]));
         assert_eq!(outcomes, [(call, Ok(b"a reply".to_vec()))], "cut at {cut}");
@@ -185,7 +185,7 @@ fn a_message_is_decoded_and_never_fails() {
 }
 
 #[test]
-fn details_are_decoded_padded_or_not_split_on_commas() {
+fn details_are_split_on_commas_and_decoded() {
     let most = "QUJD".repeat(1023 / 3) + "QQ";
     let beyond = "QUJD".repeat(1023 / 3) + "QUI";
     let table: [(&[&str], &[u8]); 10] = [
@@ -205,7 +205,7 @@ fn details_are_decoded_padded_or_not_split_on_commas() {
         let fields = [("grpc-status", "9")].into_iter().chain(details);
         let end = trailers(&fields.collect::<Vec<_>>());
         let Err(CallError::Status(status)) = outcome(&[wire::ok(ONE), end]) else {
-            panic!("the server says no");
+            panic!("the status is an error");
         };
         assert_eq!(status.code, Code::FailedPrecondition);
         assert_eq!(status.details, expected, "{values:?}");
@@ -265,7 +265,7 @@ fn a_response_that_ends_inside_a_message_is_an_error() {
 
 #[test]
 fn a_message_above_the_limit_is_refused_on_its_prefix() {
-    let (mut server, _) = Server::asked();
+    let (mut server, _) = Server::with_call();
     let prefix = wire::data(ONE, b"\0\0\0\0\x65", false);
     let outcomes = server.send(&[wire::ok(ONE), prefix].concat());
     let too_large = CallError::TooLarge {
@@ -296,9 +296,9 @@ fn a_reset_after_the_trailers_does_not_void_the_reply() {
 }
 
 #[test]
-fn trailers_before_the_request_is_sent_end_it_without_an_error() {
-    let mut server = Server::greeted(&[(4, 10)]);
-    let call = server.ask(&[7; 100]);
+fn trailers_before_the_whole_request_reset_without_an_error() {
+    let mut server = Server::connected(&[(4, 10)]);
+    let call = server.start_call(&[7; 100]);
     assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 10"]);
     let end = [(":status", "200"), ("grpc-status", "7")];
     let outcomes = server.send(&wire::headers(ONE, &end, true));
@@ -310,7 +310,7 @@ fn trailers_before_the_request_is_sent_end_it_without_an_error() {
 
 #[test]
 fn a_reply_above_the_window_does_not_deadlock() {
-    let mut server = Server::greeted(&[]);
+    let mut server = Server::connected(&[]);
     let deadline = Time::from_millis(1000);
     let call = server
         .client
@@ -322,7 +322,7 @@ fn a_reply_above_the_window_does_not_deadlock() {
     for piece in message(&content).chunks(16_384) {
         assert!(
             stream >= piece.len() && connection >= piece.len(),
-            "credit has come"
+            "the windows were updated"
         );
         stream -= piece.len();
         connection -= piece.len();

@@ -8,7 +8,7 @@ use crate::time::Time;
 
 #[test]
 fn a_deadline_resets_the_stream() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     assert_eq!(server.client.poll_timeout(), Some(Time::from_millis(1000)));
     assert!(server.wait(999).is_empty());
     assert_eq!(server.wait(1), [(call, Err(CallError::DeadlineExceeded))]);
@@ -24,7 +24,7 @@ fn a_deadline_resets_the_stream() {
 
 #[test]
 fn a_deadline_holds_regardless_of_progress() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     server.send(&wire::ok(ONE));
     for octet in message(&[7; 90]).chunks(1) {
         if let [(ended, result)] = &server.wait(20)[..] {
@@ -60,7 +60,7 @@ fn a_reset_has_a_code() {
     assert_eq!(
         code(&answer),
         Code::Internal,
-        "before trailers it is no noise"
+        "a reset before the trailers is an error"
     );
 }
 
@@ -100,10 +100,10 @@ fn a_call_in_every_state_meets_every_end() {
         ),
     ];
     for (end, expected) in ends {
-        let mut waiting = Server::greeted(&[(3, 0)]);
-        let call = waiting.ask(b"");
-        let (mut awaiting_head, _) = Server::asked();
-        let (mut awaiting_reply, _) = Server::asked();
+        let mut waiting = Server::connected(&[(3, 0)]);
+        let call = waiting.start_call(b"");
+        let (mut awaiting_head, _) = Server::with_call();
+        let (mut awaiting_reply, _) = Server::with_call();
         awaiting_reply.send(&wire::ok(ONE));
         for server in [&mut waiting, &mut awaiting_head, &mut awaiting_reply] {
             end(server, call);
@@ -119,7 +119,7 @@ fn a_call_in_every_state_meets_every_end() {
 
 #[test]
 fn a_cancelled_call_resets_its_stream() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     server.client.cancel(call, server.now);
     server.client.cancel(call, server.now);
     assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
@@ -128,7 +128,7 @@ fn a_cancelled_call_resets_its_stream() {
 
 #[test]
 fn a_call_continues_after_a_graceful_goaway() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     assert!(!server.client.is_closed());
     assert!(server.send(&wire::goaway(0x7fff_ffff, 0, b"")).is_empty());
     assert!(server.client.is_closed());
@@ -140,7 +140,7 @@ fn a_call_continues_after_a_graceful_goaway() {
     ];
     assert_eq!(server.send(&answer.concat()), [(call, Ok(b"x".to_vec()))]);
 
-    let late = server.ask(b"");
+    let late = server.start_call(b"");
     let outcomes = server.outcomes();
     assert_eq!(outcomes[0].0, late);
     let error = outcomes[0].1.as_ref().expect_err("no call can be made");
@@ -152,10 +152,10 @@ fn a_call_continues_after_a_graceful_goaway() {
 
 #[test]
 fn calls_end_with_their_connection() {
-    let mut server = Server::greeted(&[]);
-    let written = server.ask(b"");
+    let mut server = Server::connected(&[]);
+    let written = server.start_call(b"");
     server.receive();
-    let queued = server.ask(b"");
+    let queued = server.start_call(b"");
     server.client.eof(server.now);
     let error = ConnectionError::Eof {
         inside_frame: false,
@@ -201,7 +201,7 @@ fn the_error_of_a_call_names_a_protocol_other_than_http2() {
 
 #[test]
 fn a_violation_ends_all_calls_and_sends_goaway() {
-    let (mut server, _) = Server::asked();
+    let (mut server, _) = Server::with_call();
     let outcomes = server.send(&wire::data(THREE, b"x", false));
     let error = outcomes[0].1.as_ref().expect_err("the connection is lost");
     assert_eq!(
@@ -214,7 +214,7 @@ fn a_violation_ends_all_calls_and_sends_goaway() {
 
 #[test]
 fn closing_cancels_all_calls_and_sends_goaway() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     server.client.close(server.now);
     assert!(server.client.is_closed());
     assert_eq!(server.outcomes(), [(call, Err(CallError::Cancelled))]);
@@ -226,7 +226,7 @@ fn closing_cancels_all_calls_and_sends_goaway() {
 
 #[test]
 fn a_call_reset_with_enhance_your_calm_is_not_retried() {
-    let error = outcome(&[wire::reset(ONE, 11)]).expect_err("it is reset");
+    let error = outcome(&[wire::reset(ONE, 11)]).expect_err("the call was reset");
     assert_eq!(error, CallError::Reset(ErrorCode::ENHANCE_YOUR_CALM));
     assert!(!error.may_retry());
 }

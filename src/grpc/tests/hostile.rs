@@ -1,5 +1,5 @@
-//! Servers that stall a call, send it octet by octet, or flood it: the call ends on time, at a
-//! bounded cost.
+//! Servers that stall a call, respond octet by octet, or flood the client: the call ends on time,
+//! at a bounded cost.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ const BOUND: usize = 64 * 1024;
 fn a_stalled_call_ends_at_its_deadline() {
     let (initial_window, max_streams) = ((4, 0), (3, 0));
     let servers = [
-        (Server::greeted(&[initial_window]), 1),
-        (Server::greeted(&[max_streams]), 0),
-        (Server::greeted(&[]), 1),
+        (Server::connected(&[initial_window]), 1),
+        (Server::connected(&[max_streams]), 0),
+        (Server::connected(&[]), 1),
     ];
     for (mut server, opened) in servers {
-        let call = server.ask(b"x");
+        let call = server.start_call(b"x");
         server.receive();
         assert!(server.wait(999).is_empty());
         let exceeded = Err(CallError::DeadlineExceeded);
@@ -32,13 +32,13 @@ fn a_stalled_call_ends_at_its_deadline() {
     }
 }
 
-/// The peer sends an octet every 100 ms, and what it sends is still incomplete at the deadline.
+/// The server sends an octet every 100 ms, and its response is still incomplete at the deadline.
 #[test]
 fn slow_octets_do_not_extend_any_deadline() {
     let large = block(&"x".repeat(10_000));
     let table: [(Vec<u8>, Duration, CallError); 5] = [
         (
-            // The preface: an incomplete SETTINGS frame.
+            // An incomplete connection preface: a part of a SETTINGS frame.
             wire::settings(&[(0xfe03, 1); 2_000])[..12_000].to_vec(),
             config::DIAL_TIMEOUT,
             timed_out(NO_SETTINGS),
@@ -82,7 +82,7 @@ fn slow_octets_do_not_extend_any_deadline() {
         let mut outcomes = Vec::new();
         let mut octets = octets.iter();
         while outcomes.is_empty() {
-            let octet = octets.next().expect("there is more than time");
+            let octet = octets.next().expect("the octets outlast the time");
             outcomes = server.send(&[*octet]);
             server.receive();
             outcomes.extend(server.wait(100));
@@ -98,10 +98,10 @@ fn slow_octets_do_not_extend_any_deadline() {
     }
 }
 
-/// The time allowed for a call here: longer than the deadlines of a connection.
+/// The time limit of a call here: longer than the deadlines of a connection.
 const CALL: Duration = Duration::from_secs(30);
 
-/// Returns a header block in two frames, without its end.
+/// Returns an incomplete header block: a HEADERS and a CONTINUATION frame, without END_HEADERS.
 fn block(filler: &str) -> Vec<u8> {
     let fields = wire::block(&[(":status", "200"), ("filler", filler)]);
     let (first, rest) = fields.split_at(1);
@@ -109,7 +109,7 @@ fn block(filler: &str) -> Vec<u8> {
     [head, wire::frame(wire::CONTINUATION, 0, ONE, rest)].concat()
 }
 
-/// The cause of a timeout for a server that had the whole dial budget.
+/// The cause of the timeout if the server had all of [`config::DIAL_TIMEOUT`] for its SETTINGS.
 const NO_SETTINGS: Awaited = Awaited::Settings {
     within: config::DIAL_TIMEOUT,
 };
@@ -123,7 +123,7 @@ fn timed_out(awaited: Awaited) -> CallError {
 
 #[test]
 fn a_message_of_4_gib_is_refused_on_its_prefix() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     let prefix = wire::data(ONE, b"\0\xff\xff\xff\xff", false);
     let outcomes = server.send(&[wire::ok(ONE), prefix].concat());
     let too_large = CallError::TooLarge {
@@ -137,7 +137,7 @@ fn a_message_of_4_gib_is_refused_on_its_prefix() {
 
 #[test]
 fn a_flood_of_empty_messages_ends_a_unary_call_with_the_second() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
     let outcomes = server.send(&[wire::ok(ONE), flood].concat());
     let second = CallError::Protocol(ProtocolError::SecondMessage);
@@ -148,7 +148,7 @@ fn a_flood_of_empty_messages_ends_a_unary_call_with_the_second() {
 
 #[test]
 fn trailers_that_are_too_large_fail_the_call_and_cost_no_memory() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     let many = [("a", "b"); 257];
     let outcomes = server.send(&[wire::ok(ONE), reply(b"x"), trailers(&many)].concat());
     let error = CallError::Stream(StreamError::TooManyFields);
@@ -157,9 +157,9 @@ fn trailers_that_are_too_large_fail_the_call_and_cost_no_memory() {
     assert!(server.client.mem_used() < BOUND);
 }
 
-/// The server's message may contain anything: it is truncated, and displayed escaped.
+/// The message may contain any octets: it is truncated, and escaped when it is displayed.
 #[test]
-fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
+fn a_grpc_message_is_decoded_lossily_escaped_and_cut_at_1_kib() {
     let (long, percent) = ("x".repeat(16_000), "%41".repeat(5_000));
     let wide = "%E2%82%AC".repeat(1_000);
     let table = [
@@ -172,11 +172,11 @@ fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
         (&*wide, "\u{20ac}".repeat(341) + "\u{fffd}"),
     ];
     for (encoded, expected) in table {
-        let (mut server, _) = Server::asked();
+        let (mut server, _) = Server::with_call();
         let end = trailers(&[("grpc-status", "13"), ("grpc-message", encoded)]);
         let outcomes = server.send(&[wire::ok(ONE), end].concat());
         let Err(error) = &outcomes[0].1 else {
-            panic!("the server says no");
+            panic!("the status is an error");
         };
         assert_eq!(*error, status(Code::Internal, &expected));
         let shown = error.to_string();
@@ -186,7 +186,7 @@ fn a_grpc_message_is_lossy_escaped_and_cut_at_1_kib() {
 }
 
 /// Returns the server of a client whose deadlines start when the server is ready, which must be
-/// within `until` milliseconds. One call was made, with a deadline of a second.
+/// within `until` milliseconds. One call was made, with a deadline of one second.
 fn starting_when_ready(until: u64) -> Server {
     let now = Time::ZERO;
     let mut client = Client::new(now);
@@ -208,11 +208,11 @@ fn the_deadline_of_a_call_starts_with_the_server_s_settings() {
         assert!(server.wait(999).is_empty());
         assert_eq!(server.wait(1)[0].1, exceeded, "{settings_after}");
     }
-    let mut server = Server::greeted(&[]);
+    let mut server = Server::connected(&[]);
     let until = Time::from_millis(10_000);
     server.client.start_deadlines_when_ready(until);
-    server.ask(b"");
-    assert_eq!(server.wait(1_000)[0].1, exceeded, "it is ready already");
+    server.start_call(b"");
+    assert_eq!(server.wait(1_000)[0].1, exceeded, "the server is ready");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_server_without_settings_fails() {
         assert_eq!(
             server.client.poll_timeout(),
             Some(Time::from_millis(until)),
-            "no deadline of a call comes before"
+            "the deadline of the call has not started"
         );
         assert!(server.wait(until - 1).is_empty());
         let outcomes = server.wait(1);
@@ -239,8 +239,8 @@ fn a_server_without_settings_fails() {
 
 #[test]
 fn a_cancelled_call_with_a_blocked_request_resets_its_stream() {
-    let mut server = Server::greeted(&[(4, 0)]);
-    let call = server.ask(&[7; 100]);
+    let mut server = Server::connected(&[(4, 0)]);
+    let call = server.start_call(&[7; 100]);
     assert_eq!(server.receive(), ["HEADERS 1"]);
     server.client.cancel(call, server.now);
     let cancelled = Event::Finished {

@@ -1,4 +1,4 @@
-//! Every limit of a call, on either side: accepted when reached, rejected when exceeded.
+//! Every limit of a call, on either side: a value at the limit is accepted, a larger one is not.
 
 use std::time::Duration;
 
@@ -8,9 +8,10 @@ use crate::config;
 use crate::grpc::{Backpressure, CallError, Code, Status, TransparentRetry};
 use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 
-/// Makes a call with a limit for the reply, and answers it with `length` octets.
-fn replied(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String>) {
-    let mut server = Server::greeted(&[]);
+/// Makes a call with a limit for the reply, and replies with `length` octets. Returns the length
+/// of the reply that the call returned, or the error, and the last frames from the client.
+fn result_of_reply(limit: usize, length: usize) -> (Result<usize, CallError>, Vec<String>) {
+    let mut server = Server::connected(&[]);
     let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
     server.client.unary(PATH, b"", limit, deadline, now);
     server.receive();
@@ -36,12 +37,12 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
         0,
     ];
     for limit in limits {
-        assert_eq!(replied(limit, limit), (Ok(limit), vec![]));
+        assert_eq!(result_of_reply(limit, limit), (Ok(limit), vec![]));
         let announced = u32::try_from(limit + 1).expect("a short message");
         let error = CallError::TooLarge { announced, limit };
         assert_eq!(error.code(), Code::ResourceExhausted);
         assert_eq!(error.transparent_retry(), TransparentRetry::Never);
-        let (result, received) = replied(limit, limit + 1);
+        let (result, received) = result_of_reply(limit, limit + 1);
         assert_eq!(result, Err(error));
         assert_eq!(
             received.last().map(String::as_str),
@@ -52,18 +53,18 @@ fn a_reply_may_have_as_many_octets_as_the_call_accepts() {
 
 #[test]
 fn a_client_has_a_maximum_number_of_calls() {
-    let mut server = Server::greeted(&[(3, 0)]);
+    let mut server = Server::connected(&[(3, 0)]);
     for _ in 0..config::MAX_CALLS {
-        server.ask(b"");
+        server.start_call(b"");
     }
     assert!(server.outcomes().is_empty());
-    let call = server.ask(b"");
+    let call = server.start_call(b"");
     let error = CallError::TooManyCalls;
     assert_eq!(error.transparent_retry(), TransparentRetry::Unlimited);
     assert_eq!(server.outcomes(), [(call, Err(error))]);
 }
 
-/// C-core and java refuse larger headers; a server may advertise an even lower limit.
+/// C-core and grpc-java refuse larger headers; a server may advertise an even lower limit.
 #[test]
 fn a_call_with_too_large_headers_is_not_made() {
     let calls = [
@@ -73,7 +74,7 @@ fn a_call_with_too_large_headers_is_not_made() {
         (Some((6, 300)), 100, false),
     ];
     for (setting, length, is_fine) in calls {
-        let mut server = Server::greeted(setting.as_slice());
+        let mut server = Server::connected(setting.as_slice());
         let path = "/".repeat(length);
         let (now, deadline) = (server.now, server.now + Duration::from_secs(1));
         let call = server.client.unary(&path, b"", 100, deadline, now);
@@ -92,11 +93,11 @@ fn a_call_with_too_large_headers_is_not_made() {
 fn a_request_may_have_as_many_octets_as_the_server_accepts() {
     let head = wire::headers(ONE, &headers(UNARY), false);
     let (fits, beyond) = (vec![7; LIMIT], vec![7; LIMIT + 1]);
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let events = caller.send(&[&head[..], &wire::data(ONE, &message(&fits), true)].concat());
     assert_eq!(events, [called(ONE, UNARY, &fits)]);
 
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let events = caller.send(&[&head[..], &wire::data(ONE, &message(&beyond), true)].concat());
     assert!(events.is_empty());
     let fields = caller.fields();
@@ -107,7 +108,7 @@ fn a_request_may_have_as_many_octets_as_the_server_accepts() {
 
 #[test]
 fn memory_for_a_request_grows_with_what_was_received() {
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let before = caller.server.mem_used();
     caller.send(&wire::headers(ONE, &headers(UNARY), false));
     caller.send(&wire::data(ONE, &message(&[7; LIMIT])[..10], false));
@@ -134,7 +135,7 @@ fn messages_are_accepted_until_64_kib_are_unsent() {
 }
 
 #[test]
-fn a_response_with_too_large_headers_is_a_reset() {
+fn a_response_with_too_large_headers_resets_the_stream() {
     let mut caller = Caller::calling_with(&[(6, 10)], UNARY);
     caller.server.reply(id(ONE), b"answer", caller.now);
     assert_eq!(caller.receive(), ["RST_STREAM 1 INTERNAL_ERROR"]);

@@ -1,4 +1,4 @@
-//! Metadata: as much as servers send is accepted. Beyond that, the error names the limit that was
+//! The metadata of responses is accepted up to several limits; an error names the limit that was
 //! exceeded.
 
 use super::{outcome, reply, trailers};
@@ -6,10 +6,10 @@ use crate::config::{MAX_CONTINUATIONS, MAX_HEADER_LIST};
 use crate::grpc::{CallError, Code};
 use crate::http2::testing::{self as wire, ONE};
 
-/// The first fields of a response, which count 102 octets, including an overhead of 32 for each.
+/// The first fields of a response: 102 octets of a header list, including 32 for each field.
 const HEAD: [(&str, &str); 2] = [(":status", "200"), ("content-type", "application/grpc")];
 
-/// The fields of successful trailers, which count 44 octets.
+/// The fields of successful trailers: 44 octets of a header list.
 const END: [(&str, &str); 1] = [("grpc-status", "0")];
 
 /// Returns a header block in fragments of this size: a HEADERS frame and CONTINUATION frames.
@@ -29,7 +29,7 @@ fn fragments(block: &[u8], size: usize, end_stream: bool) -> Vec<u8> {
     octets
 }
 
-/// Returns a header list of this many octets: `fields` and metadata.
+/// Returns the block of a header list of this many octets: `fields` and metadata.
 fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
     let counted = fields
         .iter()
@@ -38,9 +38,9 @@ fn list(fields: &[(&str, &str)], octets: usize) -> Vec<u8> {
     wire::block(&[fields, &[("x", &value)]].concat())
 }
 
-/// Returns the results of a call with a header list of this size in its headers, or in its
-/// trailers.
-fn answered(octets: usize) -> [Result<Vec<u8>, CallError>; 2] {
+/// Returns the results of two calls: one whose response has headers of this size, and one whose
+/// response has trailers of this size.
+fn results_with_metadata(octets: usize) -> [Result<Vec<u8>, CallError>; 2] {
     let first = fragments(&list(&HEAD, octets), 16_384, false);
     let last = fragments(&list(&END, octets), 16_384, true);
     [
@@ -52,7 +52,7 @@ fn answered(octets: usize) -> [Result<Vec<u8>, CallError>; 2] {
 #[test]
 fn a_reply_with_20_kib_of_metadata_is_accepted() {
     for octets in [16 * 1024, 16 * 1024 + 1, 20 * 1024] {
-        for result in answered(octets) {
+        for result in results_with_metadata(octets) {
             assert_eq!(result, Ok(b"info".to_vec()), "{octets} octets");
         }
     }
@@ -60,10 +60,10 @@ fn a_reply_with_20_kib_of_metadata_is_accepted() {
 
 #[test]
 fn a_header_list_of_64_kib_is_accepted() {
-    for result in answered(MAX_HEADER_LIST) {
+    for result in results_with_metadata(MAX_HEADER_LIST) {
         assert_eq!(result, Ok(b"info".to_vec()));
     }
-    for result in answered(MAX_HEADER_LIST + 1) {
+    for result in results_with_metadata(MAX_HEADER_LIST + 1) {
         let error = result.expect_err("the list is too large");
         assert_eq!(error.code(), Code::ResourceExhausted);
         let words = "the peer caused an HTTP/2 stream error: \
@@ -87,7 +87,7 @@ fn a_block_in_more_than_8_continuations_is_refused() {
     assert_eq!(error.to_string(), words);
 }
 
-/// Repeated references to one table entry make a list that is larger than its block.
+/// A block that refers to one large table entry again and again is smaller than its list.
 #[test]
 fn a_list_that_decodes_to_four_times_the_limit_is_refused() {
     let entry = [

@@ -22,7 +22,7 @@ fn a_request_has_the_headers_that_servers_require() {
             let text = |octets: &[u8]| String::from_utf8(octets.to_vec()).expect("ASCII");
             fields.push((text(name), text(value)));
         })
-        .expect("it decodes");
+        .expect("the header block is valid");
     let fields: Vec<(&str, &str)> = fields.iter().map(|(n, v)| (&**n, &**v)).collect();
     assert_eq!(
         fields,
@@ -31,12 +31,12 @@ fn a_request_has_the_headers_that_servers_require() {
             // C-core responds to the scheme "unix" with status 13.
             (":scheme", "http"),
             (":path", PATH),
-            // Without an authority, C-core and grpc-js reset the stream; if it contains a path,
-            // grpc-js and tonic do.
+            // Without an authority, C-core and grpc-js reset the stream; if the authority contains
+            // a path, grpc-js and tonic do.
             (":authority", "localhost"),
-            // If it has nine digits, grpc-go and java reset the stream.
+            // If the timeout has nine digits, grpc-go and grpc-java reset the stream.
             ("grpc-timeout", "1000000u"),
-            // Without it, C-core resets the stream.
+            // Without `te`, C-core resets the stream.
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", concat!("plugind/", env!("CARGO_PKG_VERSION"))),
@@ -45,9 +45,9 @@ fn a_request_has_the_headers_that_servers_require() {
 }
 
 #[test]
-fn a_large_request_goes_out_as_the_server_reads_it() {
-    let mut server = Server::greeted(&[]);
-    let call = server.ask(&vec![7; 200_000]);
+fn a_large_request_is_sent_as_the_server_updates_the_windows() {
+    let mut server = Server::connected(&[]);
+    let call = server.start_call(&vec![7; 200_000]);
     let mut sent = 0;
     loop {
         let received = server.receive();
@@ -76,9 +76,9 @@ fn a_large_request_goes_out_as_the_server_reads_it() {
 }
 
 #[test]
-fn a_request_goes_on_when_the_server_changes_the_initial_window() {
-    let mut server = Server::greeted(&[(4, 0)]);
-    server.ask(b"x");
+fn a_request_continues_if_the_initial_window_is_raised() {
+    let mut server = Server::connected(&[(4, 0)]);
+    server.start_call(b"x");
     assert_eq!(server.receive(), ["HEADERS 1"]);
     server.send(&wire::settings(&[(4, 100)]));
     assert_eq!(server.receive(), ["SETTINGS ack", "DATA 1 6 end"]);
@@ -86,9 +86,9 @@ fn a_request_goes_on_when_the_server_changes_the_initial_window() {
 
 #[test]
 fn calls_wait_for_a_stream_under_their_deadlines() {
-    let mut server = Server::greeted(&[(3, 1)]);
-    let first = server.ask(b"");
-    let second = server.ask(b"");
+    let mut server = Server::connected(&[(3, 1)]);
+    let first = server.start_call(b"");
+    let second = server.start_call(b"");
     assert_eq!(server.receive(), ["HEADERS 1", "DATA 1 5 end"]);
     let end = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "5")], true);
     assert_eq!(
@@ -97,7 +97,7 @@ fn calls_wait_for_a_stream_under_their_deadlines() {
     );
     assert_eq!(server.receive(), ["HEADERS 3", "DATA 3 5 end"]);
 
-    let third = server.ask(b"");
+    let third = server.start_call(b"");
     let ended = server.wait(1000);
     let exceeded = || Err(CallError::DeadlineExceeded);
     assert_eq!(ended, [(second, exceeded()), (third, exceeded())]);
@@ -106,8 +106,8 @@ fn calls_wait_for_a_stream_under_their_deadlines() {
 
 #[test]
 fn calls_are_distinguished_and_may_end_in_any_order() {
-    let mut server = Server::greeted(&[]);
-    let (first, second) = (server.ask(b""), server.ask(b""));
+    let mut server = Server::connected(&[]);
+    let (first, second) = (server.start_call(b""), server.start_call(b""));
     let answer = |stream| {
         let end = [(":status", "200"), ("grpc-status", "5")];
         wire::headers(stream, &end, true)
@@ -115,12 +115,12 @@ fn calls_are_distinguished_and_may_end_in_any_order() {
     let not_found = || Err(status(Code::NotFound, ""));
     assert_eq!(server.send(&answer(THREE)), [(second, not_found())]);
     assert_eq!(server.send(&answer(ONE)), [(first, not_found())]);
-    assert_ne!(server.ask(b""), first);
+    assert_ne!(server.start_call(b""), first);
 }
 
 #[test]
 fn a_call_whose_deadline_has_passed_is_not_made() {
-    let mut server = Server::greeted(&[]);
+    let mut server = Server::connected(&[]);
     let call = server.client.unary(PATH, b"", 100, server.now, server.now);
     assert_eq!(
         server.outcomes(),

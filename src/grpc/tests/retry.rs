@@ -22,9 +22,9 @@ fn answer() -> Vec<u8> {
 
 #[test]
 fn a_refused_call_is_made_again_in_the_time_left() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     assert!(server.wait(400).is_empty());
-    assert!(server.send(&refusal(ONE)).is_empty(), "it has not ended");
+    assert!(server.send(&refusal(ONE)).is_empty(), "it is retried");
     let octets = server.client.transmit().to_vec();
     assert_eq!(wire::frames_in(&octets), ["HEADERS 3", "DATA 3 12 end"]);
     assert!(octets.ends_with(b"request"));
@@ -36,16 +36,16 @@ fn a_refused_call_is_made_again_in_the_time_left() {
 }
 
 #[test]
-fn a_server_that_refuses_for_ever_gets_two_attempts() {
-    let mut server = Server::greeted(&[]);
-    let call = server.ask(b"request");
+fn a_server_that_refuses_every_call_gets_two_attempts() {
+    let mut server = Server::connected(&[]);
+    let call = server.start_call(b"request");
     let (mut attempts, mut stream) = (0, ONE);
     let error = loop {
         attempts += server.receive().len() / 2;
         let mut outcomes = server.send(&refusal(stream));
         if let Some((ended, result)) = outcomes.pop() {
             assert_eq!(ended, call);
-            break result.expect_err("it is refused");
+            break result.expect_err("the call is refused");
         }
         stream += 2;
     };
@@ -61,7 +61,7 @@ fn a_server_that_refuses_for_ever_gets_two_attempts() {
 
 #[test]
 fn a_call_above_the_last_stream_may_be_retried_once() {
-    let (mut server, call) = Server::asked();
+    let (mut server, call) = Server::with_call();
     let gone = Err(CallError::Refused { again: true });
     assert_eq!(
         server.send(&wire::goaway(0, 0, b"")),
@@ -71,8 +71,8 @@ fn a_call_above_the_last_stream_may_be_retried_once() {
         gone.map_err(|error| error.transparent_retry()),
         Err(TransparentRetry::Once)
     );
-    // The second refusal is final, even if both are on the same connection.
-    let (mut server, call) = Server::asked();
+    // The second refusal is final, even if the first one was on the same connection.
+    let (mut server, call) = Server::with_call();
     server.send(&refusal(ONE));
     server.receive();
     let gone = Err(CallError::Refused { again: false });
@@ -82,8 +82,8 @@ fn a_call_above_the_last_stream_may_be_retried_once() {
 #[test]
 fn a_call_that_was_never_written_may_be_retried_freely() {
     // On the same connection, the call is written as soon as a stream can be opened for it.
-    let mut server = Server::greeted(&[(3, 0)]);
-    server.ask(b"request");
+    let mut server = Server::connected(&[(3, 0)]);
+    server.start_call(b"request");
     for _ in 0..10 {
         assert!(server.wait(99).is_empty());
         server.send(&wire::settings(&[(3, 0)]));
@@ -96,10 +96,10 @@ fn a_call_that_was_never_written_may_be_retried_freely() {
     );
     // On another connection, a retry is up to the caller.
     server.send(&wire::settings(&[(3, 1)]));
-    let waiting = server.ask(b"request");
+    let waiting = server.start_call(b"request");
     let outcomes = server.send(&wire::goaway(ONE, 0, b""));
     let [(ended, Err(error))] = &outcomes[..] else {
-        panic!("the one that was not written: {outcomes:?}");
+        panic!("the unwritten call has failed: {outcomes:?}");
     };
     assert_eq!(*ended, waiting);
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_call_that_may_have_been_processed_is_not_retried() {
     let no = wire::headers(ONE, &[(":status", "200"), ("grpc-status", "14")], true);
     let http = wire::headers(ONE, &[(":status", "503")], true);
     for end in ends.into_iter().chain([no, http]) {
-        let (mut server, _) = Server::asked();
+        let (mut server, _) = Server::with_call();
         let outcomes = server.send(&end);
         let [(_, Err(error))] = &outcomes[..] else {
             panic!("the call has ended: {outcomes:?}");
@@ -132,7 +132,7 @@ fn a_call_that_may_have_been_processed_is_not_retried() {
 #[test]
 fn a_call_refused_after_its_headers_is_not_retried() {
     for end in [refusal(ONE), wire::goaway(0, 0, b"")] {
-        let (mut server, call) = Server::asked();
+        let (mut server, call) = Server::with_call();
         assert!(
             server
                 .send(&[wire::ok(ONE), reply(b"half")].concat())
@@ -147,8 +147,8 @@ fn a_call_refused_after_its_headers_is_not_retried() {
 #[test]
 fn a_request_is_kept_until_the_server_answers_and_no_longer() {
     const LARGE: usize = 20_000;
-    let mut server = Server::greeted(&[]);
-    let call = server.ask(&vec![7; LARGE]);
+    let mut server = Server::connected(&[]);
+    let call = server.start_call(&vec![7; LARGE]);
     let sent = |server: &mut Server| {
         let received =
             std::iter::from_fn(|| Some(server.receive()).filter(|received| !received.is_empty()));
@@ -172,7 +172,7 @@ fn a_request_is_kept_until_the_server_answers_and_no_longer() {
 
 #[test]
 fn a_refused_streaming_call_is_retried_too() {
-    let mut server = Server::greeted(&[]);
+    let mut server = Server::connected(&[]);
     let now = Time::ZERO;
     server.client.server_streaming(PATH, b"", 100, None, now);
     server.receive();
@@ -182,8 +182,8 @@ fn a_refused_streaming_call_is_retried_too() {
 
 #[test]
 fn a_refused_call_waits_for_a_stream_like_any_other() {
-    let mut server = Server::greeted(&[]);
-    let (first, second) = (server.ask(b"one"), server.ask(b"two"));
+    let mut server = Server::connected(&[]);
+    let (first, second) = (server.start_call(b"one"), server.start_call(b"two"));
     server.receive();
     server.send(&[wire::settings(&[(3, 1)]), refusal(THREE)].concat());
     assert_eq!(server.receive(), ["SETTINGS ack"]);

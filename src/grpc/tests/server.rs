@@ -1,4 +1,4 @@
-//! Tests of what gRPC requires of a server, from the client's side of the wire.
+//! Tests of what gRPC requires of a server, with a test client that sends hand-written octets.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Returns a client that has sent its preface to the server.
-    pub(super) fn greeted(settings: &[(u16, u32)]) -> Self {
+    /// Returns a client that has sent its connection preface to the server.
+    pub(super) fn connected(settings: &[(u16, u32)]) -> Self {
         let mut caller = Self {
             server: Server::new(METHODS, LIMIT, Time::ZERO),
             now: Time::ZERO,
         };
-        let greeting = [wire::PREFACE, &wire::settings(settings)].concat();
-        assert!(caller.send(&greeting).is_empty());
+        let preface = [wire::PREFACE, &wire::settings(settings)].concat();
+        assert!(caller.send(&preface).is_empty());
         caller.receive();
         caller
     }
@@ -41,7 +41,7 @@ impl Caller {
 
     /// Returns a client that has sent these settings and called a method, on stream 1.
     pub(super) fn calling_with(settings: &[(u16, u32)], method: &'static str) -> Self {
-        let mut caller = Self::greeted(settings);
+        let mut caller = Self::connected(settings);
         let call = [
             wire::headers(ONE, &headers(method), false),
             wire::data(ONE, &message(b"ask"), true),
@@ -109,13 +109,13 @@ pub(super) fn called(call: u32, method: &'static str, message: &[u8]) -> Incomin
 
 /// Returns the fields with which a server answers a request without reporting it to its owner.
 fn refused(fields: &[(&str, &str)], content: &[u8]) -> Vec<String> {
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let call = [
         wire::headers(ONE, fields, false),
         wire::data(ONE, content, true),
     ];
     assert!(caller.send(&call.concat()).is_empty());
-    assert!(caller.server.calls.is_empty(), "it is answered");
+    assert!(caller.server.calls.is_empty(), "the call is answered");
     caller.fields()
 }
 
@@ -212,7 +212,7 @@ fn a_request_has_exactly_one_message_that_is_not_compressed() {
 
 #[test]
 fn a_request_above_the_limit_is_refused_on_its_prefix() {
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let call = [
         wire::headers(ONE, &headers(UNARY), false),
         wire::data(ONE, b"\0\xff\xff\xff\xff", false),
@@ -233,7 +233,7 @@ fn the_timeout_of_the_client_is_enforced() {
         fields.push(("grpc-timeout", timeout));
         fields
     };
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let call = [
         wire::headers(ONE, &with_timeout("500m"), false),
         wire::data(ONE, &message(b""), true),
@@ -252,7 +252,7 @@ fn the_timeout_of_the_client_is_enforced() {
 
 #[test]
 fn a_request_must_be_complete_within_ten_seconds() {
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     caller.send(&wire::headers(ONE, &headers(UNARY), false));
     let request = message(&[7; 100]);
     for octet in &request[..99] {
@@ -294,12 +294,12 @@ fn unread_messages_are_accepted_up_to_a_limit() {
     caller.receive();
     assert_eq!(caller.server.send(id(ONE), &content, caller.now), Ok(()));
     let unknown = caller.server.send(id(THREE), &content, caller.now);
-    assert_eq!(unknown, Ok(()), "there is nothing left to do");
+    assert_eq!(unknown, Ok(()), "messages on an unknown call are dropped");
 }
 
 #[test]
 fn a_request_may_end_with_trailers() {
-    let mut caller = Caller::greeted(&[]);
+    let mut caller = Caller::connected(&[]);
     let call = [
         wire::headers(ONE, &headers(UNARY), false),
         wire::data(ONE, &message(b"ask"), false),
@@ -340,7 +340,7 @@ fn a_cancelled_call_is_reported_and_its_response_dropped() {
 #[test]
 fn a_call_ends_if_its_client_rejects_the_headers() {
     let max_header_list_size = (6, 40);
-    let mut caller = Caller::greeted(&[max_header_list_size]);
+    let mut caller = Caller::connected(&[max_header_list_size]);
     let call = [
         wire::headers(ONE, &headers(WATCH), false),
         wire::data(ONE, &message(b"ask"), true),

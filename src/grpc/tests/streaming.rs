@@ -1,4 +1,4 @@
-//! Server-streaming calls: many messages, for as long as the server keeps the stream open.
+//! Server-streaming calls: many messages, as long as the server keeps the stream open.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::http2::testing::{self as wire, Endpoint as _, ONE};
 const LIMIT: usize = 100_000;
 
 /// Returns a server that has received a streaming call.
-fn watched() -> (Server, CallId) {
-    let mut server = Server::greeted(&[]);
+fn with_stream() -> (Server, CallId) {
+    let mut server = Server::connected(&[]);
     let now = server.now;
     let call = server
         .client
@@ -22,8 +22,8 @@ fn watched() -> (Server, CallId) {
 }
 
 /// Returns a server that has received a streaming call and has sent the headers of its response.
-fn watching() -> (Server, CallId) {
-    let (mut server, call) = watched();
+fn with_response_headers() -> (Server, CallId) {
+    let (mut server, call) = with_stream();
     assert!(events(&mut server, &wire::ok(ONE)).is_empty());
     (server, call)
 }
@@ -55,7 +55,7 @@ fn end(status: &str) -> Vec<u8> {
 
 #[test]
 fn every_message_is_reported_and_then_the_end() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     let answer = [
         wire::data(ONE, &[message(b"one"), message(b"")].concat(), false),
         wire::data(ONE, &message(b"three"), false),
@@ -81,7 +81,7 @@ fn messages_are_the_same_wherever_the_answer_is_cut() {
     ]
     .concat();
     for cut in 0..=answer.len() {
-        let (mut server, call) = watched();
+        let (mut server, call) = with_stream();
         let mut all = events(&mut server, &answer[..cut]);
         all.extend(events(&mut server, &answer[cut..]));
         let expected = [
@@ -95,7 +95,7 @@ fn messages_are_the_same_wherever_the_answer_is_cut() {
 
 #[test]
 fn a_stream_without_messages_may_end_well() {
-    let (mut server, call) = watched();
+    let (mut server, call) = with_stream();
     let fields = [
         (":status", "200"),
         ("content-type", "application/grpc"),
@@ -107,7 +107,7 @@ fn a_stream_without_messages_may_end_well() {
 
 #[test]
 fn a_stream_without_a_deadline_sends_no_timeout() {
-    let (server, _) = watched();
+    let (server, _) = with_stream();
     assert_eq!(server.client.poll_timeout(), None);
     let mut client = super::Client::new(server.now);
     client.server_streaming(PATH, b"", LIMIT, None, server.now);
@@ -119,7 +119,7 @@ fn a_stream_without_a_deadline_sends_no_timeout() {
 
 #[test]
 fn a_stream_with_a_deadline_ends_with_it() {
-    let mut server = Server::greeted(&[]);
+    let mut server = Server::connected(&[]);
     let deadline = server.now + Duration::from_secs(1);
     let now = server.now;
     let call = server
@@ -133,10 +133,10 @@ fn a_stream_with_a_deadline_ends_with_it() {
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
-/// A message every ten seconds and a keepalive every second, for three days.
+/// The server sends a message every ten seconds and a PING every second, for three days.
 #[test]
 fn a_stream_stays_open_for_days() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     for second in 0..3 * 24 * 3600 {
         server.now += Duration::from_secs(1);
         let now = server.now;
@@ -156,7 +156,7 @@ fn a_stream_stays_open_for_days() {
 
 #[test]
 fn a_stream_can_be_silent_for_days() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     server.now += Duration::from_secs(10 * 24 * 3600);
     server.client.handle_timeout(server.now);
     assert_eq!(server.client.poll_event(server.now), None);
@@ -169,7 +169,7 @@ fn a_stream_can_be_silent_for_days() {
 
 #[test]
 fn the_window_is_returned_only_as_messages_are_taken() {
-    let (mut server, _) = watching();
+    let (mut server, _) = with_response_headers();
     // A frame holds four messages, and nine messages are more than half a window.
     let frame = wire::data(ONE, &message(&[7; 4_000]).repeat(4), false);
     let mut rest = &frame.repeat(3)[..];
@@ -186,10 +186,10 @@ fn the_window_is_returned_only_as_messages_are_taken() {
     assert_eq!(taken, 12);
 }
 
-/// The window is 65,535 octets: the rest of the message must be accepted while it is reassembled.
+/// The window is 65,535 octets, so it must be updated before the message is complete.
 #[test]
-fn a_message_larger_than_the_window_comes_through() {
-    let (mut server, call) = watching();
+fn a_message_larger_than_the_window_is_received() {
+    let (mut server, call) = with_response_headers();
     let content = vec![7; LIMIT];
     let mut all = Vec::new();
     for piece in message(&content).chunks(16_384) {
@@ -201,7 +201,7 @@ fn a_message_larger_than_the_window_comes_through() {
 
 #[test]
 fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     let prefix = [0, 0xff, 0xff, 0xff, 0xff];
     let all = events(&mut server, &wire::data(ONE, &prefix, false));
     let too_large = CallError::TooLarge {
@@ -213,11 +213,10 @@ fn a_message_above_the_limit_ends_the_stream_on_its_prefix() {
     assert_eq!(server.receive(), ["RST_STREAM 1 CANCEL"]);
 }
 
-/// One frame holds 3,000 messages. They are returned one by one, and memory stays that of the
-/// frame.
+/// Each frame holds 3,000 messages, which are returned one by one.
 #[test]
 fn a_flood_of_empty_messages_costs_no_memory() {
-    let (mut server, _) = watching();
+    let (mut server, _) = with_response_headers();
     let flood = wire::data(ONE, &message(b"").repeat(3_000), false);
     let (mut peak, mut count) = (0, 0);
     for _ in 0..100 {
@@ -237,7 +236,7 @@ fn a_flood_of_empty_messages_costs_no_memory() {
 
 #[test]
 fn a_cancelled_stream_reports_nothing_more() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     let two = [message(b"one"), message(b"two")].concat();
     server.feed(&wire::data(ONE, &two, false));
     assert_eq!(
@@ -256,11 +255,11 @@ fn a_cancelled_stream_reports_nothing_more() {
 
 #[test]
 fn a_stream_can_be_cancelled_before_its_headers() {
-    let (mut server, call) = watched();
+    let (mut server, call) = with_stream();
     server.client.cancel(call, server.now);
     let event = server.client.poll_event(server.now);
     assert_eq!(event, Some(closed(call, Err(CallError::Cancelled))));
-    assert!(events(&mut server, &wire::ok(ONE)).is_empty(), "it is late");
+    assert!(events(&mut server, &wire::ok(ONE)).is_empty(), "ignored");
 }
 
 #[test]
@@ -291,7 +290,7 @@ fn every_way_a_stream_can_end_is_reported() {
         (wire::goaway(0, 0, b""), CallError::Refused { again: false }),
     ];
     for (answer, expected) in table {
-        let (mut server, call) = watching();
+        let (mut server, call) = with_response_headers();
         let all = events(&mut server, &answer);
         assert_eq!(all.last(), Some(&closed(call, Err(expected))));
     }
@@ -299,7 +298,7 @@ fn every_way_a_stream_can_end_is_reported() {
 
 #[test]
 fn a_stream_ends_with_its_connection() {
-    let (mut server, call) = watching();
+    let (mut server, call) = with_response_headers();
     server.client.eof(server.now);
     let event = server.client.poll_event(server.now);
     let Some(Event::Closed {
@@ -307,7 +306,7 @@ fn a_stream_ends_with_its_connection() {
         result,
     }) = event
     else {
-        panic!("it ends");
+        panic!("the stream ends");
     };
     assert_eq!(ended, call);
     assert_eq!(result.map_err(|error| error.code()), Err(Code::Unavailable));
@@ -315,8 +314,8 @@ fn a_stream_ends_with_its_connection() {
 
 #[test]
 fn a_stream_does_not_delay_unary_calls() {
-    let (mut server, call) = watching();
-    let unary = server.ask(b"");
+    let (mut server, call) = with_response_headers();
+    let unary = server.start_call(b"");
     server.receive();
     let answer = [
         wire::data(ONE, &message(b"one"), false),

@@ -10,7 +10,7 @@ use crate::escape;
 use crate::handler::{Plugin, Reason};
 use crate::proto::csi_v1::{NodeGetInfoResponse, Segment};
 
-/// A registered driver, as it describes itself and its node.
+/// A registered driver: what it reports about itself and about the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
     /// The plugin; its endpoint serves CSI.
@@ -19,15 +19,15 @@ pub struct Driver {
     pub version: Version,
     /// The driver's ID for this node; never empty.
     pub node_id: String,
-    /// The maximum number of volumes of the driver on the node at a time; `None`: not stated.
+    /// The maximum number of volumes of the driver on the node at a time; `None`: not reported.
     pub max_volumes: Option<u64>,
-    /// The driver's topology of the node: a value for each kind of segment, such as a zone, sorted
-    /// by kind.
+    /// The driver's topology of the node: the key and the value of each segment, such as a zone,
+    /// sorted by key.
     pub topology: Vec<(String, String)>,
 }
 
 impl Driver {
-    /// Creates the driver of a plugin from the reply to its `NodeGetInfo` call.
+    /// Creates the driver of a plugin from its reply to `NodeGetInfo`.
     pub(super) fn new(
         plugin: &Arc<Plugin>,
         version: Version,
@@ -44,7 +44,7 @@ impl Driver {
             max_volumes: u64::try_from(node.max_volumes_per_node)
                 .ok()
                 .filter(|most| *most > 0),
-            topology: by_kind(topology.segments),
+            topology: sort_segments(topology.segments),
         })
     }
 
@@ -58,7 +58,7 @@ impl Driver {
     }
 }
 
-/// What a driver reports about its node, as JSON: for records of the API and for programs.
+/// The node information of a driver, as JSON for the API and for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeFacts {
@@ -73,8 +73,8 @@ fn serialize_map<S: Serializer>(entries: &[(String, String)], to: S) -> Result<S
     to.collect_map(entries.iter().map(|(key, value)| (key, value)))
 }
 
-/// Returns the segments sorted by kind; of several of one kind, only the last.
-fn by_kind(segments: Vec<Segment>) -> Vec<(String, String)> {
+/// Sorts segments by key. Of several with one key, the last is kept.
+fn sort_segments(segments: Vec<Segment>) -> Vec<(String, String)> {
     let mut places: Vec<_> = segments.into_iter().map(|it| (it.key, it.value)).collect();
     places.reverse();
     places.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -108,10 +108,10 @@ impl fmt::Display for Driver {
     }
 }
 
-/// The reason for refusing a driver without a node ID: kubelet's words.
+/// The reason for refusing a driver without a node ID, in kubelet's words.
 const NO_NODE_ID: &str = "error adding CSI driver node info: driverNodeID must not be empty";
 
-/// The number of topology segments shown in one line: honest drivers have one to three.
+/// The maximum number of topology segments in one line: drivers usually have one to three.
 const SHOWN_SEGMENTS: usize = 8;
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_what_an_operator_wants_to_see() {
+    fn a_driver_is_shown_escaped_with_its_topology_sorted() {
         let segments = vec![
             segment("zone", "b"),
             segment("rack\n", "7"),

@@ -1,7 +1,7 @@
 //! CSI drivers: the ID that they give this node, and its topology.
 //!
-//! A driver is acceptable if it supports CSI 1 and if none of the registered drivers of its name
-//! supports the same version or a higher one. Registering it calls NodeGetInfo, as kubelet does.
+//! A driver is acceptable if it supports CSI 1 and if no driver of its name is registered with the
+//! same version or a higher one. Registering a driver calls NodeGetInfo, as kubelet does.
 //!
 //! ```text
 //!             NodeGetInfo
@@ -10,8 +10,8 @@
 //!                +--------- anything else -> refused
 //! ```
 //!
-//! With `--csi-node-info`, a registered driver is asked again periodically, because its volume
-//! limit and its topology may change.
+//! With `--csi-node-info`, NodeGetInfo is called again periodically, because a driver's volume
+//! limit and topology may change.
 
 mod driver;
 pub(super) mod node;
@@ -34,7 +34,7 @@ use super::{
 #[derive(Debug, Default)]
 pub struct CsiHandler {
     drivers: Store<Driver>,
-    /// The registrations without an answer: at most one for each operation that runs.
+    /// The registrations that the handler has yet to answer: at most one for each socket.
     registrations: Vec<Registration>,
     periods: node::Periods,
 }
@@ -47,8 +47,8 @@ struct Registration {
 }
 
 impl CsiHandler {
-    /// Creates a handler that periodically asks registered drivers for the node's information. Each
-    /// period is that of the named driver; `*` names all others.
+    /// Creates a handler that periodically calls NodeGetInfo on registered drivers. Each period is
+    /// that of the named driver; `*` names all others.
     pub fn new(periods: &[(String, Duration)]) -> Self {
         Self {
             periods: node::Periods::new(periods),
@@ -61,9 +61,9 @@ impl CsiHandler {
         self.drivers.clone()
     }
 
-    /// Checks whether the plugin is acceptable: an error is the message with which kubelet's
-    /// function of that name refuses the plugin. "A CSI driver whose name is registered with an
-    /// equal or higher version is refused" ([R24](crate::guide::kubelet)).
+    /// Checks whether the plugin is acceptable. The error is the message with which kubelet's
+    /// `function` refuses the plugin. "A CSI driver whose name is registered with an equal or
+    /// higher version is refused" ([R24](crate::guide::kubelet)).
     fn check(&self, plugin: &Plugin, function: &str) -> Result<(), String> {
         let (name, listed) = (&plugin.name, &plugin.versions);
         let why = match highest_supported(listed) {
@@ -94,7 +94,7 @@ impl CsiHandler {
         ))
     }
 
-    /// Applies the reply of a registered driver that was asked again.
+    /// Applies a later reply of a registered driver, and schedules the next call.
     fn update_node_info(
         &mut self,
         plugin: &Arc<Plugin>,
@@ -108,7 +108,7 @@ impl CsiHandler {
                 self.drivers.set(changed);
             }
         }
-        self.periods.ask_later(plugin, context);
+        self.periods.schedule_call(plugin, context);
     }
 
     /// Finishes a registration with the driver's reply to `NodeGetInfo`.
@@ -119,7 +119,7 @@ impl CsiHandler {
         context: &mut Context<'_>,
     ) {
         let Registration { plugin, ticket } = registration;
-        let driver = node::read(&plugin, result);
+        let driver = node::parse_reply(&plugin, result);
         // Another driver of that name may have been registered since the validation.
         let driver = driver.and_then(|driver| match self.check(&plugin, "RegisterPlugin") {
             Ok(()) => Ok(driver),
@@ -153,7 +153,7 @@ impl PluginHandler for CsiHandler {
         if let Err(why) = self.check(plugin, "RegisterPlugin") {
             return Answer::no(why);
         }
-        node::ask(plugin, context);
+        node::call_node_get_info(plugin, context);
         self.registrations.push(Registration {
             plugin: plugin.clone(),
             ticket: context.ticket(),
@@ -171,7 +171,7 @@ impl PluginHandler for CsiHandler {
     }
 
     fn registered(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
-        self.periods.ask_later(plugin, context);
+        self.periods.schedule_call(plugin, context);
     }
 
     fn promoted(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) {
@@ -185,10 +185,10 @@ impl PluginHandler for CsiHandler {
         let result = match event {
             Event::Called { result, .. } => result,
             Event::TimerFired { .. } => {
-                node::ask(plugin, context);
+                node::call_node_get_info(plugin, context);
                 return;
             }
-            _ => return, // Other effects are never asked for.
+            _ => return, // No other effects are requested.
         };
         let asked = |it: &Registration| it.plugin.has_socket_of(plugin);
         if let Some(place) = self.registrations.iter().position(asked) {

@@ -13,7 +13,7 @@ use crate::escape;
 use crate::handler::{Call, CallFailure, Context, EventType, Plugin, Reason, reply};
 use crate::proto::csi_v1::{NodeGetInfoRequest, node};
 
-/// The periods in which drivers are asked again, by name, with `*` for drivers that are not named.
+/// The pauses between two calls of NodeGetInfo, by driver name; `*` is for all other drivers.
 #[derive(Debug, Default)]
 pub(in crate::handler) struct Periods(Vec<(String, Duration)>);
 
@@ -22,22 +22,22 @@ impl Periods {
         Self(periods.to_vec())
     }
 
-    /// Returns the period of a driver, or `None` if it is not asked again.
+    /// Returns the period of a driver, or `None` if NodeGetInfo is not called again.
     pub(in crate::handler) fn find(&self, driver: &str) -> Option<Duration> {
         let of = |name| self.0.iter().rfind(|(driver, _)| driver == name);
         of(driver).or_else(|| of("*")).map(|(_, period)| *period)
     }
 
-    /// Sets the timer after which a registered driver is asked again, if it has a period.
-    pub(in crate::handler) fn ask_later(&self, plugin: &Plugin, context: &mut Context<'_>) {
+    /// Sets the timer for the next call to a registered driver, if the driver has a period.
+    pub(in crate::handler) fn schedule_call(&self, plugin: &Plugin, context: &mut Context<'_>) {
         if let Some(period) = self.find(&plugin.name) {
             context.set_timer(period);
         }
     }
 }
 
-/// Calls NodeGetInfo.
-pub(in crate::handler) fn ask(plugin: &Plugin, context: &mut Context<'_>) {
+/// Calls NodeGetInfo on a driver.
+pub(in crate::handler) fn call_node_get_info(plugin: &Plugin, context: &mut Context<'_>) {
     context.call(Call {
         endpoint: plugin.endpoint.clone(),
         method: node::NODE_GET_INFO,
@@ -47,29 +47,29 @@ pub(in crate::handler) fn ask(plugin: &Plugin, context: &mut Context<'_>) {
     });
 }
 
-/// Returns the driver that a reply to NodeGetInfo describes.
-pub(in crate::handler) fn read(
+/// Returns the driver that a reply to NodeGetInfo describes, or the reason for refusing it.
+pub(in crate::handler) fn parse_reply(
     plugin: &Arc<Plugin>,
     result: Result<Vec<u8>, CallFailure>,
 ) -> Result<Driver, Reason> {
     let version = highest_supported(&plugin.versions).map_err(Reason::new)?;
-    let node = reply::read(&plugin.endpoint, result, MAX_CSI_REPLY)?;
+    let node = reply::decode(&plugin.endpoint, result, MAX_CSI_REPLY)?;
     Driver::new(plugin, version, node)
 }
 
-/// Replaces `known` by the driver that a reply describes, and emits an event if the known driver
-/// has changed. Returns whether it has changed.
+/// Replaces `known` by the driver that a reply describes, and emits an event if a known driver has
+/// changed. Returns whether one has changed.
 pub(in crate::handler) fn apply_reply(
     plugin: &Arc<Plugin>,
     known: &mut Option<Driver>,
     result: Result<Vec<u8>, CallFailure>,
     context: &mut Context<'_>,
 ) -> bool {
-    let driver = match read(plugin, result) {
+    let driver = match parse_reply(plugin, result) {
         Ok(driver) => driver,
         Err(why) => {
             let why = escape::text(why.as_str());
-            log::debug!("{plugin}: node information was not received again: {why}");
+            log::debug!("{plugin}: NodeGetInfo failed; its node information is unchanged: {why}");
             return false;
         }
     };

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::handler::wording;
 
-/// A version as drivers write it: `v1.2.3`, `1.0`, `1.2.3-rc1`.
+/// The numbers of a version, which drivers write as `v1.2.3`, `1.0` or `1.2.3-rc1`.
 ///
-/// Trailing zeros do not matter to [`Version::rank`].
+/// Trailing zeros matter to `==`, but not to [`Version::rank`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The numbers, at least two.
@@ -56,8 +56,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// Returns the CSI version to use with a driver that lists these versions, or kubelet's words for
-/// why there is none.
+/// Returns the CSI version to use with a driver that lists these versions, or the reason why there
+/// is none, in kubelet's words.
 ///
 /// Of the listed versions, "what does not parse and what is above major version 1 is ignored; the
 /// highest of the rest must have major version 1" ([R23](crate::guide::kubelet)).
@@ -73,7 +73,7 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, String> {
             "highest supported version reported by driver is {version}, must be v{MAJOR}.x"
         )),
         None => {
-            let unreadable = listed.iter().find_map(|text| why_unreadable(text));
+            let unreadable = listed.iter().find_map(|text| parse_error(text));
             Err(format!(
                 "could not find a highest supported version from versions ({}) reported by this \
                  driver: {}",
@@ -85,7 +85,7 @@ pub(super) fn highest_supported(listed: &[String]) -> Result<Version, String> {
 }
 
 /// Returns why a text is not a version, in the words of kubelet's parser, or `None` if it is one.
-fn why_unreadable(text: &str) -> Option<String> {
+fn parse_error(text: &str) -> Option<String> {
     if Version::parse(text).is_some() {
         return None;
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_no_version_is_said_in_kubelet_s_words() {
+    fn the_reason_why_there_is_no_version_has_kubelet_s_words() {
         let none = "could not find a highest supported version from versions";
         for (listed, why) in [
             (
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_read_as_generously_as_drivers_write_them() {
+    fn a_version_may_have_a_prefix_and_a_suffix() {
         for (text, expected) in [
             ("1.0", "1.0"),
             ("v1.0.0", "1.0.0"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_not_read() {
+    fn a_text_that_is_not_a_version_is_rejected() {
         for text in [
             "",
             "v",

@@ -1,7 +1,7 @@
-//! What a device plugin answers to `Allocate`: checked, and as JSON.
+//! A device plugin's answer to `Allocate`: its checks, and its form as JSON.
 //!
-//! The answer decides what a container may open, so nothing is passed on that a runtime could
-//! misread.
+//! The answer decides which files a container may open, so an answer that a container runtime could
+//! misread is rejected.
 
 use prost::Message as _;
 use serde::Serialize;
@@ -14,18 +14,19 @@ use crate::proto::v1beta1::{
     AllocateRequest, AllocateResponse, ContainerAllocateRequest, ContainerAllocateResponse,
 };
 
-/// What a container needs to use some devices: the valid answer of their plugin.
+/// A valid answer to `Allocate`: the changes to a container that make some devices usable in it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Allocation(pub(super) ContainerAllocateResponse);
 
-/// Returns the request for these devices, for one container.
+/// Returns the encoded request to allocate these devices to one container.
 pub(super) fn request(devices_ids: Vec<String>) -> Vec<u8> {
     let container_requests = vec![ContainerAllocateRequest { devices_ids }];
     AllocateRequest { container_requests }.encode_to_vec()
 }
 
 impl Allocation {
-    /// Returns the answer for one container, or the reason why it is invalid.
+    /// Decodes and checks a reply for one container. The error is the reason why the reply is
+    /// invalid.
     pub(super) fn from_reply(reply: &[u8]) -> Result<Self, String> {
         if reply.len() > MAX_ALLOCATE_REPLY {
             let octets = reply.len();
@@ -41,8 +42,8 @@ impl Allocation {
         check(&response).map(|()| Self(response))
     }
 
-    /// Returns the answer as a CDI device with that name. `None` if it has no variable, mount or
-    /// device node: CDI does not allow a device without any of them.
+    /// Returns the answer as a CDI device with that name, or `None` if the answer has no variable,
+    /// mount or device node: CDI does not allow a device without any of them.
     pub(super) fn cdi_device(&self, name: &str) -> Option<Value> {
         let Self(given) = self;
         if given.envs.is_empty() && given.mounts.is_empty() && given.devices.is_empty() {
@@ -80,7 +81,7 @@ impl Allocation {
     }
 }
 
-/// Checks an answer. An error names what is wrong.
+/// Checks an answer. The error names the invalid value.
 fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
     let refuse = |what, text: &str, why| {
         let text = escape::text(text).at_most(SHOWN);
@@ -123,7 +124,7 @@ fn check(response: &ContainerAllocateResponse) -> Result<(), String> {
     Ok(())
 }
 
-/// The maximum length of a path on Linux, without its terminator (octets).
+/// The maximum length of a path on Linux in octets, without the terminating NUL (`PATH_MAX` - 1).
 const MAX_PATH: usize = 4095;
 
 /// The maximum number of octets of an invalid text in an error.

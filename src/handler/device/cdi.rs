@@ -1,9 +1,9 @@
-//! Devices in the Container Device Interface (CDI), which container runtimes read: names, files,
-//! and the calls of `Allocate` that say what each device consists of.
+//! Devices in the Container Device Interface (CDI), whose files container runtimes read: names,
+//! files, and the calls of `Allocate` that return what a container needs to use each device.
 //!
 //! A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices of
-//! its current plugin. The plugin is asked about one device after another, and the file is replaced
-//! once all were asked; a device that cannot be used any more is removed from the file at once.
+//! its current plugin. `Allocate` is called for one device after another, and the file is replaced
+//! after the last call; a device that cannot be used any more is removed from the file at once.
 //!
 //! ```text
 //!   list ------> asks about the next device <-------+
@@ -30,24 +30,25 @@ use crate::time::Time;
 /// The names of the files that have changed, and their new contents; `None`: remove the file.
 pub(crate) type CdiFiles = BTreeMap<String, Option<String>>;
 
-/// The devices of one plugin, as files show them.
+/// The state of the CDI file of one plugin.
 #[derive(Debug, Default)]
 pub(super) struct Published {
-    /// The plugin's answer for each device that it still lists, as written to the file, or an empty
-    /// text if the device needs nothing; `None`: no valid answer.
+    /// The plugin's answer for each device that is still listed: the text for the file, which is
+    /// empty if the device needs nothing; `None`: no valid answer.
     answers: BTreeMap<Box<str>, Option<String>>,
     /// The open call, and its device.
     call: Option<(EffectId, Box<str>)>,
-    /// The number of devices of the list that were examined; those after them are next.
+    /// The number of devices, from the start of the list, that were examined.
     examined: usize,
-    /// The time at which refused devices are asked about again. A timer wakes the plugin then.
+    /// The time at which `Allocate` is called again for refused devices. A timer wakes the plugin
+    /// then.
     retry_at: Option<Time>,
     pause: Option<Duration>,
-    /// Whether there are answers that the file does not have.
+    /// Whether there are answers that the file does not contain.
     is_stale: bool,
-    /// Whether a warning was logged and a device may have been missing from the file since.
+    /// Whether a warning was logged since all devices last had a valid answer.
     is_warned: bool,
-    /// The memory that the answers take.
+    /// The part of the memory budget that the answers take.
     reserved: Reserved,
 }
 
@@ -59,8 +60,8 @@ impl Published {
         }
     }
 
-    /// Replaces the file after the devices or their health have changed. The devices that are new
-    /// are asked about by [`Published::advance`].
+    /// Replaces the file after the devices or their health have changed. [`Published::advance`]
+    /// asks the plugin about the new devices.
     pub(super) fn handle_list(&mut self, known: &DevicePlugin, files: &mut CdiFiles) {
         self.answers.retain(|id, _| known.devices.get(id).is_some());
         self.examined = 0;
@@ -93,7 +94,8 @@ impl Published {
         self.answers.insert(id, answer.ok());
     }
 
-    /// Returns the device of a reply, as written to the file, if the memory budget allows that.
+    /// Returns the text for the file from a reply, or the reason why the reply is invalid or the
+    /// memory budget has no room for the text.
     fn read_device(&mut self, id: &str, reply: &[u8]) -> Result<String, String> {
         let device = Allocation::from_reply(reply)?.cdi_device(&device_name(id));
         let device = device.map_or_else(String::new, |device| device.to_string());
@@ -103,8 +105,8 @@ impl Published {
         Ok(device)
     }
 
-    /// Asks about the next device. After the last one, replaces the file, and waits if any was
-    /// refused.
+    /// Asks the plugin about the next device. After the last one, replaces the file if there are
+    /// new answers, and starts a pause if any device was refused.
     pub(super) fn advance(
         &mut self,
         known: &DevicePlugin,
@@ -191,7 +193,7 @@ fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<St
     let devices = devices.filter(|device| !device.is_empty());
     let devices = devices.collect::<Vec<_>>().join(",\n");
     let mut class = kind.split('/').skip(1);
-    // In a text of a plugin, quotes are escaped, so this finds only the key.
+    // Quotation marks in a plugin's texts are escaped, so this finds only the key.
     let version = if class.any(|it| it.contains('.')) || devices.contains("\"annotations\":") {
         WITH_ANNOTATIONS
     } else {
@@ -201,16 +203,16 @@ fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<St
     (!devices.is_empty()).then(|| head + &devices + "\n]}\n")
 }
 
-/// Returns the name of the file of a resource. Hyphens in it are doubled, so that no two resources
-/// have the same file.
+/// Returns the CDI file name of a resource. Its hyphens are doubled, so that no two resources share
+/// a file.
 pub(super) fn file_name(resource: &str) -> String {
     let resource = resource.replace('-', "--").replace('/', "-");
     format!("plugind-{resource}.json")
 }
 
-/// Returns the name of a device with this ID: the ID, if it is a valid name that does not begin
-/// with `x.`. Any other is encoded: `x.` is in front, and each octet that is not valid, and `_`,
-/// becomes `_` and two hexadecimal digits. So no two IDs have the same name.
+/// Returns the CDI name of a device with this ID: the ID itself, if it is a valid name that does
+/// not begin with `x.`. Any other ID is encoded, so that no two have the same name: `x.` is put in
+/// front, and each invalid octet and each `_` becomes `_` and two hexadecimal digits.
 pub(super) fn device_name(id: &str) -> String {
     if is_name(id) && !id.starts_with(ENCODED) {
         return id.to_owned();
@@ -230,14 +232,14 @@ pub(super) fn device_name(id: &str) -> String {
     name
 }
 
-/// Returns whether a resource can be a kind of CDI: both parts of its name begin with a letter.
+/// Returns whether a resource name is a valid CDI kind: both of its parts begin with a letter.
 fn is_kind(resource: &str) -> bool {
     resource
         .split('/')
         .all(|part| part.starts_with(|it: char| it.is_ascii_alphabetic()))
 }
 
-/// Returns whether a text is the fully qualified name of a device, `VENDOR/CLASS=NAME`.
+/// Returns whether a text is the fully qualified CDI name of a device, `VENDOR/CLASS=NAME`.
 pub(super) fn is_qualified_name(text: &str) -> bool {
     let (kind, name) = text.split_once('=').unwrap_or((text, ""));
     let (vendor, class) = kind.split_once('/').unwrap_or((kind, ""));
@@ -245,8 +247,8 @@ pub(super) fn is_qualified_name(text: &str) -> bool {
     is_kind(kind) && is_part(vendor) && is_part(class) && is_name(name)
 }
 
-/// Returns whether a text is a name of CDI: it begins and ends with a letter or a digit, and
-/// may contain `_`, `-`, `.` and `:`.
+/// Returns whether a text is a valid CDI name: it begins and ends with a letter or a digit, and may
+/// also contain `_`, `-`, `.` and `:`.
 fn is_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_alphanumeric();
     text.starts_with(is_plain)
@@ -254,16 +256,17 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|it| is_plain(it) || "_-.:".contains(it))
 }
 
-/// The beginning of names that are encoded.
+/// The prefix of encoded names.
 const ENCODED: &str = "x.";
 
-/// The beginning of the names of devices that are made for one client: no ID is encoded so.
+/// The prefix of the CDI name for the devices of one client, before the client's number. No device
+/// ID has such a name.
 const LEASE: &str = "x.lease-";
 
-/// The version of CDI that most files need: also old runtimes know it.
+/// The CDI version of most files, which old container runtimes know, too.
 const USUAL: &str = "0.5.0";
 
-/// The first version with annotations, and with dots in a class.
+/// The first CDI version with annotations, and with dots in a class.
 const WITH_ANNOTATIONS: &str = "0.6.0";
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ pub(super) fn between(before: &[Device], after: &[Device]) -> (String, bool) {
     (text, are_any)
 }
 
-/// The number of device IDs of one kind that are shown in a line.
+/// The maximum number of device IDs that the text names for each kind of change.
 const SHOWN_IDS: usize = 8;
 
-/// The number of octets of a device ID that are shown: a UUID and some room.
+/// The maximum number of octets of a device ID that are shown: enough for a UUID and a prefix.
 pub(super) const SHOWN_ID: usize = 64;

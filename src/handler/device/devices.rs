@@ -16,16 +16,17 @@ pub struct Device {
     pub id: Box<str>,
     /// Whether the device can be used.
     pub is_healthy: bool,
-    /// The NUMA nodes that are close to the device.
+    /// The NUMA nodes to which the device is local.
     pub numa_nodes: Box<[i64]>,
 }
 
 impl Devices {
-    /// Returns the devices of a `ListAndWatchResponse`. Of several with one ID, the last counts.
+    /// Returns the devices of a `ListAndWatchResponse`. Of several with one ID, only the last is
+    /// kept.
     pub fn from_message(message: &[u8]) -> Result<Self, Unlistable> {
         let list: ListAndWatchResponse = list::decode(message)?;
         let mut devices: Vec<Device> = list.devices.into_iter().map(Device::from).collect();
-        list::sort(&mut devices, |device| &device.id);
+        list::sort_and_dedup(&mut devices, |device| &device.id);
         Ok(Self(devices.into()))
     }
 
@@ -47,7 +48,7 @@ impl Devices {
         }
     }
 
-    /// Returns the octets of memory that the list takes, without what the allocator adds.
+    /// Returns the octets of memory that the list takes, without the overhead of the allocator.
     pub fn mem_used(&self) -> usize {
         let octets = |device: &Device| {
             size_of_val(device) + device.id.len() + size_of_val(&*device.numa_nodes)

@@ -1,4 +1,4 @@
-//! What is known about one device plugin.
+//! The known facts about one device plugin.
 
 use std::mem;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ impl DevicePlugin {
         }
     }
 
-    /// Replaces the whole list by that of a message of the stream. Returns the changes as text,
-    /// or `None` if there are none and the message is not the first one of its stream.
+    /// Replaces all devices by those of a new list. Returns the changes as text, or `None` if there
+    /// are none and the list is not the first one of its stream.
     pub(super) fn replace(&mut self, devices: Devices) -> Option<String> {
         let is_first = !mem::replace(&mut self.is_connected, true);
         let (changes, are_any) = changes::between(&self.devices, &devices);
@@ -45,7 +45,7 @@ impl DevicePlugin {
     }
 
     /// Marks all devices as unhealthy because the stream has ended. Returns whether the plugin was
-    /// connected until now.
+    /// connected before.
     pub(super) fn disconnect(&mut self) -> bool {
         self.devices.mark_unhealthy();
         mem::replace(&mut self.is_connected, false)
@@ -99,14 +99,14 @@ mod tests {
         Devices::from_message(list).map(|devices| plugin.replace(devices))
     }
 
-    /// Returns the changes by a list, or an empty text if they are not logged.
+    /// Returns the changes that a list makes, or an empty text if they are not logged.
     fn changes(plugin: &mut DevicePlugin, devices: &[(&str, &str)]) -> String {
         let news = replace(plugin, &message(devices)).expect("a good message");
         news.unwrap_or_default()
     }
 
     #[test]
-    fn every_message_replaces_the_whole_set_and_says_what_changed() {
+    fn a_message_replaces_all_devices_and_returns_the_changes() {
         let mut plugin = plugin();
         let change = changes(&mut plugin, &[("a", "Healthy"), ("b", "Healthy")]);
         assert_eq!(change, "devices=2 healthy=2 new=a,b");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_some_devices_and_escapes_them() {
+    fn the_changes_name_a_limited_number_of_devices_escaped() {
         let mut plugin = plugin();
         let ids: Vec<String> = (0..10).map(|at| format!("gpu\n{at}")).collect();
         let listed: Vec<_> = ids.iter().map(|id| (id.as_str(), "Healthy")).collect();

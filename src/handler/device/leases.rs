@@ -1,4 +1,4 @@
-//! Devices that clients use exclusively, and the clients that wait for some.
+//! Devices that clients hold exclusively, and the clients that wait for some.
 //!
 //! ```text
 //!   request          enough are free           all calls have succeeded
@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Clients are served in the order of their arrival: no client gets devices of a resource for which
-//! an earlier one waits. Chosen devices are taken before the first call, so that no two clients can
-//! have the same ones. They stay taken until the client has gone, even if their plugin goes first.
+//! an earlier one waits. Chosen devices count as held before the first call, so that no two clients
+//! can have the same ones. They stay held until the client has gone, even if their plugin is
+//! deregistered earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -44,11 +45,11 @@ pub struct Leases(Arc<Mutex<Table>>);
 /// The devices that a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// The resources, and how many devices of each.
+    /// The resources, and the number of devices of each.
     pub resources: Vec<(String, usize)>,
-    /// The IDs of devices that have to be among them, if there is one resource.
+    /// The IDs of devices that have to be among the granted ones, if there is one resource.
     pub devices: Vec<String>,
-    /// The time for which the client waits; `None`: it does not.
+    /// The time for which the client waits; `None`: the client does not wait.
     pub wait: Option<Duration>,
 }
 
@@ -66,13 +67,13 @@ pub struct Holder {
 pub enum Refusal {
     /// A resource does not exist.
     Missing(String),
-    /// Not enough devices are free, or the plugin does not answer: a later request may succeed.
+    /// Not enough devices are free, or the plugin is not available: a later request may succeed.
     Busy(String),
-    /// The plugin refuses, or its answer is not valid.
+    /// The plugin refuses, or its reply is not valid.
     Failed(String),
 }
 
-/// What a client gets: what its devices consist of, as JSON, or the reason why it gets none.
+/// The description of the devices that a client gets, as JSON, or the reason why it gets none.
 pub type Outcome = Result<Value, Refusal>;
 
 #[derive(Debug, Default)]
@@ -93,19 +94,19 @@ struct Lease {
     wish: Wish,
     /// The time until which the client waits for devices.
     until: Time,
-    /// What is held of each resource; empty while the client waits.
+    /// The held devices, one part for each resource; empty while the client waits.
     parts: Vec<Part>,
     /// The open call: the next one of the first part that has any left.
     call: Option<EffectId>,
 }
 
-/// The devices of one resource.
+/// The devices of one resource that a client holds.
 #[derive(Debug)]
 struct Part {
     plugin: Arc<Plugin>,
-    /// The IDs, and whether an event was emitted that the device cannot be used any more.
+    /// The ID of each device, and whether an event has reported that it cannot be used any more.
     devices: Vec<(Box<str>, bool)>,
-    /// The IDs among which the plugin may choose.
+    /// The IDs among which the plugin may choose; empty if it is not asked.
     choice: Vec<String>,
     /// The methods that are called for the part and have not ended, the next one last.
     calls: Vec<&'static str>,
@@ -113,8 +114,8 @@ struct Part {
 }
 
 impl Leases {
-    /// Adds a client that wants devices. Once the handler has been woken, the outcome follows by
-    /// [`Leases::take_outcomes`].
+    /// Adds a client that wants devices. After this, wake the handler; [`Leases::take_outcomes`]
+    /// returns the outcome when it is known.
     pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish, now: Time) {
         self.lock().leases.push(Lease {
             id,
@@ -246,7 +247,7 @@ impl Lease {
     }
 
     /// Chooses devices of each resource, if enough are free and no earlier client waits for
-    /// some of them.
+    /// devices of that resource.
     fn choose(
         &self,
         awaited: &[String],
@@ -351,7 +352,7 @@ impl Lease {
         Err(Refusal::Failed(why))
     }
 
-    /// Returns what the client gets, and adds files with that for container runtimes.
+    /// Returns the description of the devices for the client, and adds CDI files with it.
     fn document(&self, mut files: Option<&mut CdiFiles>) -> Value {
         let (mut resources, mut names) = (Vec::new(), Vec::new());
         for part in &self.parts {
@@ -367,7 +368,7 @@ impl Lease {
         json!({ "resources": resources, "cdiDevices": names })
     }
 
-    /// Emits an event for each device that cannot be used any more.
+    /// Emits an event for each held device that has become unusable since the last call.
     fn report_lost(&mut self, plugins: &Store<DevicePlugin>, context: &mut Context<'_>) {
         for part in &mut self.parts {
             let known = plugins.get(&part.plugin.name);
@@ -418,8 +419,8 @@ impl Part {
         self.devices.iter().map(|(id, _)| &**id)
     }
 
-    /// Replaces the devices by those that the plugin prefers, if these are as many, are free and
-    /// include the required ones.
+    /// Replaces the chosen devices by those that the plugin prefers, if these are equally many, are
+    /// free and include the required ones.
     fn apply_preference(&mut self, reply: &[u8], required: &[String], others: &[Lease]) {
         let reply = PreferredAllocationResponse::decode(reply).unwrap_or_default();
         let preferred = reply.container_responses.into_iter().next();
@@ -465,7 +466,7 @@ fn sort_by_preference(free: &mut [&Device], required: &[String], count: usize) {
     });
 }
 
-/// Returns the refusal that names the holders of a resource.
+/// Returns the refusal that names the holders of a resource's devices.
 fn busy(
     known: &DevicePlugin,
     (wanted, free): (usize, usize),
@@ -485,7 +486,7 @@ fn busy(
     Refusal::Busy(why)
 }
 
-/// The number of holders that a refusal names.
+/// The maximum number of held devices that a refusal names.
 const SHOWN_HOLDERS: usize = 8;
 
 #[cfg(test)]

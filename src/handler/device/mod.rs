@@ -1,8 +1,8 @@
 //! Device plugins: their devices, and whether these can be used.
 //!
-//! A plugin is acceptable if it supports `v1beta1` and is named as an extended resource.
-//! Registering the plugin asks for its options. After that, it lists its devices on a stream, and
-//! every message replaces the whole previous list:
+//! A plugin is acceptable if it supports `v1beta1` and its name is that of an extended resource.
+//! To register the plugin, the handler asks for its options. After that, the plugin lists its
+//! devices on a stream, and every message replaces the whole previous list:
 //!
 //! ```text
 //!             GetDevicePluginOptions        ListAndWatch
@@ -14,16 +14,19 @@
 //!                                              +-- deregister: all is forgotten
 //! ```
 //!
-//! The stream is opened on the connection of the call, as with kubelet.
+//! The stream is opened on the connection of the call for the options, as with kubelet.
 //!
 //! A list is applied at once, unless another one was applied less than [`LIST_INTERVAL`] ago: then
 //! the newest list is applied when the interval is over. A list that exceeds a limit is rejected,
-//! and the one before stays in force, because the next one may be shorter. Only a message that is
-//! too large to be read ends the stream, which is then opened again after a pause.
+//! and the one before stays in force, because the next one may be shorter. A message that is too
+//! large to be read, or that the memory budget has no room for while it is received, also ends the
+//! stream. A list that cannot be decoded ends the stream and makes the devices unhealthy. A stream
+//! that has ended is opened again after a pause.
 //!
-//! kubelet does not open the stream again: there, a plugin that ends the stream has to register
-//! again. Here this applies only to a plugin that answers UNIMPLEMENTED, and to one that has
-//! announced itself: that plugin is down until it announces itself again.
+//! kubelet does not open the stream again: there, a plugin whose stream has ended has to register
+//! again. Here, that applies only to a plugin that answers UNIMPLEMENTED, and to one that has
+//! announced itself, unless its stream ended because of a limit: that plugin is down until it
+//! announces itself again.
 
 mod allocation;
 mod cdi;
@@ -69,12 +72,12 @@ pub struct DeviceHandler {
     leases: Leases,
 }
 
-/// The handler's side of one plugin, named after what it waits for.
+/// The handler's state for one plugin. A variant is named after the reply that is awaited.
 #[derive(Debug)]
 enum Client {
     /// Waits for the plugin's options.
     AskingOptions {
-        /// The question to answer when they have arrived.
+        /// The question to answer when the options have arrived.
         ticket: Option<Ticket>,
         is_announced: bool,
     },
@@ -87,18 +90,18 @@ enum Client {
 struct Listing {
     plugin: Arc<Plugin>,
     store: Store<DevicePlugin>,
-    /// Whether it announces itself again after the end of the stream.
+    /// Whether the plugin has announced itself, and so has to do that again when the stream ends.
     is_announced: bool,
     options: DevicePluginOptions,
     /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
     stream: Option<Reconnect>,
     /// The timer after which unhealthy devices are forgotten, while it runs.
     grace: Option<EffectId>,
-    /// The time at which a list of the stream was last applied.
+    /// The time at which a list of the stream was last applied or rejected.
     listed_at: Option<Time>,
-    /// The newest list that arrived soon after that.
+    /// The newest list that arrived within [`LIST_INTERVAL`] of that.
     next: Option<WaitingList>,
-    /// The memory that the devices take.
+    /// The part of the memory budget that the devices take.
     reserved: Reserved,
     /// Whether a warning about a list was logged and no list has been accepted since.
     is_warned: bool,
@@ -111,7 +114,7 @@ struct Listing {
 #[derive(Debug)]
 struct WaitingList {
     list: Vec<u8>,
-    /// The memory that the list takes.
+    /// The part of the memory budget that the list takes.
     _reserved: Reserved,
     /// The timer after which the list is applied.
     timer: EffectId,
@@ -140,13 +143,13 @@ impl DeviceHandler {
         }
     }
 
-    /// Updates the file and the leases after a plugin or its devices have changed.
+    /// Updates the CDI file and the leases after a plugin or its devices have changed.
     fn advance(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         self.publish(plugin, context);
         self.wake(&mut context.detached());
     }
 
-    /// Updates the file of a plugin's devices, if the plugin is the current one of its name.
+    /// Updates the CDI file of a plugin's devices, if the plugin is the current one of its name.
     fn publish(&mut self, plugin: &Plugin, context: &mut Context<'_>) {
         let Some(Client::Listing(listing)) = self.clients.get_mut(&plugin.socket) else {
             return;
@@ -162,7 +165,7 @@ impl DeviceHandler {
         listing.published.advance(&known, files, context);
     }
 
-    /// Finishes a registration with the reply that holds the plugin's options, or with its failure.
+    /// Finishes a registration with the result of the call for the plugin's options.
     fn finish_registration(
         &mut self,
         plugin: &Arc<Plugin>,
@@ -179,7 +182,7 @@ impl DeviceHandler {
         else {
             return;
         };
-        let answer = options(plugin, result);
+        let answer = read_options(plugin, result);
         let answer = answer.map(|options| {
             let mut listing = Listing::open(plugin, options, &self.plugins, context);
             listing.is_announced = is_announced;
@@ -302,12 +305,12 @@ impl Listing {
             Event::StreamMessage { message, .. } => self.receive_list(message, context),
             Event::StreamEnded { result, .. } => self.handle_stream_end(result, context),
             Event::TimerFired { id } => self.handle_timer(id, context),
-            _ => {} // Other effects are never asked for.
+            _ => {} // No other effects are requested.
         }
     }
 
-    /// Handles the end of the stream. If it ended because a message exceeds a limit, the devices
-    /// stay in force.
+    /// Handles the end of the stream. If it ended because a message exceeds a limit, the previous
+    /// list stays in force.
     fn handle_stream_end(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
         let why = match result {
             Ok(()) => return self.handle_stream_loss("the plugin ended the stream", context),
@@ -326,12 +329,13 @@ impl Listing {
         }
     }
 
-    /// Handles a list of devices: applies it, or keeps it because another one was just applied.
+    /// Handles a list of devices: applies it, or keeps it for later because another one was just
+    /// applied.
     fn receive_list(&mut self, list: Vec<u8>, context: &mut Context<'_>) {
         let due = self.listed_at.map(|at| at + LIST_INTERVAL);
         let wait = due.map_or(Duration::ZERO, |due| due.saturating_since(context.now()));
         if self.next.is_none() && wait.is_zero() {
-            return self.apply(&list, context);
+            return self.apply_list(&list, context);
         }
         let mut reserved = context.reserve();
         if reserved.resize(list.len()).is_err() {
@@ -349,7 +353,7 @@ impl Listing {
     }
 
     /// Replaces the devices by those of a list, unless that exceeds a limit.
-    fn apply(&mut self, list: &[u8], context: &mut Context<'_>) {
+    fn apply_list(&mut self, list: &[u8], context: &mut Context<'_>) {
         self.listed_at = Some(context.now());
         let devices = Devices::from_message(list).and_then(|devices| {
             let is_granted = self.reserved.resize(devices.mem_used());
@@ -375,8 +379,8 @@ impl Listing {
     }
 
     /// Rejects a list of devices, and logs a warning unless one was logged since the last accepted
-    /// list: the next one is likely to be the same. The previous list stays in force, unless the
-    /// new one cannot be decoded: then the stream may not be one of lists at all.
+    /// list: the next warning is likely to be the same. The previous list stays in force, unless
+    /// the new one cannot be decoded: then the messages of the stream may not be lists at all.
     fn reject_list(&mut self, why: Unlistable, context: &mut Context<'_>) {
         if !std::mem::replace(&mut self.is_warned, true) {
             let advice = why.advice();
@@ -392,8 +396,8 @@ impl Listing {
     fn give_up_stream(&mut self, error: &CallError, context: &mut Context<'_>) {
         self.stream = None;
         let message = format!(
-            "does not implement ListAndWatch, so none of its devices can be used; it is not called \
-             again until the plugin registers again: {error}"
+            "does not implement ListAndWatch, so none of its devices can be used; the method is \
+             not called again until the plugin registers again: {error}"
         );
         context.emit(
             &self.plugin,
@@ -435,11 +439,11 @@ impl Listing {
         }
     }
 
-    /// Applies the list that waits, forgets the devices or opens the stream again, depending on the
-    /// timer.
+    /// Handles the expiry of a timer: applies the waiting list, asks about refused devices again,
+    /// opens the stream again, or forgets the devices.
     fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
-            self.apply(&next.list, context);
+            self.apply_list(&next.list, context);
         } else if self.grace.take_if(|end| *end == timer).is_none() {
             let paused = self.stream.as_mut().filter(|it| it.effect() == timer);
             if let Some(stream) = paused {
@@ -456,8 +460,9 @@ impl Listing {
     }
 }
 
-/// Returns the options that a plugin reported, or why it did not, in kubelet's words.
-fn options(
+/// Returns the options that a plugin reported, or the reason for refusing the plugin, in kubelet's
+/// words.
+fn read_options(
     plugin: &Plugin,
     result: Result<Vec<u8>, CallFailure>,
 ) -> Result<DevicePluginOptions, Reason> {
@@ -466,7 +471,7 @@ fn options(
         let why = wording::connection_error(error, endpoint);
         return Err(Reason::new(format!("failed to dial device plugin: {why}")));
     }
-    reply::read(endpoint, result, MAX_NOTIFY_REPLY).map_err(|why| {
+    reply::decode(endpoint, result, MAX_NOTIFY_REPLY).map_err(|why| {
         let why = why.as_str();
         Reason::new(format!("failed to get device plugin options: {why}"))
     })

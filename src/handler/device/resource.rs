@@ -5,7 +5,7 @@
 
 use crate::handler::{Plugin, Reason, wording};
 
-/// Checks that a plugin is acceptable. The reason for a refusal is the message of kubelet.
+/// Checks that a plugin is acceptable. The reason for a refusal is kubelet's message.
 pub(super) fn check(plugin: &Plugin) -> Result<(), Reason> {
     let (name, listed) = (&plugin.name, &plugin.versions);
     if !listed.iter().any(|version| version == VERSION) {
@@ -30,7 +30,7 @@ pub(crate) fn is_resource_name(name: &str) -> bool {
 
 /// Checks a name: "A device plugin's name contains `/`, does not contain `kubernetes.io/`, does not
 /// begin with `requests.`, and is a qualified name with `requests.` in front of it"
-/// ([R27](crate::guide::kubelet)). An error is the rule that the name breaks.
+/// ([R27](crate::guide::kubelet)). The error states how the name breaks one of these rules.
 fn check_name(name: &str) -> Result<(), &'static str> {
     let (prefix, suffix) = name.split_once('/').ok_or("it has no \"/\"")?;
     if name
@@ -49,8 +49,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Returns whether a text is a valid key of an annotation: like the second part of a name, with or
-/// without a DNS subdomain and a `/` in front.
+/// Returns whether a text is a valid key of an annotation: it is like the second part of a resource
+/// name, and may have a DNS subdomain and a `/` in front.
 pub(super) fn is_annotation(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_qualified(name),
@@ -58,7 +58,8 @@ pub(super) fn is_annotation(key: &str) -> bool {
     }
 }
 
-/// Returns whether a text consists of lower case letters, digits and, not at its ends, hyphens.
+/// Returns whether a text consists of lowercase letters, digits and hyphens, and neither begins nor
+/// ends with a hyphen.
 fn is_dns_label(label: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     is_enclosed(label, is_plain) && label.chars().all(|c| is_plain(c) || c == '-')
@@ -82,7 +83,7 @@ fn is_enclosed(text: &str, is_plain: impl Fn(char) -> bool) -> bool {
 /// The version of the device plugin API (kubelet: the same).
 pub(crate) const VERSION: &str = "v1beta1";
 
-/// The prefix of a resource's name in a quota.
+/// The prefix that Kubernetes puts before a resource name in a quota.
 const QUOTA: &str = "requests.";
 
 /// The maximum number of octets before the `/`, including `requests.`: as in a DNS name.

@@ -1,4 +1,4 @@
-//! Lists of devices, compared with a simple implementation that uses maps.
+//! Tests of lists of devices, against a simple implementation that uses maps.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Small numbers.
 
@@ -15,9 +15,9 @@ use crate::proto::v1beta1::{self, ListAndWatchResponse, NumaNode, TopologyInfo};
 /// The health and the NUMA nodes of each device, by ID.
 type Plain = BTreeMap<String, (bool, Vec<i64>)>;
 
-/// Returns the devices of a message, as `prost` reads them.
-fn plain(message: &[u8]) -> Result<Plain, Unlistable> {
-    let listed = count(message).ok_or(Unlistable::Undecodable)?;
+/// Returns the devices of a message, as `prost` decodes them.
+fn decode_plain(message: &[u8]) -> Result<Plain, Unlistable> {
+    let listed = count_fields(message).ok_or(Unlistable::Undecodable)?;
     if listed > MAX_DEVICES {
         return Err(Unlistable::TooMany { listed });
     }
@@ -30,8 +30,8 @@ fn plain(message: &[u8]) -> Result<Plain, Unlistable> {
     Ok(devices.collect())
 }
 
-/// Returns the number of fields of a message.
-fn count(mut message: &[u8]) -> Option<usize> {
+/// Returns the number of top-level fields of a message.
+fn count_fields(mut message: &[u8]) -> Option<usize> {
     let mut count = 0;
     while !message.is_empty() {
         let (tag, wire_type) = decode_key(&mut message).ok()?;
@@ -164,7 +164,7 @@ fn a_message_has_the_devices_that_it_lists_or_is_rejected() {
     ];
     for message in table {
         let devices = Devices::from_message(message);
-        let plain = plain(message);
+        let plain = decode_plain(message);
         match (&devices, &plain) {
             (Ok(devices), Ok(plain)) => assert_same(devices, plain),
             _ => assert_eq!(devices.err(), plain.err(), "{message:x?}"),
@@ -173,7 +173,7 @@ fn a_message_has_the_devices_that_it_lists_or_is_rejected() {
 }
 
 #[test]
-fn too_many_fields_are_reported() {
+fn a_message_with_too_many_fields_is_rejected() {
     let fields = |field: &[u8], count| field.repeat(count);
     for message in [
         fields(b"\x0a\x00", MAX_DEVICES),
@@ -185,7 +185,8 @@ fn too_many_fields_are_reported() {
         [&*fields(b"\x0a\x00", MAX_DEVICES + 1), b"\x0a"].concat(),
     ] {
         let devices = Devices::from_message(&message);
-        assert_eq!(devices.map(|devices| as_plain(&devices)), plain(&message));
+        let devices = devices.map(|devices| as_plain(&devices));
+        assert_eq!(devices, decode_plain(&message));
     }
 }
 
@@ -217,7 +218,7 @@ fn each_list_replaces_the_one_before_completely() {
                 devices = after;
                 (is_first || are_any).then_some(changes)
             });
-            match plain(&message) {
+            match decode_plain(&message) {
                 Ok(plain) => {
                     let expected = plain_changes(&known, &plain, is_first);
                     assert_eq!(found, Ok(expected));
@@ -235,7 +236,7 @@ fn each_list_replaces_the_one_before_completely() {
     assert!(same > 100 && rejected > 5, "{same} {rejected}");
 }
 
-/// A generator of the same pseudo-random numbers in each run.
+/// A generator of pseudo-random numbers, which are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -274,7 +275,7 @@ impl Random {
         }
     }
 
-    /// Changes a list as plugins do.
+    /// Changes a list in one of the ways in which plugins change their lists.
     fn change(&mut self, list: &mut ListAndWatchResponse) {
         let count = list.devices.len();
         match self.below(10) {

@@ -21,8 +21,7 @@ pub struct Driver {
     pub service: &'static str,
     /// Whether the driver is connected and answers at the moment.
     pub is_connected: bool,
-    /// The health of its devices, sorted by ID; empty if the driver does not report it. No two
-    /// devices have the same ID.
+    /// The devices whose health the driver has reported, sorted by ID. No two have the same ID.
     pub devices: Vec<Device>,
 }
 
@@ -33,7 +32,7 @@ pub struct Device {
     pub id: String,
     /// The health, as the driver reports it, or unknown.
     pub health: Health,
-    /// Further details; often empty.
+    /// The driver's explanation of the health; often empty.
     pub message: String,
     /// The time at which the driver last reported the health.
     reported: Time,
@@ -52,8 +51,8 @@ impl Driver {
         }
     }
 
-    /// Sets the health of the devices in a message. Others keep theirs until it expires (kubelet:
-    /// the same). Returns whether anything changed.
+    /// Sets the health of the devices that a message reports. The other devices keep their health
+    /// until it expires (kubelet: the same). Returns whether anything changed.
     pub(super) fn set_health(
         &mut self,
         message: &[u8],
@@ -63,10 +62,10 @@ impl Driver {
         let response: NodeWatchResourcesResponse = list::decode(message)?;
         let reported = response.devices.into_iter();
         let mut reported: Vec<_> = reported.map(|it| Device::from_report(it, now)).collect();
-        list::sort(&mut reported, |device| &device.id);
+        list::sort_and_dedup(&mut reported, |device| &device.id);
         let mut devices = self.devices.clone();
         devices.extend(reported);
-        list::sort(&mut devices, |device| &device.id);
+        list::sort_and_dedup(&mut devices, |device| &device.id);
         if devices.len() > MAX_DEVICES {
             let listed = devices.len();
             return Err(Unlistable::TooMany { listed });
@@ -99,7 +98,8 @@ impl Driver {
         is_changed
     }
 
-    /// Returns when the health of a device expires next.
+    /// Returns the next time at which [`Driver::expire`] may change a device, or `None` without
+    /// devices.
     pub(super) fn next_expiry(&self, now: Time) -> Option<Time> {
         let expiries = self.devices.iter().map(|it| {
             let unknown = it.reported + it.timeout;
@@ -126,7 +126,7 @@ impl Driver {
 }
 
 impl Health {
-    /// Returns the name that an operator sees.
+    /// Returns the name that operators see.
     pub fn name(self) -> &'static str {
         match self {
             Self::Healthy => "Healthy",

@@ -1,8 +1,8 @@
 //! DRA drivers: the service to call, the connection to each driver, and the health of its devices.
 //!
-//! A driver is acceptable if it lists a known service. Registering it is immediate: the connection
-//! is opened afterwards and kept open, so that it is known which of several instances of a driver
-//! answers. If a driver lists a health service, its health stream is opened:
+//! A driver is acceptable if it lists a known service, and is registered without a call. A
+//! connection to the driver is then opened and kept open, which shows which of several instances of
+//! a driver answers. If a driver lists a health service, its health stream is opened:
 //!
 //! ```text
 //! register --> connecting <----------------+        --> health stream <----------+
@@ -11,8 +11,8 @@
 //!              connected -- broken --------+                +-- UNIMPLEMENTED --> never again
 //! ```
 //!
-//! The health of a device is unknown if it was not reported in time, and the device is forgotten
-//! after as long again.
+//! A device whose health was not reported for the timeout that the driver names (30 s if none) has
+//! unknown health, and is forgotten after twice that timeout.
 
 mod driver;
 mod service;
@@ -44,7 +44,7 @@ pub struct DraHandler {
     clients: BySocket<Box<Client>>,
 }
 
-/// The handler's side of one driver.
+/// The handler's state for one driver.
 #[derive(Debug)]
 struct Client {
     plugin: Arc<Plugin>,
@@ -53,9 +53,9 @@ struct Client {
     /// The stream of health reports; `None` if the driver does not report the health of its
     /// devices.
     health: Option<Reconnect>,
-    /// The timer until the health of a device expires.
+    /// The timer for the next expiry of a device's health, and its time.
     expiry: Option<(EffectId, Time)>,
-    /// The memory that the health of its devices takes.
+    /// The part of the memory budget that the driver's devices take.
     reserved: Reserved,
 }
 
@@ -68,11 +68,12 @@ impl DraHandler {
 
 impl PluginHandler for DraHandler {
     fn validate(&mut self, plugin: &Arc<Plugin>, _: &mut Context<'_>) -> Answer {
-        Answer::Done(service::choose(plugin).map(drop).map_err(Reason::new))
+        let service = service::choose_service(plugin);
+        Answer::Done(service.map(drop).map_err(Reason::new))
     }
 
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer {
-        let service = match service::choose(plugin) {
+        let service = match service::choose_service(plugin) {
             Ok(service) => service,
             Err(why) => return Answer::no(why),
         };
@@ -143,7 +144,7 @@ impl Client {
             Event::StreamMessage { message, .. } => self.apply_health_report(&message, context),
             Event::StreamEnded { result, .. } => self.handle_health_end(result, context),
             Event::TimerFired { id } => self.handle_timer(id, context),
-            _ => {} // Other effects are never asked for.
+            _ => {} // No other effects are requested.
         }
     }
 
@@ -169,7 +170,6 @@ impl Client {
         self.drivers.0.with(&self.plugin, set) == Some(!is_connected)
     }
 
-    /// Handles a health report of the driver.
     fn apply_health_report(&mut self, message: &[u8], context: &mut Context<'_>) {
         let (reserved, now) = (&mut self.reserved, context.now());
         let set = |driver: &mut Driver| driver.set_health(message, reserved, now);
@@ -178,7 +178,7 @@ impl Client {
             Some(Err(Unlistable::Undecodable)) => {
                 self.handle_health_loss(&Unlistable::Undecodable.to_string(), context);
             }
-            // What was reported before stays until it expires, and the next report may be shorter.
+            // The devices stay as reported before, until they expire; the next report may fit.
             Some(Err(why)) => log::debug!("{}: rejected a health report: {why}", self.plugin),
             None => {}
         }
@@ -201,8 +201,8 @@ impl Client {
         self.await_expiry(next, context);
     }
 
-    /// Sets the timer of the next expiry, unless a timer that runs fires before that: most reports
-    /// only delay the expiry.
+    /// Sets the timer of the next expiry, unless a running timer fires earlier: most reports only
+    /// delay the expiry.
     fn await_expiry(&mut self, next: Option<Time>, context: &mut Context<'_>) {
         let is_early = |(_, at): (EffectId, Time)| next.is_none_or(|next| at <= next);
         if let (Some(next), false) = (next, self.expiry.is_some_and(is_early)) {
@@ -214,8 +214,8 @@ impl Client {
         }
     }
 
-    /// Opens the health stream again after a pause, unless the driver does not implement it:
-    /// "UNIMPLEMENTED is final" ([R34](crate::guide::kubelet)).
+    /// Handles the end of the health stream: opens it again after a pause, unless the driver does
+    /// not implement the method: "UNIMPLEMENTED is final" ([R34](crate::guide::kubelet)).
     fn handle_health_end(&mut self, result: Result<(), CallFailure>, context: &mut Context<'_>) {
         match result {
             Err(CallFailure::Call(error)) if error.code() == Code::Unimplemented => {

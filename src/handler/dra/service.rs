@@ -1,7 +1,8 @@
 //! The choice of the services of a DRA driver to call.
 //!
 //! A DRA driver lists its services where other plugins list versions. The order is the driver's
-//! preference: the first known service is called. Of the services for health, the newest is called.
+//! preference: the first known service is called. Of the listed health services, the newest is
+//! called.
 
 use crate::handler::{Plugin, wording};
 use crate::proto::v1alpha1::dra_resource_health;
@@ -9,8 +10,8 @@ use crate::proto::v1alpha1::dra_resource_health;
 /// The services that prepare claims.
 const SERVICES: [&str; 2] = ["v1.DRAPlugin", "v1beta1.DRAPlugin"];
 
-/// The services that report the health of devices, the newest first, and the path of the method of
-/// each that streams the health of all devices.
+/// The services that report the health of devices, the newest first, each with the path of its
+/// method that streams the health of all devices.
 const HEALTH: [(&str, &str); 2] = [
     // The messages are those of `v1alpha1`; only the name of the package differs.
     (
@@ -23,10 +24,10 @@ const HEALTH: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns the service to call, or the message of kubelet for a refusal. "The first service of a
+/// Returns the service to call, or kubelet's message for a refusal. "The first service of a
 /// DRA driver's list that is known is the one to call; a list without one is refused"
 /// ([R31](crate::guide::kubelet)).
-pub(super) fn choose(plugin: &Plugin) -> Result<&'static str, String> {
+pub(super) fn choose_service(plugin: &Plugin) -> Result<&'static str, String> {
     let listed = &plugin.versions;
     let find = |text: &String| SERVICES.into_iter().find(|it| it == text);
     if let Some(service) = listed.iter().find_map(find) {
@@ -47,8 +48,8 @@ pub(super) fn choose(plugin: &Plugin) -> Result<&'static str, String> {
     ))
 }
 
-/// Returns the path of the method that streams the health of all devices, of the newest service
-/// that is listed (kubelet: the same), or `None` if none is.
+/// Returns the path of the method that streams the health of all devices, for the newest health
+/// service that is listed (kubelet: the same), or `None` if none is listed.
 pub(super) fn health_method(listed: &[String]) -> Option<&'static str> {
     let is_listed = |(service, _): &&(&str, &str)| listed.iter().any(|text| text == service);
     HEALTH.iter().find(is_listed).map(|(_, method)| *method)
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     fn choose(services: &[&str]) -> Result<&'static str, String> {
-        super::choose(&Plugin {
+        choose_service(&Plugin {
             kind: "DRAPlugin".into(),
             name: "a".into(),
             endpoint: Path::new("/p/a.sock").into(),

@@ -4,14 +4,14 @@
 //! program is likely to be a script that passes these values on: to other programs, where a leading
 //! `-` is an option; into paths, where `..` leads elsewhere; into lists and files, where a newline
 //! or a comma begins the next entry; and to terminals. If the script lacks quotes, more characters
-//! become special. So a program never receives such values: the plugin is refused instead.
+//! become special. So a plugin with such values is refused, and no program receives them.
 //!
 //! ```text
 //! type, version = word
 //! name          = word, or word "/" word
 //! endpoint      = path          (socket likewise)
 //! word          = letter or digit, then letters, digits and . _ - + :
-//! path          = one or more times: "/" and a component that is neither "." nor ".."
+//! path          = one or more of: "/" and a component that is neither "." nor ".."
 //! component     = letters, digits and . _ - + : @ = , % ~
 //! ```
 //!
@@ -40,7 +40,7 @@ fn check_name(name: &str) -> Result<(), Reason> {
     }
     let expected = "one or two words with a slash in between, each of which begins with a letter \
                     or a digit and holds only letters, digits and . _ - + :";
-    Err(not_for_programs("name", name, expected))
+    Err(invalid_value("name", name, expected))
 }
 
 fn check_word(what: &str, word: &str) -> Result<(), Reason> {
@@ -48,7 +48,7 @@ fn check_word(what: &str, word: &str) -> Result<(), Reason> {
         return Ok(());
     }
     let expected = "a letter or a digit, then letters, digits and . _ - + :";
-    Err(not_for_programs(what, word, expected))
+    Err(invalid_value(what, word, expected))
 }
 
 fn check_path(what: &str, path: &Path) -> Result<(), Reason> {
@@ -58,25 +58,25 @@ fn check_path(what: &str, path: &Path) -> Result<(), Reason> {
     }
     let expected = "an absolute path without . or .. that holds only letters, digits and \
                     . _ - + : @ = , % ~";
-    Err(not_for_programs(what, path.display(), expected))
+    Err(invalid_value(what, path.display(), expected))
 }
 
 fn is_word(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_of_word)
+    word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_word_char)
 }
 
 fn is_component(component: &str) -> bool {
-    let is_allowed = |c| is_of_word(c) || "@=,%~".contains(c);
+    let is_allowed = |c| is_word_char(c) || "@=,%~".contains(c);
     !["", ".", ".."].contains(&component) && component.chars().all(is_allowed)
 }
 
-fn is_of_word(c: char) -> bool {
+fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._-+:".contains(c)
 }
 
-/// Returns the reason for a refusal. The text is not escaped: the reason is sent to the plugin that
-/// chose the text, and the log escapes it.
-fn not_for_programs(what: &str, found: impl fmt::Display, expected: &str) -> Reason {
+/// Returns the reason for refusing a value. The value is not escaped: the reason is sent to the
+/// plugin that chose the value, and the log escapes it.
+fn invalid_value(what: &str, found: impl fmt::Display, expected: &str) -> Reason {
     Reason::new(format!(
         "plugin {what} \"{found}\" cannot be passed to a program: expected {expected}"
     ))
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     /// Returns a plugin whose type, name, endpoint, socket and version are valid.
-    fn honest() -> Plugin {
+    fn valid_plugin() -> Plugin {
         Plugin {
             kind: "CSIPlugin".into(),
             name: "disk.example".into(),
@@ -100,14 +100,14 @@ mod tests {
     fn with_name(name: &str) -> Result<(), Reason> {
         check(&Plugin {
             name: name.into(),
-            ..honest()
+            ..valid_plugin()
         })
     }
 
     fn with_endpoint(path: &str) -> Result<(), Reason> {
         check(&Plugin {
             endpoint: Path::new(path).into(),
-            ..honest()
+            ..valid_plugin()
         })
     }
 
@@ -168,9 +168,11 @@ mod tests {
     fn a_socket_and_a_type_are_held_to_the_same_grammar() {
         for hostile in HOSTILE {
             let socket = Path::new(&format!("/r/a{hostile}.sock")).into();
-            assert!(check(&Plugin { socket, ..honest() }).is_err());
+            let plugin = valid_plugin();
+            assert!(check(&Plugin { socket, ..plugin }).is_err());
             let kind = format!("a{hostile}b");
-            assert!(check(&Plugin { kind, ..honest() }).is_err());
+            let plugin = valid_plugin();
+            assert!(check(&Plugin { kind, ..plugin }).is_err());
         }
     }
 
@@ -180,7 +182,7 @@ mod tests {
             let versions = vec!["1.0.0".into(), version.into()];
             check(&Plugin {
                 versions,
-                ..honest()
+                ..valid_plugin()
             })
         };
         assert_eq!(with("v1beta1.DRAPlugin"), Ok(()));

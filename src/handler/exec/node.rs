@@ -8,14 +8,14 @@ use std::sync::Arc;
 use crate::handler::csi::{self, node};
 use crate::handler::{CallFailure, Context, Event, Plugin, Store};
 
-/// The drivers that are asked.
+/// The drivers on which NodeGetInfo is called periodically.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     periods: node::Periods,
     known: Store<Known>,
 }
 
-/// A driver, and its latest reply.
+/// A driver, and its latest valid reply, if there is one.
 #[derive(Clone, Debug)]
 struct Known {
     plugin: Arc<Plugin>,
@@ -28,14 +28,14 @@ impl Nodes {
         Self { periods, known }
     }
 
-    /// Asks a driver that was just registered, if it has a period.
+    /// Calls NodeGetInfo on a driver that was just registered, if the driver has a period.
     pub(super) fn start_asking(&self, plugin: &Arc<Plugin>, context: &mut Context<'_>) {
         if self.periods.find(&plugin.name).is_some() {
             self.known.set(Known {
                 plugin: plugin.clone(),
                 driver: None,
             });
-            node::ask(plugin, context);
+            node::call_node_get_info(plugin, context);
         }
     }
 
@@ -47,7 +47,7 @@ impl Nodes {
         self.known.remove(plugin);
     }
 
-    /// Returns the latest reply of a driver, as the program reads it.
+    /// Returns the latest reply of a driver, in the form in which the program reads it.
     pub(super) fn find(&self, plugin: &Plugin) -> Option<csi::NodeFacts> {
         let facts = |known: &mut Known| known.driver.as_ref().map(csi::Driver::facts);
         self.known.with(plugin, facts)?
@@ -62,18 +62,18 @@ impl Nodes {
     ) -> bool {
         match event {
             Event::Called { result, .. } => {
-                self.periods.ask_later(plugin, context);
+                self.periods.schedule_call(plugin, context);
                 self.apply_reply(plugin, result, context)
             }
             Event::TimerFired { .. } => {
-                node::ask(plugin, context);
+                node::call_node_get_info(plugin, context);
                 false
             }
-            _ => false, // Other effects of a driver are never asked for.
+            _ => false, // No other effects are requested for a driver.
         }
     }
 
-    /// Applies a reply. Returns whether the driver is the current one of its name and its reply has
+    /// Records a reply. Returns whether the driver is the current one of its name and its reply has
     /// changed.
     fn apply_reply(
         &self,

@@ -1,8 +1,8 @@
 //! The retries of a `del` that cannot be started.
 //!
 //! The program may be missing for a moment because it is being replaced, or the system may lack
-//! memory or processes. The changes made by `add` still exist then, so the `del` is owed: it is
-//! tried again after a pause that doubles, and given up after some tries.
+//! memory or processes. The changes made by `add` still exist then, so the `del` is tried again,
+//! after a pause that doubles each time, and given up after [`MAX_DEL_TRIES`] tries.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::config::{BACKOFF, MAX_DEL_TRIES};
 use crate::handler::EffectId;
 use crate::time::Time;
 
-/// The debt of a `del` that has not run yet.
+/// A `del` that has yet to run, and its failed tries.
 #[derive(Debug)]
 pub(super) struct Owed {
-    /// The effect that preserves the debt across restarts.
+    /// The effect that records, across restarts, that the `del` is owed.
     pub(super) id: EffectId,
-    /// The number of failed tries.
+    /// The number of failed tries, without those before their time.
     pub(super) tries: u32,
     /// The time of the next try.
     due: Time,
-    /// The pause before the next try.
+    /// The pause before the next try; `None` before the first failure.
     pause: Option<Duration>,
 }
 
@@ -36,8 +36,8 @@ impl Owed {
     /// Counts a failed try. Returns the time until the next one, or `None` if the tries are used
     /// up.
     ///
-    /// A try before `due`, made because the plugin's name is needed again, does not count: a plugin
-    /// that returns repeatedly must not use up the tries.
+    /// A try before `due`, made because a new job for the plugin's name has arrived, does not
+    /// count: a plugin that registers again and again must not use up the tries.
     pub(super) fn record_failure(&mut self, now: Time) -> Option<Duration> {
         if now >= self.due {
             self.tries += 1;

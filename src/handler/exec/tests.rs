@@ -1,4 +1,4 @@
-//! Tests of the programs that are run, their order, and the meaning of their ends.
+//! Tests of the programs that are run, their order, and the answers that follow from their ends.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::handler::{Effect, EffectIds, EffectOwner};
 use crate::proto::pluginregistration::PluginInfo;
 use crate::time::Time;
 
-/// A handler, and the effects that it asked for.
+/// A handler, and the effects that it has requested.
 struct Bench {
     handler: ExecHandler,
     ids: EffectIds,
@@ -57,7 +57,7 @@ impl Bench {
         result
     }
 
-    /// Asks a question that is answered later.
+    /// Asks a question, which the handler must leave pending.
     fn ask(
         &mut self,
         question: impl FnOnce(&mut ExecHandler, &mut Context<'_>) -> Answer,
@@ -75,7 +75,7 @@ impl Bench {
         self.ask(|handler, context| handler.deregister(plugin, context))
     }
 
-    fn end(&mut self, id: EffectId, end: ProgramEnd, errors: &[u8]) {
+    fn end_program(&mut self, id: EffectId, end: ProgramEnd, errors: &[u8]) {
         let errors = errors.to_vec();
         let outcome = ProgramOutcome { end, errors };
         self.call(None, |handler, context| {
@@ -87,21 +87,21 @@ impl Bench {
         self.call(None, |handler, context| handler.promoted(plugin, context));
     }
 
-    /// Reports that the program of that effect could not be started.
-    fn not_started(&mut self, id: EffectId) {
-        self.end(id, ProgramEnd::NotStarted("no memory".into()), b"");
+    /// Reports to the handler that the program of that effect could not be started.
+    fn fail_to_start(&mut self, id: EffectId) {
+        self.end_program(id, ProgramEnd::NotStarted("no memory".into()), b"");
     }
 
     /// Returns the only timer among the new effects, and its length.
-    fn timer(&mut self) -> (EffectId, Duration) {
-        match self.take()[..] {
+    fn take_timer(&mut self) -> (EffectId, Duration) {
+        match self.take_effects()[..] {
             [Effect::SetTimer { id, at }] => (id, at.saturating_since(self.now)),
             ref other => panic!("one timer, not {other:?}"),
         }
     }
 
-    /// Lets that timer expire, and advances the time by its length.
-    fn fire(&mut self, (id, pause): (EffectId, Duration)) {
+    /// Advances the time by the length of that timer, which then expires.
+    fn fire_timer(&mut self, (id, pause): (EffectId, Duration)) {
         self.now += pause;
         self.call(None, |handler, context| {
             handler.handle_event(Event::TimerFired { id }, context);
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     /// Returns the only program among the new effects, which must be the only effect.
-    fn spawned(&mut self) -> (EffectId, Program) {
+    fn take_spawned(&mut self) -> (EffectId, Program) {
         match &self.effects[..] {
             [Effect::Spawn { id, program, .. }] => {
                 let spawned = (*id, program.clone());
@@ -121,17 +121,17 @@ impl Bench {
     }
 
     /// Returns the effect and the verb of the only program among the new effects.
-    fn spawned_verb(&mut self) -> (EffectId, String) {
-        let (id, program) = self.spawned();
+    fn take_spawned_verb(&mut self) -> (EffectId, String) {
+        let (id, program) = self.take_spawned();
         (id, program.arguments[0].to_string_lossy().into_owned())
     }
 
-    fn take(&mut self) -> Vec<Effect> {
+    fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 }
 
-/// Returns whether an effect does not end with the plugin that it was asked for.
+/// Returns whether the end of the plugin does not cancel an effect.
 fn is_detached(effect: &Effect) -> bool {
     match effect {
         Effect::Spawn { id, .. } | Effect::SetTimer { id, .. } | Effect::Owe { id, .. } => {
@@ -162,10 +162,10 @@ fn answer(ticket: Ticket, result: Result<(), &str>) -> Effect {
 }
 
 #[test]
-fn the_program_learns_everything_in_three_ways() {
+fn the_program_receives_arguments_environment_and_input() {
     let mut bench = Bench::new();
     bench.add(&plugin("/p/disk.sock"));
-    let (_, program) = bench.spawned();
+    let (_, program) = bench.take_spawned();
     assert_eq!(program.path, Path::new("/lib/hook"));
     assert_eq!(
         program.arguments,
@@ -211,9 +211,9 @@ fn status_0_registers_and_any_other_end_refuses() {
     for (end, errors, expected) in cases {
         let mut bench = Bench::new();
         let ticket = bench.add(&plugin(""));
-        let (id, _) = bench.spawned();
-        bench.end(id, end, errors);
-        assert_eq!(bench.take(), [answer(ticket, expected)]);
+        let (id, _) = bench.take_spawned();
+        bench.end_program(id, end, errors);
+        assert_eq!(bench.take_effects(), [answer(ticket, expected)]);
     }
 }
 
@@ -222,16 +222,16 @@ fn an_add_that_was_killed_is_undone() {
     for end in [ProgramEnd::TimedOut, ProgramEnd::Killed(11)] {
         let mut bench = Bench::new();
         let ticket = bench.add(&plugin(""));
-        let (id, _) = bench.spawned();
+        let (id, _) = bench.take_spawned();
         let why = format!("/lib/hook: {end}");
-        bench.end(id, end, b"");
-        let mut effects = bench.take();
+        bench.end_program(id, end, b"");
+        let mut effects = bench.take_effects();
         assert_eq!(effects.pop(), Some(answer(ticket, Err(&why))));
         bench.effects = effects;
-        let (id, verb) = bench.spawned_verb();
+        let (id, verb) = bench.take_spawned_verb();
         assert_eq!(verb, "del");
-        bench.end(id, ProgramEnd::Exited(0), b"");
-        assert_eq!(bench.take(), []);
+        bench.end_program(id, ProgramEnd::Exited(0), b"");
+        assert_eq!(bench.take_effects(), []);
     }
 }
 
@@ -240,66 +240,66 @@ fn one_program_at_a_time_runs_for_a_name() {
     let mut bench = Bench::new();
     let (old, new) = (plugin("/p/old"), plugin("/p/new"));
     let del = bench.del(&new);
-    let (deleting, verb) = bench.spawned_verb();
+    let (deleting, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
     bench.promoted(&old);
     let gone = bench.del(&old);
-    assert_eq!(bench.take(), []);
+    assert_eq!(bench.take_effects(), []);
 
     bench.add(&described("nic", "/p/nic"));
-    assert_eq!(bench.spawned_verb().1, "add");
+    assert_eq!(bench.take_spawned_verb().1, "add");
 
-    bench.end(deleting, ProgramEnd::Exited(0), b"");
+    bench.end_program(deleting, ProgramEnd::Exited(0), b"");
     assert_eq!(bench.effects.pop(), Some(answer(del, Ok(()))));
-    let (promoting, program) = bench.spawned();
+    let (promoting, program) = bench.take_spawned();
     assert_eq!(program.arguments, ["re-add", "CSIPlugin", "disk", "/p/old"]);
-    bench.end(promoting, ProgramEnd::Exited(1), b"");
-    let (deleting, verb) = bench.spawned_verb();
+    bench.end_program(promoting, ProgramEnd::Exited(1), b"");
+    let (deleting, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
-    bench.end(deleting, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take(), [answer(gone, Ok(()))]);
+    bench.end_program(deleting, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take_effects(), [answer(gone, Ok(()))]);
 }
 
 #[test]
 fn an_abandoned_question_cancels_its_program() {
     let mut bench = Bench::new();
     let given_up = bench.add(&plugin(""));
-    let (running, _) = bench.spawned();
+    let (running, _) = bench.take_spawned();
     let waits = bench.del(&plugin(""));
     let is_abandoned = |handler: &mut ExecHandler, context: &mut Context<'_>| {
         handler.abandon(given_up, context);
     };
     bench.call(None, is_abandoned);
-    let effects = bench.take();
+    let effects = bench.take_effects();
     let [Effect::Cancel { id }, Effect::Spawn { id: next, .. }] = &effects[..] else {
         panic!("{effects:?}");
     };
     assert_eq!(*id, running);
-    bench.end(running, ProgramEnd::TimedOut, b"");
-    assert_eq!(bench.take(), [], "late news meets nobody");
-    bench.end(*next, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take(), [answer(waits, Ok(()))]);
+    bench.end_program(running, ProgramEnd::TimedOut, b"");
+    assert_eq!(bench.take_effects(), [], "the late end is ignored");
+    bench.end_program(*next, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take_effects(), [answer(waits, Ok(()))]);
 }
 
 #[test]
 fn a_question_abandoned_in_the_queue_runs_no_program() {
     let mut bench = Bench::new();
     let first = bench.del(&plugin(""));
-    let (running, _) = bench.spawned();
+    let (running, _) = bench.take_spawned();
     let given_up = bench.add(&plugin(""));
     bench.call(None, |handler, context| handler.abandon(given_up, context));
-    bench.end(running, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take(), [answer(first, Ok(()))]);
+    bench.end_program(running, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take_effects(), [answer(first, Ok(()))]);
 }
 
 #[test]
-fn what_was_known_before_a_restart_is_added_again() {
+fn a_plugin_registered_before_a_restart_is_added_again() {
     let mut bench = Bench::new();
     bench.ask(|handler, context| {
         context.hints.was_registered = true;
         handler.register(&plugin(""), context)
     });
-    assert_eq!(bench.spawned_verb().1, "re-add");
+    assert_eq!(bench.take_spawned_verb().1, "re-add");
 }
 
 #[test]
@@ -313,29 +313,29 @@ fn a_plugin_outside_the_grammar_is_refused() {
         panic!("an option is not a name");
     };
     assert!(reason.as_str().starts_with("plugin name \"--force\""));
-    assert_eq!(bench.take(), []);
+    assert_eq!(bench.take_effects(), []);
 }
 
 #[test]
 fn an_abandoned_del_is_run_nevertheless() {
     let mut bench = Bench::new();
     bench.add(&plugin(""));
-    let (adding, _) = bench.spawned();
+    let (adding, _) = bench.take_spawned();
     let del = bench.del(&plugin(""));
     let give_up = |handler: &mut ExecHandler, context: &mut Context<'_>| {
         handler.abandon(del, context);
     };
     bench.call(None, give_up);
-    bench.end(adding, ProgramEnd::Exited(0), b"");
+    bench.end_program(adding, ProgramEnd::Exited(0), b"");
     bench
         .effects
         .retain(|it| matches!(it, Effect::Spawn { .. }));
-    let (deleting, verb) = bench.spawned_verb();
+    let (deleting, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
     bench.call(None, give_up);
     assert_eq!(bench.owed.len(), 1);
-    bench.end(deleting, ProgramEnd::Exited(0), b"");
-    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+    bench.end_program(deleting, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take_effects(), bench.owed.len()), (vec![], 0));
 }
 
 #[test]
@@ -349,10 +349,10 @@ fn a_del_is_owed_until_it_has_run_whatever_its_end() {
         let mut bench = Bench::new();
         bench.del(&plugin(""));
         assert_eq!(bench.owed.len(), 1);
-        let (id, _) = bench.spawned();
-        bench.end(id, end, b"");
+        let (id, _) = bench.take_spawned();
+        bench.end_program(id, end, b"");
         assert_eq!(bench.owed.len(), 0);
-        assert!(matches!(bench.take()[..], [Effect::Answer { .. }]));
+        assert!(matches!(bench.take_effects()[..], [Effect::Answer { .. }]));
     }
 }
 
@@ -360,48 +360,48 @@ fn a_del_is_owed_until_it_has_run_whatever_its_end() {
 fn a_del_that_cannot_be_started_is_tried_again() {
     let mut bench = Bench::new();
     let del = bench.del(&plugin(""));
-    let (mut id, _) = bench.spawned();
-    bench.not_started(id);
+    let (mut id, _) = bench.take_spawned();
+    bench.fail_to_start(id);
     let why = "/lib/hook: could not be started: no memory";
     assert_eq!(bench.effects.remove(0), answer(del, Err(why)));
     for pause in [500, 1000, 2000] {
-        let timer = bench.timer();
+        let timer = bench.take_timer();
         assert_eq!(timer.1, Duration::from_millis(pause));
-        bench.fire(timer);
+        bench.fire_timer(timer);
         let verb;
-        (id, verb) = bench.spawned_verb();
+        (id, verb) = bench.take_spawned_verb();
         assert_eq!(verb, "del");
         assert_eq!(bench.owed.len(), 1);
         if pause < 2000 {
-            bench.not_started(id);
+            bench.fail_to_start(id);
         }
     }
-    bench.end(id, ProgramEnd::Exited(0), b"");
-    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+    bench.end_program(id, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take_effects(), bench.owed.len()), (vec![], 0));
 }
 
 #[test]
 fn a_del_that_can_never_be_started_is_given_up() {
     let mut bench = Bench::new();
     bench.del(&plugin(""));
-    let (id, _) = bench.spawned();
-    bench.not_started(id);
+    let (id, _) = bench.take_spawned();
+    bench.fail_to_start(id);
     bench.effects.remove(0);
-    let timer = bench.timer();
-    // The `del` is tried before its time, which does not count against the limit.
+    let timer = bench.take_timer();
+    // A new job tries the `del` before its time, which does not count against the limit.
     bench.promoted(&plugin(""));
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");
-    bench.not_started(id);
+    bench.fail_to_start(id);
     assert_eq!(bench.effects.len(), 1, "the timer is set again: {timer:?}");
     for _ in 1..MAX_DEL_TRIES {
         assert_eq!(bench.owed.len(), 1);
-        let timer = bench.timer();
-        bench.fire(timer);
-        let (id, _) = bench.spawned();
-        bench.not_started(id);
+        let timer = bench.take_timer();
+        bench.fire_timer(timer);
+        let (id, _) = bench.take_spawned();
+        bench.fail_to_start(id);
     }
-    assert_eq!(bench.spawned_verb().1, "re-add");
+    assert_eq!(bench.take_spawned_verb().1, "re-add");
     assert_eq!(bench.owed.len(), 0);
 }
 
@@ -409,17 +409,17 @@ fn a_del_that_can_never_be_started_is_given_up() {
 fn last_spawned(bench: &mut Bench) -> (EffectId, String) {
     let last = bench.effects.pop();
     bench.effects = last.into_iter().collect();
-    bench.spawned_verb()
+    bench.take_spawned_verb()
 }
 
 #[test]
 fn an_add_never_runs_before_a_del_that_is_owed() {
     let mut bench = Bench::new();
     bench.del(&plugin(""));
-    let (id, _) = bench.spawned();
-    bench.not_started(id);
+    let (id, _) = bench.take_spawned();
+    bench.fail_to_start(id);
     bench.effects.remove(0);
-    let (timer, pause) = bench.timer();
+    let (timer, pause) = bench.take_timer();
 
     let add = bench.add(&plugin(""));
     let [Effect::Cancel { id }, _] = bench.effects[..] else {
@@ -428,25 +428,25 @@ fn an_add_never_runs_before_a_del_that_is_owed() {
     assert_eq!(id, timer);
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");
-    bench.not_started(id);
+    bench.fail_to_start(id);
     let refusal = "an earlier plugin of the same name is not deregistered yet: \
                    /lib/hook: could not be started: no memory";
     let refused = bench.effects.pop();
     assert_eq!(refused, Some(answer(add, Err(refusal))));
-    assert_eq!(bench.timer().1, pause, "the pause goes on");
+    assert_eq!(bench.take_timer().1, pause, "the pause goes on");
 
     let add = bench.add(&plugin(""));
     let (id, verb) = last_spawned(&mut bench);
     assert_eq!(verb, "del");
-    bench.end(id, ProgramEnd::Exited(0), b"");
-    let (id, verb) = bench.spawned_verb();
+    bench.end_program(id, ProgramEnd::Exited(0), b"");
+    let (id, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "add");
-    bench.end(id, ProgramEnd::Exited(0), b"");
-    assert_eq!(bench.take(), [answer(add, Ok(()))]);
+    bench.end_program(id, ProgramEnd::Exited(0), b"");
+    assert_eq!(bench.take_effects(), [answer(add, Ok(()))]);
 }
 
 #[test]
-fn what_was_owed_before_a_restart_is_run_and_owed_until_then() {
+fn a_del_owed_before_a_restart_is_owed_again_until_it_has_run() {
     let mut bench = Bench::new();
     let plugin = plugin("");
     let is_resumed = bench.call(None, |handler, context| {
@@ -454,25 +454,25 @@ fn what_was_owed_before_a_restart_is_run_and_owed_until_then() {
     });
     assert!(is_resumed);
     assert_eq!(bench.owed.values().collect::<Vec<_>>(), [&plugin]);
-    let (id, verb) = bench.spawned_verb();
+    let (id, verb) = bench.take_spawned_verb();
     assert_eq!(verb, "del");
-    bench.end(id, ProgramEnd::Exited(0), b"");
-    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+    bench.end_program(id, ProgramEnd::Exited(0), b"");
+    assert_eq!((bench.take_effects(), bench.owed.len()), (vec![], 0));
 }
 
 #[test]
-fn no_more_is_owed_than_the_limit() {
+fn the_number_of_owed_dels_is_limited() {
     let mut bench = Bench::new();
     for n in 0..=MAX_OWED {
         bench.del(&described(&format!("disk-{n}"), ""));
-        let (id, _) = bench.spawned();
-        bench.not_started(id);
-        bench.take();
+        let (id, _) = bench.take_spawned();
+        bench.fail_to_start(id);
+        bench.take_effects();
     }
     assert_eq!(bench.owed.len(), MAX_OWED);
 }
 
-/// Returns a plugin outside the grammar, as the state of an older version may contain it.
+/// Returns a plugin with a version outside the grammar, as an older version may have saved it.
 fn outside_the_grammar() -> Arc<Plugin> {
     let mut plugin = Plugin::clone(&plugin(""));
     plugin.versions.push("1\u{0}1".into());
@@ -480,7 +480,7 @@ fn outside_the_grammar() -> Arc<Plugin> {
 }
 
 #[test]
-fn a_registered_plugin_outside_the_grammar_is_deregistered() {
+fn no_program_is_run_to_deregister_a_plugin_outside_the_grammar() {
     let mut bench = Bench::new();
     let plugin = outside_the_grammar();
     let ticket = Ticket(EffectOwner(1).first_effect());
@@ -493,12 +493,12 @@ fn a_registered_plugin_outside_the_grammar_is_deregistered() {
     let reason = reason.as_str();
     assert!(reason.starts_with("plugin version \"1\u{0}1\" cannot be passed to a program"));
     bench.promoted(&plugin);
-    assert_eq!((bench.take(), bench.owed.len()), (vec![], 0));
+    assert_eq!((bench.take_effects(), bench.owed.len()), (vec![], 0));
     assert_eq!(bench.reported, ["ProgramNotRun"]);
 }
 
 #[test]
-fn what_was_owed_outside_the_grammar_is_not_run() {
+fn a_del_owed_to_a_plugin_outside_the_grammar_is_not_run() {
     let mut bench = Bench::new();
     let plugin = outside_the_grammar();
     let mut ids = EffectIds::default();

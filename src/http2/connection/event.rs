@@ -11,7 +11,7 @@ use super::super::error::{ConnectionError, ErrorCode, StreamError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A client opened a stream with the headers of a request. Only servers get this event. The
-    /// fields include `:method`, `:scheme`, `:path` and `:authority`.
+    /// fields include the pseudo-headers, such as `:method` and `:path`.
     Request {
         /// The stream.
         stream: StreamId,
@@ -56,10 +56,10 @@ pub enum Event {
         /// The rule that was broken.
         error: StreamError,
     },
-    /// The peer sent GOAWAY: our streams above `last_stream` are gone without having been
-    /// processed.
+    /// The peer sent GOAWAY: our streams above `last_stream` have ended, and the peer has not
+    /// processed them.
     GoAway {
-        /// The last stream that the peer will finish.
+        /// The last stream that the peer has processed or may still process.
         last_stream: u32,
         /// The reason.
         code: ErrorCode,

@@ -1,6 +1,7 @@
 //! The state machine of one end of a connection, client or server.
 //!
-//! `receive` has one function for each frame type, `send` does what the caller asks for.
+//! `receive` has one function for each frame type; `send` has the methods by which the caller
+//! sends.
 //!
 //! ```text
 //!             preface             GOAWAY, shutdown()
@@ -12,8 +13,8 @@
 //! Ended { error } <--------+-------------------------+
 //! ```
 //!
-//! An ended connection reads nothing more. It still writes the GOAWAY that gives the peer the
-//! reason.
+//! An ended connection reads nothing more. It still writes what is queued, such as a GOAWAY with
+//! the reason.
 
 mod event;
 mod receive;
@@ -49,7 +50,7 @@ pub struct Connection {
     input: Deframer,
     /// Whether the input has ended.
     eof: bool,
-    /// The place of the content of the last event in the payload of its frame.
+    /// The range of the last event's content within the payload of its frame.
     content: Range<usize>,
     outbox: Outbox,
     streams: Streams,
@@ -68,8 +69,8 @@ pub struct Connection {
     flood: FloodGuard,
     goaway_received: Option<GoAwayReceived>,
     goaway_sent: bool,
-    /// The last stream opened by the peer that was accepted, or 0: on a client it stays 0, because
-    /// pushes are refused.
+    /// The last stream that was accepted from the peer, or 0; always 0 on a client, because pushes
+    /// are refused.
     last_peer_stream: u32,
     /// The time at which the connection was made.
     began: Time,
@@ -84,7 +85,7 @@ pub struct Connection {
 /// The phase of a connection.
 #[derive(Debug)]
 enum Phase {
-    /// The peer has not shown yet that it speaks HTTP/2.
+    /// The peer's connection preface is awaited.
     Greeting,
     /// Frames are exchanged.
     Running,
@@ -139,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Sets the deadline for the peer's SETTINGS; does nothing if they were received.
+    /// Sets the deadline for the peer's SETTINGS; has no effect once they were received.
     pub fn set_handshake_deadline(&mut self, at: Time) {
         self.handshake_deadline = at;
     }
@@ -185,7 +186,7 @@ impl Connection {
         &self.fields
     }
 
-    /// Returns the octets of the last event, an [`Event::Data`].
+    /// Returns the content of the last event, which must be an [`Event::Data`].
     pub fn content(&self) -> &[u8] {
         &self.input.payload()[self.content.clone()]
     }
@@ -222,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// Takes the next frame of the input, if it is complete and can be answered.
+    /// Takes the next frame of the input, if it is complete and there is room to answer it.
     fn next_frame(&mut self) -> Result<Option<Head>, ConnectionError> {
         if self.streams.count() == 0 {
             if let Some(error) = self.closing() {
@@ -268,11 +269,11 @@ impl Connection {
         Ok(true)
     }
 
-    /// Ends the connection, and queues a GOAWAY if the peer may still process it.
+    /// Ends the connection; after a violation or a timeout, replaces the queued frames by a GOAWAY.
     fn end(&mut self, error: ConnectionError) {
         match &error {
-            // RFC 9113 §3.4: "A GOAWAY frame MAY be omitted in this case, since an invalid preface
-            // indicates that the peer is not using HTTP/2."
+            // RFC 9113 §3.4: "A GOAWAY frame [...] MAY be omitted in this case, since an invalid
+            // preface indicates that the peer is not using HTTP/2."
             ConnectionError::NotHttp2(_) | ConnectionError::Eof { .. } => self.outbox.close(),
             ConnectionError::Violation(_) | ConnectionError::TimedOut(_) => {
                 self.outbox.drop_queue();
@@ -289,7 +290,7 @@ impl Connection {
         };
     }
 
-    /// Queues GOAWAY without debug data: the code is enough for the peer, and our log has the
+    /// Queues a GOAWAY without debug data: the code is enough for the peer, and our log has the
     /// details.
     fn push_goaway(&mut self, code: ErrorCode) {
         let mut payload = [0; 8];
@@ -305,8 +306,8 @@ impl Connection {
         }
         let settings = self.peer.is_none().then(|| {
             let within = self.handshake_deadline.saturating_since(self.began);
-            // Rounded to tenths of a second: two attempts that differ only in the time that
-            // dialling took then report the same failure.
+            // Rounded to tenths of a second, so that two attempts that differ only in the time that
+            // dialing took report the same failure.
             let tenths = time::millis(within).saturating_add(50) / 100;
             let within = Duration::from_millis(tenths * 100);
             (self.handshake_deadline, Awaited::Settings { within })

@@ -1,7 +1,8 @@
-//! The effect of each type of frame.
+//! Processes received frames: one function for each type.
 //!
-//! One function for each type. A [`Violation`] ends the connection. A [`StreamError`] ends the
-//! stream: it is reset here, and the error is reported as an event.
+//! A [`Violation`] ends the connection. A [`StreamError`] ends the stream: the stream is reset, and
+//! the error is reported as an event. A request with such an error in its headers is refused
+//! without an event.
 //!
 //! A request costs the server work, but the client only one frame. So a request counts as a frame
 //! without progress until a response is sent, the number of concurrent requests is limited, and so
@@ -19,7 +20,7 @@ use super::super::streams::Found;
 use super::{Connection, Event};
 use crate::config;
 
-/// The result of a frame: an event for the caller, if there is one.
+/// The result of processing a frame: an event for the caller, if there is one.
 type Received = Result<Option<Event>, Violation>;
 
 impl Connection {
@@ -75,7 +76,7 @@ impl Connection {
             return self.count_without_progress();
         };
         if let Err(error) = stream.receive_data(content, head.length, end_stream) {
-            return self.fail(id, error);
+            return self.fail_stream(id, error);
         }
         // Callers do not consume padding, so it is released at once.
         self.consume(id, payload.len() - content, self.now);
@@ -140,7 +141,7 @@ impl Connection {
         };
         let status = match stream.receive_headers(&section, end_stream) {
             Ok(status) => status,
-            Err(error) => return self.fail(id, error),
+            Err(error) => return self.fail_stream(id, error),
         };
         self.streams.remove_if_closed(id);
         if matches!(status, Some(100..=199)) {
@@ -186,7 +187,7 @@ impl Connection {
             return Ok(None);
         }
         // RFC 9113 §5.1.2: "An endpoint that receives a HEADERS frame that causes its advertised
-        // concurrent stream limit to be exceeded MUST treat this as a stream error of type
+        // concurrent stream limit to be exceeded MUST treat this as a stream error [...] of type
         // PROTOCOL_ERROR or REFUSED_STREAM". With the latter, the client knows that a retry is
         // safe.
         if self.streams.count() >= config::MAX_STREAMS as usize {
@@ -219,7 +220,7 @@ impl Connection {
             .answer(FrameType::RST_STREAM, 0, id.get(), &code);
     }
 
-    /// Returns the peer's window for a stream that is opened now.
+    /// Returns the send window of a stream that is opened now.
     pub(super) fn initial_window(&self) -> u32 {
         match &self.peer {
             Some(peer) => peer.initial_window_size,
@@ -230,8 +231,8 @@ impl Connection {
     /// Processes PRIORITY, which is ignored.
     ///
     /// RFC 9113 §6.3: "A PRIORITY frame with a length other than 5 octets MUST be treated as a
-    /// stream error of type FRAME_SIZE_ERROR". A stream about which nothing is known may be idle,
-    /// and an idle stream cannot be reset, so the error ends the connection.
+    /// stream error [...] of type FRAME_SIZE_ERROR". The stream may be idle, and an idle stream
+    /// cannot be reset, so the error ends the connection.
     fn receive_priority(&mut self, head: Head) -> Received {
         head.stream()?;
         if head.length as usize != PRIORITY {
@@ -246,7 +247,7 @@ impl Connection {
     /// response, java resets twice.
     fn receive_reset(&mut self, head: Head, payload: &[u8]) -> Received {
         let id = head.stream()?;
-        let code = ErrorCode(u32::from_be_bytes(head.exactly(payload)?));
+        let code = ErrorCode(u32::from_be_bytes(head.exact_payload(payload)?));
         self.flood.count_without_progress(self.now)?;
         let Found::Open(stream) = self.streams.find(head.kind, id)? else {
             return Ok(None);
@@ -260,9 +261,9 @@ impl Connection {
     /// Applies the peer's settings and acknowledges them.
     ///
     /// RFC 9113 §6.5: "Receipt of a SETTINGS frame with the ACK flag set and a length field value
-    /// other than 0 MUST be treated as a connection error of type FRAME_SIZE_ERROR. [...] A
+    /// other than 0 MUST be treated as a connection error [...] of type FRAME_SIZE_ERROR. [...] A
     /// SETTINGS frame with a length other than a multiple of 6 octets MUST be treated as a
-    /// connection error of type FRAME_SIZE_ERROR."
+    /// connection error [...] of type FRAME_SIZE_ERROR."
     ///
     /// RFC 9113 §6.5.3: "The values in the SETTINGS frame MUST be processed in the order they
     /// appear, with no other frame processing between values. [...] Once all values have been
@@ -300,7 +301,7 @@ impl Connection {
     /// RFC 9113 §6.9.2: "a receiver MUST adjust the size of all stream flow-control windows that it
     /// maintains by the difference between the new value and the old value. [...] An endpoint MUST
     /// treat a change to SETTINGS_INITIAL_WINDOW_SIZE that causes any flow-control window to exceed
-    /// the maximum size as a connection error of type FLOW_CONTROL_ERROR."
+    /// the maximum size as a connection error [...] of type FLOW_CONTROL_ERROR."
     fn shift_windows(&mut self, by: i64) -> Result<(), Violation> {
         let mut streams = self.streams.iter_mut();
         let shifted = streams.try_for_each(|stream| stream.send.shift(by));
@@ -310,7 +311,7 @@ impl Connection {
     /// Processes a PING; one that is not an acknowledgement is answered ahead of queued frames.
     fn receive_ping(&mut self, head: Head, payload: &[u8]) -> Received {
         head.check_connection()?;
-        let opaque: [u8; 8] = head.exactly(payload)?;
+        let opaque: [u8; 8] = head.exact_payload(payload)?;
         self.flood.count_without_progress(self.now)?;
         if !head.has(flag::ACK) {
             self.outbox.answer(FrameType::PING, flag::ACK, 0, &opaque);
@@ -347,7 +348,7 @@ impl Connection {
 
     /// Processes WINDOW_UPDATE.
     fn receive_window_update(&mut self, head: Head, payload: &[u8]) -> Received {
-        let increment = u32::from_be_bytes(head.exactly(payload)?) & 0x7fff_ffff;
+        let increment = u32::from_be_bytes(head.exact_payload(payload)?) & 0x7fff_ffff;
         self.flood.count_without_progress(self.now)?;
         let Some(id) = StreamId::new(head.stream) else {
             // RFC 9113 §6.9: "errors on the connection flow-control window MUST be treated as a
@@ -360,12 +361,12 @@ impl Connection {
         };
         match stream.send.increase(increment) {
             Ok(()) => Ok(None),
-            Err(error) => self.fail(id, StreamError::Window(error)),
+            Err(error) => self.fail_stream(id, StreamError::Window(error)),
         }
     }
 
     /// Resets a stream on which the peer broke a rule.
-    fn fail(&mut self, stream: StreamId, error: StreamError) -> Received {
+    fn fail_stream(&mut self, stream: StreamId, error: StreamError) -> Received {
         let is_answered = self.streams.get(stream).is_some_and(|it| it.is_answered);
         self.reset(stream, error.code(), self.now);
         self.count_cancelled(is_answered)?;
@@ -374,8 +375,8 @@ impl Connection {
 
     /// Counts a request that ended before it was answered.
     ///
-    /// A response of which a part still waits for a window does not count as an answer: the client
-    /// decides how long that part waits, and by resetting the stream makes the work useless.
+    /// A response of which a part still waits to be sent does not count as an answer: the client
+    /// decides how long that part waits, and makes the work useless by resetting the stream.
     fn count_cancelled(&mut self, is_answered: bool) -> Result<(), Violation> {
         if self.role == Role::Client || is_answered {
             return Ok(());

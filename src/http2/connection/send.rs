@@ -1,4 +1,5 @@
-//! The requests of the caller: to open a stream, send on it, release data, and reset it.
+//! What the caller requests: opening a stream, sending on it, releasing its data, resetting it, and
+//! shutting down the connection.
 
 use super::super::StreamId;
 use super::super::error::{ConnectionError, ErrorCode};
@@ -35,7 +36,7 @@ pub enum HeadersError {
     /// Not now: the peer does not read. Try again after the next write.
     #[error("the peer reads too slowly: too much data is unsent")]
     Later,
-    /// Never: they exceed what the peer accepts or what we send.
+    /// Never: the headers exceed what the peer accepts or what we send.
     #[error("the headers are too large")]
     TooLarge,
 }
@@ -45,8 +46,8 @@ pub enum HeadersError {
 pub enum Taken {
     /// All, and the end of the stream if requested.
     All,
-    /// This many octets: a window or the buffer is full. Try again with the rest after the next
-    /// event or write.
+    /// This many octets: a window is exhausted, or the buffer is full. Try again with the rest
+    /// after the next event or write.
     Some(usize),
 }
 
@@ -62,8 +63,8 @@ impl Connection {
         self.open_with(&mut |block| add_fields(fields, block), end_stream, now)
     }
 
-    /// Opens a stream with headers that `write` adds to the block, which may be pre-encoded in
-    /// part.
+    /// Opens a stream with the headers that `write` adds to the block; some of them may be
+    /// pre-encoded.
     pub(crate) fn open_with(
         &mut self,
         write: &mut dyn FnMut(&mut Encoder<'_>),
@@ -87,7 +88,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Returns whether the peer allows another stream, and reads.
+    /// Returns whether the peer allows another stream, and not too much is unsent.
     ///
     /// RFC 9113 §5.1.2: "Endpoints MUST NOT exceed the limit set by their peer."
     pub(crate) fn may_open(&self) -> bool {
@@ -98,14 +99,14 @@ impl Connection {
         !is_above(self.streams.count() + 1, limit) && self.has_room()
     }
 
-    /// Returns whether headers and data are accepted: not too much is unsent.
+    /// Returns whether headers and data can be queued: not too much is unsent.
     pub(crate) fn has_room(&self) -> bool {
         self.outbox.has_room()
     }
 
     /// Sends the headers of a response, or its trailers with `end_stream`.
     ///
-    /// Does nothing on a stream that has ended.
+    /// Does nothing on a stream that has ended, or whose END_STREAM was already sent.
     pub fn send_headers(
         &mut self,
         stream: StreamId,
@@ -145,8 +146,8 @@ impl Connection {
     }
 
     /// Queues a HEADERS frame with the whole block; returns `false`, and queues nothing, if the
-    /// block exceeds the peer's limit or ours. CONTINUATION is never sent: C-core and java refuse
-    /// blocks that do not fit one frame anyway.
+    /// block exceeds the peer's limit or ours. CONTINUATION is never sent: C-core and java reject
+    /// blocks that do not fit in one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
@@ -179,7 +180,8 @@ impl Connection {
 
     /// Sends as much content on a stream as the windows and the buffer allow.
     ///
-    /// On a stream that has ended, all content is taken and dropped.
+    /// On a stream that has ended, or whose END_STREAM was already sent, all content is taken and
+    /// dropped.
     pub fn send_data(
         &mut self,
         stream: StreamId,
@@ -242,7 +244,7 @@ impl Connection {
         let octets = u32::try_from(octets).unwrap_or(u32::MAX);
         let increment = match self.streams.get(stream) {
             Some(open) if open.can_receive => open.receive.release(octets),
-            // The peer has ended its side: it needs no window.
+            // The stream, or the peer's side of it, has ended: the peer needs no window.
             _ => None,
         };
         if let Some(increment) = increment {
@@ -250,7 +252,7 @@ impl Connection {
         }
     }
 
-    /// Queues a WINDOW_UPDATE for a stream, or 0 for the connection.
+    /// Queues a WINDOW_UPDATE for a stream, or for the connection if `stream` is 0.
     pub(super) fn update_window(&mut self, stream: u32, increment: u32) {
         let increment = increment.to_be_bytes();
         self.outbox
@@ -294,7 +296,8 @@ fn add_fields(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
     }
 }
 
-/// Returns the flags of a frame that may end its stream. No padding: C-core resets padded frames.
+/// Returns the flags of a DATA or HEADERS frame that may end its stream. PADDED is never set,
+/// because C-core does not accept padding.
 fn end_flag(end_stream: bool) -> u8 {
     if end_stream { flag::END_STREAM } else { 0 }
 }

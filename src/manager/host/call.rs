@@ -1,4 +1,4 @@
-//! A call, stream or connection that a handler asked for.
+//! A call, stream or connection that a handler has requested.
 //!
 //! Plugins are called within a millisecond of listening on their registration sockets, and
 //! many serve their endpoints a moment later: a call may be repeated until its endpoint is ready
@@ -18,24 +18,24 @@ use crate::manager::event::Shortage;
 use crate::manager::messages::Output;
 use crate::time::Time;
 
-/// A call to a plugin's endpoint that has not ended.
+/// A call, stream or connection to a plugin's endpoint that has not ended.
 #[derive(Debug)]
 pub(super) struct EndpointCall {
     id: EffectId,
     pub(super) endpoint: Arc<Path>,
-    /// `None` unless it is dialled or open.
+    /// `None` unless a connection is being dialed or is open.
     pub(super) connection: Option<Connection>,
     request: EndpointRequest,
-    /// The time at which the handler asked for it.
+    /// The time of the handler's request.
     pub(super) began: Time,
     /// The time by which a call must have ended, or a stream or connection must be established.
     deadline: Time,
     wait: Option<WaitForReady>,
-    /// Whether the handler of a connection knows that it is established.
+    /// Whether the handler was informed that its [`EndpointRequest::Connection`] is established.
     is_reported: bool,
 }
 
-/// The call or connection that a handler asked for.
+/// The call, stream or connection that a handler has requested.
 #[derive(Debug)]
 enum EndpointRequest {
     /// A call with one reply.
@@ -49,7 +49,7 @@ enum EndpointRequest {
 /// The repetition of a call whose endpoint is not ready.
 #[derive(Clone, Copy, Debug)]
 struct WaitForReady {
-    /// The time of the last repetition.
+    /// The time after which the call is not repeated.
     until: Time,
     /// The length of the last pause.
     pause: Option<Duration>,
@@ -57,12 +57,12 @@ struct WaitForReady {
     at: Option<Time>,
 }
 
-/// The consequence of a change of a call.
+/// An event for the handler, and whether it is the last one.
 #[derive(Debug)]
 pub(super) enum Progress {
-    /// An event for the handler.
+    /// An event that is followed by others.
     Event(HandlerEvent),
-    /// The last event for the handler.
+    /// The last event: the call, stream or connection has ended.
     Ended(HandlerEvent),
 }
 
@@ -116,7 +116,8 @@ impl EndpointCall {
         }
     }
 
-    /// Dials the endpoint. If no descriptor is left, returns what follows from that.
+    /// Dials the endpoint. If no descriptor is left, returns the event for the handler, unless the
+    /// call is repeated later.
     pub(super) fn dial(&mut self, context: &mut Context) -> Option<Progress> {
         let (owner, shortage, has_room) = match self.request {
             EndpointRequest::Call(_) => (Owner::Call(self.id), Shortage::Call, context.make_room()),
@@ -127,10 +128,10 @@ impl EndpointCall {
         };
         if !has_room {
             context.warn_of_shortage(shortage);
-            return self.dial_failed(DialError::NoDescriptors, context.now);
+            return self.handle_dial_failed(DialError::NoDescriptors, context.now);
         }
         let conn = context.connections.add(owner);
-        self.connection = Some(Connection::dialling(conn));
+        self.connection = Some(Connection::dialing(conn));
         let path = context.endpoint_path(&self.endpoint);
         context.outputs.push_back(Output::Dial {
             conn,
@@ -166,7 +167,7 @@ impl EndpointCall {
         self.connection.as_mut()?.client.as_deref_mut()
     }
 
-    /// Makes the call on its connection, which is established.
+    /// Begins the call or stream on the connection, which is established.
     pub(super) fn start_call(&mut self, context: &Context) {
         let now = context.now;
         if self.connection.is_none() {
@@ -180,7 +181,7 @@ impl EndpointCall {
         }
     }
 
-    /// Makes the call with this client.
+    /// Sends the request of the call or stream with this client.
     fn send_request(&mut self, client: &mut Client, now: Time) {
         match &mut self.request {
             EndpointRequest::Call(call) => {
@@ -197,8 +198,9 @@ impl EndpointCall {
         }
     }
 
-    /// Returns what follows from a failed dial.
-    pub(super) fn dial_failed(&mut self, error: DialError, now: Time) -> Option<Progress> {
+    /// Processes a failed dial. Returns the event for the handler, or `None` if the call is
+    /// repeated later.
+    pub(super) fn handle_dial_failed(&mut self, error: DialError, now: Time) -> Option<Progress> {
         self.connection = None;
         let id = self.id;
         Some(Progress::Ended(match self.request {
@@ -216,7 +218,7 @@ impl EndpointCall {
         }))
     }
 
-    /// Returns what follows from a deadline that has passed.
+    /// Processes a deadline that has passed. Returns the event for the handler, if there is one.
     pub(super) fn handle_timeout(&mut self, context: &mut Context) -> Option<Progress> {
         let now = context.now;
         if let Some(client) = self.client() {
@@ -231,11 +233,11 @@ impl EndpointCall {
             return None;
         }
         self.hang_up(context);
-        self.dial_failed(DialError::TimedOut, now)
+        self.handle_dial_failed(DialError::TimedOut, now)
     }
 
-    /// Returns what follows next from what the connection has received; `None` once there is
-    /// nothing left.
+    /// Processes the next event of the gRPC client. Returns the event for the handler, or `None` if
+    /// there is none or the call is repeated later.
     pub(super) fn poll(&mut self, context: &mut Context) -> Option<Progress> {
         let (id, now) = (self.id, context.now);
         let client = self.connection.as_mut()?.client.as_deref_mut()?;
@@ -283,7 +285,8 @@ impl EndpointCall {
         }
     }
 
-    /// Returns what follows from the result of a unary call; `None` if it is to be repeated.
+    /// Processes the result of a unary call. Returns the event for the handler, or `None` if the
+    /// call is repeated later.
     fn handle_result(
         &mut self,
         result: Result<Vec<u8>, CallFailure>,
@@ -309,8 +312,8 @@ impl EndpointCall {
     }
 }
 
-/// Returns whether a call failed in a way that may pass once its plugin is ready, or once there are
-/// descriptors.
+/// Returns whether a call failed for a reason that may be temporary: its plugin is not ready yet,
+/// or no descriptor is left.
 fn is_not_ready(failure: &CallFailure) -> bool {
     match failure {
         CallFailure::Dial(error) => {

@@ -1,4 +1,4 @@
-//! The effects that handlers ask for: calls, streams, connections, programs, timers and debts.
+//! The effects that handlers request: calls, streams, connections, programs, timers and debts.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::manager::context::{Context, Recipient, Work};
 use crate::manager::event::{EventKind, PluginEvent};
 use crate::manager::ids::SocketId;
 use crate::manager::messages::Output;
-use crate::manager::messages::{CANCELLED, Limit, Measurement, result_of};
+use crate::manager::messages::{CANCELLED, Limit, Measurement, program_result};
 use crate::manager::timers::{Scheduled, Timer};
 use crate::time::Time;
 
 impl HandlerHost {
-    /// Carries out an effect that a handler asks for in a call that is about that plugin.
+    /// Carries out an effect that a handler has requested when it was called about that plugin.
     pub(super) fn execute_effect(
         &mut self,
         handler: HandlerId,
@@ -95,7 +95,8 @@ impl HandlerHost {
         })
     }
 
-    /// Removes an effect and what it holds, if it is open. Returns the recipient of its last event.
+    /// Removes an effect, if it is open, and releases what it holds. Returns the recipient of its
+    /// last event.
     fn close_effect(&mut self, id: EffectId, context: &mut Context) -> Option<Recipient> {
         let mut effect = self.effects.remove(&id)?;
         let timer = Timer::Effect(id);
@@ -114,7 +115,7 @@ impl HandlerHost {
         Some(effect.recipient)
     }
 
-    /// Cancels an effect: drops its events that were not delivered yet, too.
+    /// Cancels an effect, and drops those of its events that were not delivered yet.
     fn cancel_effect(&mut self, id: EffectId, context: &mut Context) {
         drop_events_of(context, &|effect| effect == id);
         if let Some(at) = self.owed.iter().position(|debt| debt.id == id) {
@@ -141,7 +142,7 @@ impl HandlerHost {
         }
     }
 
-    /// Does what is due for an effect.
+    /// Processes the deadline of an effect.
     pub(in crate::manager) fn handle_timeout(&mut self, id: EffectId, context: &mut Context) {
         let Some(effect) = self.effects.get_mut(&id) else {
             return;
@@ -153,7 +154,7 @@ impl HandlerHost {
                 let progress = call.handle_timeout(context);
                 self.apply_progress(id, progress, context);
             }
-            // Only the daemon knows whether it was started.
+            // The daemon reports the end of the program, or that it was not started.
             EffectKind::Program(..) => context.outputs.push_back(Output::Kill { id }),
         }
     }
@@ -176,8 +177,8 @@ impl HandlerHost {
         self.apply_progress(id, progress, context);
     }
 
-    /// Opens a stream on the connection of the call that was just answered, if it is the same
-    /// plugin's. Returns false if the endpoint has to be dialled.
+    /// Opens a stream on the connection of the call that has just succeeded, if that is of the same
+    /// plugin and endpoint. Returns false if the endpoint has to be dialed.
     fn reuse_idle(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
         let Some(mut idle) = self.idle.take() else {
             return false;
@@ -192,8 +193,7 @@ impl HandlerHost {
         false
     }
 
-    /// Hands the idle connection over to its plugin, as its driver's source of liveness if one is
-    /// needed; otherwise the connection is closed.
+    /// Offers the idle connection, if there is one, to its plugin ([`Idle::hand_over`]).
     pub(super) fn hand_over_idle(&mut self, context: &mut Context) {
         if let Some(idle) = self.idle.take() {
             idle.hand_over(context);
@@ -225,7 +225,9 @@ impl HandlerHost {
         let mut progress = None;
         match event {
             ConnectionEvent::Connected(_) => call.start_call(context),
-            ConnectionEvent::DialFailed(error) => progress = call.dial_failed(error, context.now),
+            ConnectionEvent::DialFailed(error) => {
+                progress = call.handle_dial_failed(error, context.now);
+            }
             ConnectionEvent::Closed => match call.client() {
                 Some(client) => client.eof(context.now),
                 None => return,
@@ -236,8 +238,8 @@ impl HandlerHost {
         self.apply_progress(id, progress, context);
     }
 
-    /// Processes what follows from a change of a call. If it has more than [`MAX_EVENTS_AT_ONCE`]
-    /// events, asks to be polled again.
+    /// Queues the events of a call for the handler, `progress` first. After [`MAX_EVENTS_AT_ONCE`]
+    /// events, requests to continue later ([`Output::Resume`]).
     pub(super) fn apply_progress(
         &mut self,
         id: EffectId,
@@ -308,7 +310,7 @@ impl HandlerHost {
 
     /// Starts programs that wait, up to [`MAX_PROGRAMS`] at a time, and [`MAX_PROGRAMS_OF_TYPE`]
     /// for each handler, and so for each type. A program counts as running until the daemon
-    /// reports its end, or has been asked to kill it.
+    /// reports its end, or is asked to kill it because its effect was cancelled.
     fn start_programs(&mut self, context: &mut Context) {
         while self.running.len() < MAX_PROGRAMS {
             let of = |handler| self.running.iter().filter(|it| **it == handler).count();
@@ -347,7 +349,7 @@ impl HandlerHost {
         let Some(since) = started.take() else {
             return;
         };
-        measure_run(since, run.take(), result_of(&outcome.end), context);
+        measure_run(since, run.take(), program_result(&outcome.end), context);
         if let Some(effect) = self.effects.get(&id) {
             self.remove_running(effect.recipient.handler);
         }
@@ -355,7 +357,7 @@ impl HandlerHost {
         self.start_programs(context);
     }
 
-    /// Closes every connection.
+    /// Ends every call, stream and connection, without an event for its handler.
     pub(in crate::manager) fn hang_up_all(&mut self, context: &mut Context) {
         let ids: Vec<_> = self.effects.keys().copied().collect();
         for id in ids {
@@ -366,7 +368,8 @@ impl HandlerHost {
     }
 }
 
-/// Returns whether a stream or connection has ended because its connection has.
+/// Returns whether the event reports the end of an established connection: that of a stream, or one
+/// without a call.
 fn is_connection_lost(event: &HandlerEvent) -> bool {
     match event {
         HandlerEvent::StreamEnded {
@@ -386,7 +389,7 @@ fn drop_events_of(context: &mut Context, is_dropped: &dyn Fn(EffectId) -> bool) 
     });
 }
 
-/// Emits the measurement of a program that has ended, if its handler has named it.
+/// Emits the measurement of a program that has ended, if its handler has given labels for it.
 fn measure_run(started: Time, run: Option<Box<Run>>, result: &'static str, context: &mut Context) {
     let Some(Run { plugin, action }) = run.map(|run| *run) else {
         return;

@@ -1,7 +1,7 @@
-//! The host of the handlers: asks them, carries out the effects that they ask for, and reports the
-//! results of those.
+//! The host of the handlers: calls them, carries out the effects that they request, and passes the
+//! results to them.
 //!
-//! Nothing is re-entered: events for handlers are queued, and delivered one by one.
+//! Handlers are not called recursively: their events are queued, and delivered one by one.
 
 mod call;
 mod effects;
@@ -30,12 +30,12 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct HandlerHost {
     pub(super) handlers: HandlerTable,
-    /// The handlers without assigned types that are still in use.
+    /// The handlers to which no plugin type is assigned any more, but which are still in use.
     pub(super) replaced: Vec<HandlerId>,
     ids: EffectIds,
-    /// The effects that have not ended; those of one owner are neighbours.
+    /// The effects that have not ended; those of one owner are adjacent.
     effects: BTreeMap<EffectId, OpenEffect>,
-    /// The programs that wait, in the order in which they were asked for.
+    /// The programs that wait to be started, in the order of the requests.
     waiting: VecDeque<(EffectId, HandlerId, Program)>,
     /// The handler of each program that runs.
     running: Vec<HandlerId>,
@@ -43,13 +43,13 @@ pub(super) struct HandlerHost {
     pub(super) owed: Vec<Debt>,
     /// The number of changes to `owed`.
     pub(super) owed_revision: u64,
-    /// The connection of the call that succeeded last, until its handler has received the reply: a
-    /// stream that the handler opens then is opened on it, as with kubelet.
+    /// The connection of the call that succeeded last, until its handler has processed the reply. A
+    /// stream that the handler requests meanwhile is opened on this connection, as with kubelet.
     idle: Option<Idle>,
 }
 
-/// The owner of the effects that a call of a handler asks for, and the plugin that the call is
-/// about.
+/// The owner of the effects that a handler requests while it is called, and the plugin that the
+/// call is about.
 type Subject<'a> = (EffectOwner, &'a Arc<Plugin>);
 
 /// An effect that has not ended.
@@ -65,11 +65,12 @@ enum EffectKind {
     Timer,
     /// A call, stream or connection.
     Call(Box<EndpointCall>),
-    /// A program, and the time at which it was started, if it does not wait for others.
+    /// A program: the time at which it was started, or `None` while it waits to be started; and its
+    /// labels for the metrics, if the handler has given any.
     Program(Option<Time>, Option<Box<Run>>),
 }
 
-/// A connection without a call.
+/// An open connection on which no call runs.
 #[derive(Debug)]
 struct Idle {
     owner: EffectOwner,
@@ -78,8 +79,8 @@ struct Idle {
 }
 
 impl Idle {
-    /// Hands the connection over to the plugin, as its driver's source of liveness if one is
-    /// needed; otherwise the connection is closed.
+    /// Offers the connection to the plugin as its driver's source of liveness. If the plugin needs
+    /// none, the connection is closed.
     fn hand_over(self, context: &mut Context) {
         let Self {
             owner,
@@ -134,8 +135,8 @@ impl HandlerHost {
         }
     }
 
-    /// Drops the handlers that were replaced and that nothing keeps any more: no plugin of these
-    /// sockets, no effect and no debt.
+    /// Drops the replaced handlers that are not in use any more: no plugin of these sockets, no
+    /// effect and no debt belongs to them.
     pub(super) fn drop_unused(&mut self, sockets: &Sockets) {
         if self.replaced.is_empty() {
             return;
@@ -157,9 +158,10 @@ impl HandlerHost {
     // --- Questions ---
 
     /// Returns the handler to ask. "The handler is looked up by the exact type"
-    /// ([R12](crate::guide::kubelet)) when a plugin is validated; everything after that is asked of
-    /// the same handler. A plugin that was restored has none: the handler of its type is asked.
-    pub(super) fn find(
+    /// ([R12](crate::guide::kubelet)) when a plugin is validated. Everything after that is asked of
+    /// `pinned`, the handler that was found then. A restored plugin has none: the handler of its
+    /// type is asked.
+    pub(super) fn find_handler(
         &self,
         question: Question,
         plugin: &Plugin,
@@ -186,8 +188,8 @@ impl HandlerHost {
         Ok(found)
     }
 
-    /// Asks a handler. Returns its answer, or the ticket of the question if the answer follows.
-    /// The open effects of a plugin are cancelled before its deregistration is asked for.
+    /// Asks a handler about a plugin. Returns the answer, or the ticket of the question if the
+    /// answer is pending. Before a deregistration, cancels the open effects of the plugin.
     pub(super) fn ask(
         &mut self,
         handler: HandlerId,
@@ -218,7 +220,7 @@ impl HandlerHost {
         }
     }
 
-    /// Calls a method of a handler that is about the plugin of a socket, but not a question.
+    /// Calls a method of a handler that is about the plugin of a socket and needs no answer.
     pub(super) fn notify(
         &mut self,
         handler: HandlerId,
@@ -230,7 +232,7 @@ impl HandlerHost {
         self.with_handler(handler, subject, None, context, method);
     }
 
-    /// Delivers an event of an effect.
+    /// Passes an event of an effect to the handler.
     pub(super) fn deliver(
         &mut self,
         recipient: &Recipient,
@@ -257,14 +259,14 @@ impl HandlerHost {
                 handler.resume_deregistration(plugin, context)
             })
         });
-        // The snapshot leaves the deregistration out from now on, unless the handler owes it again.
+        // The saved state omits the deregistration from now on, unless the handler owes it again.
         self.owed_revision += 1;
         if is_resumed != Some(true) {
             context.emit(PluginEvent::of_plugin(plugin, EventKind::DebtDropped));
         }
     }
 
-    /// Calls one method of a handler, and carries out the effects that the method asks for. Returns
+    /// Calls one method of a handler, and carries out the effects that the method requests. Returns
     /// `None` if the handler was dropped.
     pub(super) fn with_handler<T>(
         &mut self,
@@ -291,9 +293,8 @@ impl HandlerHost {
         Some(result)
     }
 
-    /// Returns the action of a running program and the plugin it is for, if its handler has named
-    /// them.
-    pub(super) fn run(&self, id: EffectId) -> Option<&Run> {
+    /// Returns the labels of a running program, if its handler has given any.
+    pub(super) fn run_of(&self, id: EffectId) -> Option<&Run> {
         match &self.effects.get(&id)?.kind {
             EffectKind::Program(Some(_), run) => run.as_deref(),
             _ => None,
@@ -317,7 +318,7 @@ impl HandlerHost {
             let owner = handlers.get(&id.owner);
             assert!(
                 is_detached || owner == Some(handler),
-                "{id:?}: {plugin:?} has gone"
+                "{id:?}: {plugin:?} is not registered"
             );
         }
     }
@@ -329,5 +330,5 @@ impl HandlerHost {
     }
 }
 
-/// The answer of a handler that was dropped.
-const DROPPED: &str = "the handler for plugins of this type has gone";
+/// The reason for a refusal if the handler was dropped.
+const DROPPED: &str = "the handler for plugins of this type was removed";

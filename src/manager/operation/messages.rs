@@ -12,7 +12,7 @@ use crate::manager::event::EventKind;
 use crate::manager::failure::{Failure, Refusal};
 use crate::time::Time;
 
-/// The result of a call: the encoded reply, or why there is none.
+/// The result of a call: the encoded reply, or the error.
 pub(in crate::manager) type Reply = Result<Vec<u8>, CallError>;
 
 /// An event that an operation may wait for.
@@ -26,7 +26,7 @@ pub(in crate::manager) enum Event {
     Replied(Reply),
     /// The operation has acquired the lock of the plugin name.
     LockAcquired,
-    /// The handler has accepted, or the reason why it has not.
+    /// The handler has answered: `Ok` if it has accepted, else the refusal.
     Answered(Result<(), Refusal>),
     /// A deadline may have passed.
     Timeout,
@@ -34,16 +34,16 @@ pub(in crate::manager) enum Event {
     Cancelled,
 }
 
-/// What an operation does. A result that is known at once is returned; otherwise it follows as an
-/// [`Event`].
+/// The actions of an operation. A result that is known at once is returned; any other result
+/// follows as an [`Event`].
 pub(in crate::manager) trait Actions {
     /// Returns the time of the step.
     fn now(&self) -> Time;
-    /// Returns the registration socket.
+    /// Returns the path of the registration socket.
     fn socket(&self) -> Arc<Path>;
     /// Connects to the socket. [`Event::Connected`] or [`Event::DialFailed`] follows.
     fn dial(&mut self) -> Result<(), DialError>;
-    /// Connects to the plugin's endpoint. The same events follow.
+    /// Connects to the plugin's endpoint. The same events follow as for `dial`.
     fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
     /// Calls GetInfo on the connection. Returns the reply if it has arrived already; otherwise
     /// [`Event::Replied`] follows.
@@ -52,18 +52,19 @@ pub(in crate::manager) trait Actions {
     /// it has arrived already; otherwise [`Event::Replied`] follows. A plugin that was notified of
     /// this refusal before is not notified again: an empty reply is returned.
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
-    /// Closes the connection, or stops dialling.
+    /// Closes the connection, or stops dialing.
     fn hang_up(&mut self);
     /// Makes the connection, which leads to that server, the registered plugin's source of
     /// liveness.
     fn monitor_liveness(&mut self, server: Server);
-    /// Returns whether the connection to the registered plugin's driver has ended, and its endpoint
-    /// is to be checked.
+    /// Returns whether the endpoint of the registered plugin has to be checked, because the
+    /// connection to the plugin's driver has ended or was given up.
     fn is_driver_lost(&self) -> bool;
-    /// Acquires the lock of this plugin name, to ask the handler about it. Returns whether it was
-    /// free; otherwise [`Event::LockAcquired`] follows.
+    /// Acquires the lock of this plugin name, which is needed to ask a handler about the name.
+    /// Returns whether the lock was free; otherwise [`Event::LockAcquired`] follows.
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool;
-    /// Asks the plugin's handler. Returns its answer, unless that follows as [`Event::Answered`].
+    /// Asks the plugin's handler. Returns the answer, or `None` if it follows as
+    /// [`Event::Answered`].
     fn ask(&mut self, question: Question, plugin: &Arc<Plugin>) -> Option<Result<(), Refusal>>;
     /// Abandons the question to the plugin's handler.
     fn abandon(&mut self, plugin: &Arc<Plugin>);
@@ -91,18 +92,19 @@ pub(in crate::manager) enum Question {
 pub(in crate::manager) enum Outcome {
     /// The plugin is registered and was notified.
     Registered(Arc<Plugin>),
-    /// The plugin was deregistered; its handler has undone the registration, or the reason why not.
+    /// The plugin was deregistered: `Ok` if its handler has undone the registration, else the
+    /// reason why it has not.
     Deregistered(Arc<Plugin>, Result<(), Refusal>),
-    /// The plugin would be registered, or the reason why not. It was not notified, and no handler
-    /// has registered it.
+    /// A dry run has ended: `Ok` with the plugin that would be registered, else the reason for the
+    /// refusal. The plugin was not notified, and no handler has registered it.
     Observed(Result<Arc<Plugin>, Refusal>),
     /// The registered plugin answers.
     Alive(Arc<Plugin>),
-    /// The plugin behind the socket answers with another description than the registered one, or
-    /// than the one that was registered before a restart.
+    /// Another plugin answers on the socket of this one, which is registered or was registered
+    /// before a restart.
     Changed(Arc<Plugin>),
-    /// The plugin is not registered, or a registered plugin does not answer. Retried after the
-    /// backoff.
+    /// The plugin could not be registered, or a registered plugin does not answer. The operation is
+    /// retried after the backoff.
     Failed(Failure),
     /// The plugin was refused, and was notified of that.
     Refused(Refusal),
@@ -117,7 +119,7 @@ pub(in crate::manager) enum Step {
     Goes(Operation),
     /// The operation has ended.
     Ends(Outcome),
-    /// The event of that name is ignored: it is about something that the operation has given up.
+    /// The event of that name is ignored, because the operation does not wait for such an event.
     Ignores(Operation, &'static str),
 }
 

@@ -1,10 +1,10 @@
-//! One operation on one socket: from dialling a plugin to notifying it of the outcome, or the
+//! One operation on one socket: from dialing a plugin to notifying it of the outcome, or the
 //! deregistration of a plugin.
 //!
-//! Pure, and independent of sockets and handlers: an event goes in, the step calls [`Actions`], and
-//! the next state comes out. A step consumes the operation, so one that has ended can't be used
-//! again. If an action returns its result at once, the step continues with that: a handler that
-//! answers at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
+//! Pure, and independent of sockets and handlers: a step receives an event, calls [`Actions`], and
+//! returns the next state. A step consumes the operation, so an operation that has ended cannot be
+//! used again. If an action returns its result at once, the step continues with that: a handler
+//! that answers at once takes a plugin from `AwaitingLock` to `Notifying` in one step.
 //!
 //! ```text
 //!  register
@@ -46,14 +46,14 @@
 //!     +-> Dialing -> AskingInfo -> AwaitingLock -> Observing -> ended: Observed or Failed
 //! ```
 //!
-//! A refusal of which the plugin is not notified ends the operation at once. [`Event::Cancelled`]
-//! ends it from every state: at once if no handler has registered the plugin, and through
-//! `Deregistering` if one has or may have. So every `register` that was not refused is followed by
-//! exactly one `deregister`.
+//! A refusal of which the plugin is not notified, because plugins of its type are ignored, ends the
+//! operation at once. [`Event::Cancelled`] ends the operation in every state: at once if no handler
+//! has registered the plugin, and through `Deregistering` if a handler has registered it or may
+//! have done so. So every `register` that was not refused is followed by exactly one `deregister`.
 //!
-//! A socket that is replaced or removed cancels its operation as soon as the watch reports that. In
-//! `AskingInfo` this closes the connection and drops the reply, and the plugin is not notified. A
-//! new socket is registered from the beginning, without backoff.
+//! If a socket is replaced or removed, its operation is cancelled as soon as the watch reports
+//! that. In `AskingInfo` this closes the connection and drops the reply, and the plugin is not
+//! notified. A new socket is registered from the beginning, without backoff.
 
 mod messages;
 mod steps;
@@ -76,7 +76,8 @@ use crate::time::Time;
 pub(super) enum Operation {
     /// Waits for the connection.
     Dialing(DialRetry, Goal),
-    /// Waits for the time to dial again, because the last dial failed in a way that may pass.
+    /// Waits for the time to dial again, because the last dial failed for a reason that may be
+    /// temporary.
     AwaitingListener(DialRetry, Goal, Time),
     /// Waits for the plugin's reply to GetInfo.
     AskingInfo(Goal),
@@ -90,7 +91,7 @@ pub(super) enum Operation {
     Registering(Asked),
     /// Waits for the plugin's reply to NotifyRegistrationStatus.
     Notifying(Notification, Budget),
-    /// Waits for a second connection to notify the plugin: the first one died in the meantime.
+    /// Waits for a second connection to notify the plugin, because the first one has ended.
     Redialing(Notification, Budget),
     /// Waits for the handler's answer, after the plugin has left the actual state.
     Deregistering(Asked, Then),
@@ -105,11 +106,11 @@ pub(super) struct DialRetry {
     pause: Duration,
 }
 
-/// The purpose of a connection and of GetInfo.
+/// The goal of an operation that connects to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     /// To register the plugin. If the socket is new and refuses the connection, its plugin may not
-    /// have called `listen` yet: the socket is dialled again until [`DIAL_TIMEOUT`] is over.
+    /// have called `listen` yet: the socket is dialed again until [`DIAL_TIMEOUT`] is over.
     Register {
         /// Whether no attempt was made before.
         is_new: bool,
@@ -126,15 +127,15 @@ pub(super) enum Goal {
     /// To check that this plugin still answers GetInfo behind the same socket. Does not dial again
     /// if the connection is refused.
     Check(Arc<Plugin>),
-    /// To register this plugin, which has announced itself: connects to its endpoint, which may not
-    /// listen yet, and asks its handler. GetInfo is not called.
+    /// To register this plugin, which has announced itself: connects to its endpoint, on which it
+    /// may not listen yet, and asks its handler. GetInfo is not called.
     RegisterAnnounced(Arc<Plugin>),
-    /// To check that this plugin still listens on its endpoint: it has announced itself, or its
-    /// driver listens there and its registration socket has been checked.
+    /// To check that this plugin still listens on its endpoint. The plugin has announced itself, or
+    /// its driver should listen there and its registration socket has been checked.
     CheckEndpoint(Arc<Plugin>),
 }
 
-/// The purpose of a lock.
+/// The purpose for which a lock is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Register,
@@ -156,11 +157,11 @@ pub(super) enum Notification {
     Refused(Refusal),
 }
 
-/// The time that is left for notifying the plugin, and whether it may be dialled again.
+/// The time that is left for notifying the plugin, and whether it may be dialed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
     until: Time,
-    /// Whether a connection that has died may be replaced: once.
+    /// Whether a connection that has ended may be replaced, which is allowed once.
     may_redial: bool,
 }
 
@@ -176,7 +177,7 @@ pub(super) enum Then {
 }
 
 impl Operation {
-    /// Begins an operation on a socket.
+    /// Begins an operation that connects to a plugin.
     pub(super) fn begin(goal: Goal, actions: &mut dyn Actions) -> Step {
         let retry = DialRetry {
             give_up: actions.now() + DIAL_TIMEOUT,
@@ -191,7 +192,7 @@ impl Operation {
         Steps(actions).acquire_lock(plugin, Purpose::Deregister)
     }
 
-    /// Takes the step that follows `event`.
+    /// Processes an event. Returns the next state, or the outcome.
     pub(super) fn handle(self, event: Event, actions: &mut dyn Actions) -> Step {
         use Event as E;
         let now = actions.now();
@@ -235,7 +236,7 @@ impl Operation {
                 steps.handle_notification_reply(notification, budget, reply)
             }
             (Self::Redialing(notification, budget), E::Connected) => {
-                steps.notify_again(notification, budget)
+                steps.notify_within(notification, budget)
             }
             (Self::Redialing(notification, _), E::DialFailed(error)) => {
                 steps.handle_notification_failure(notification, CallFailure::Dial(error))
@@ -256,8 +257,9 @@ impl Operation {
         }
     }
 
-    /// Returns when to handle [`Event::Timeout`]. A call on a connection has a deadline of its
-    /// own, and the wait for a lock ends because every operation before this one has a deadline.
+    /// Returns the time of the next [`Event::Timeout`]; `None` if the state has no deadline. A call
+    /// has a deadline of its own on its connection, and the wait for a lock ends because every
+    /// operation that is ahead in the queue has a deadline.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
             Self::Dialing(retry, _) => Some(retry.give_up),
@@ -301,9 +303,9 @@ impl Operation {
         }
     }
 
-    /// Returns the plugin whose name this operation has acquired: unless it is stalled, no other
-    /// operation asks a handler about that name.
-    pub(super) fn plugin_in_question(&self) -> Option<&Arc<Plugin>> {
+    /// Returns the plugin for whose name the operation holds the lock. Unless this operation is
+    /// stalled, no other one asks a handler about that name.
+    pub(super) fn locked_plugin(&self) -> Option<&Arc<Plugin>> {
         let awaits_lock = matches!(self, Self::AwaitingLock(..));
         self.plugin().filter(|_| !awaits_lock)
     }
@@ -326,7 +328,7 @@ impl Operation {
         }
     }
 
-    /// Returns whether nothing is called on the connection that the operation dials.
+    /// Returns whether the operation dials a connection only to see whether it can be established.
     pub(super) fn calls_nothing(&self) -> bool {
         let Self::Dialing(_, goal) = self else {
             return false;
@@ -334,9 +336,9 @@ impl Operation {
         matches!(goal, Goal::RegisterAnnounced(_) | Goal::CheckEndpoint(_))
     }
 
-    /// Returns whether the operation takes one of the permits when it enters this state, because it
-    /// calls a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs
-    /// no permit.
+    /// Returns whether the operation takes a permit in its current state, because it dials or calls
+    /// a plugin that is expected to answer. Waiting for a handler or notifying a plugin needs no
+    /// permit.
     pub(super) fn holds_permit(&self) -> bool {
         matches!(self, Self::Dialing(..) | Self::AskingInfo(_))
     }

@@ -1,4 +1,4 @@
-//! The transitions in the diagram of [`super`]: what each does, and the state that it leads to.
+//! The transitions in the diagram of [`super`]: the actions of each, and the state that follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::proto::pluginregistration::{PluginInfo, RegistrationStatusResponse};
 
 type Answer = Result<(), Refusal>;
 
-/// The steps of an operation: each method is one, and calls the actions that it needs.
+/// The steps of an operation: each method is a step, and calls the actions that it needs.
 pub(super) struct Steps<'a>(pub(super) &'a mut dyn Actions);
 
 impl Steps<'_> {
@@ -26,19 +26,19 @@ impl Steps<'_> {
     }
 
     pub(super) fn dial(self, retry: DialRetry, goal: Goal) -> Step {
-        let dialled = match &goal {
+        let dialed = match &goal {
             Goal::RegisterAnnounced(plugin) | Goal::CheckEndpoint(plugin) => {
                 self.0.dial_endpoint(plugin)
             }
             Goal::Register { .. } | Goal::Observe { .. } | Goal::Check(_) => self.0.dial(),
         };
-        match dialled {
+        match dialed {
             Ok(()) => Step::Goes(Operation::Dialing(retry, goal)),
             Err(error) => self.handle_dial_failed(retry, goal, error),
         }
     }
 
-    /// Dials again after a pause if the failure may pass and the budget allows it: nothing listens
+    /// Dials again after a pause if time is left and the failure may be temporary: nothing listens
     /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
     pub(super) fn handle_dial_failed(
         mut self,
@@ -49,7 +49,7 @@ impl Steps<'_> {
         let may_pass = match error {
             DialError::Busy | DialError::NoDescriptors => true,
             DialError::Refused => goal.retries_refused(),
-            // kubelet dials the endpoint for as long, whatever the error.
+            // kubelet dials the endpoint until the same timeout, whatever the error.
             DialError::Gone => matches!(goal, Goal::RegisterAnnounced(_)),
             _ => false,
         };
@@ -79,7 +79,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Asks the plugin for its description, unless it has announced itself.
+    /// Calls GetInfo, unless the plugin has announced itself or only its endpoint is checked.
     pub(super) fn handle_connected(self, goal: Goal) -> Step {
         match goal {
             Goal::RegisterAnnounced(plugin) => self.acquire_lock(plugin, Purpose::Register),
@@ -94,9 +94,9 @@ impl Steps<'_> {
         }
     }
 
-    /// Continues with the plugin's description. "If GetInfo fails, the plugin is not notified"
-    /// ([R11](crate::guide::kubelet)). A plugin that answers may still be refused because of its
-    /// answer.
+    /// Processes the reply to GetInfo. "If GetInfo fails, the plugin is not notified"
+    /// ([R11](crate::guide::kubelet)). If it succeeds, the plugin may still be refused because of
+    /// its description.
     pub(super) fn handle_info_reply(self, goal: Goal, reply: Reply) -> Step {
         let reply = match reply {
             Ok(reply) => reply,
@@ -164,8 +164,8 @@ impl Steps<'_> {
         Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
     }
 
-    /// Registers a plugin that was validated. "A plugin enters the actual state before its handler
-    /// registers it, so that a removal in between becomes a deregistration"
+    /// Registers a plugin whose validation succeeded. "A plugin enters the actual state before its
+    /// handler registers it, so that a removal in between becomes a deregistration"
     /// ([R15](crate::guide::kubelet)).
     pub(super) fn handle_validation(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         if let Err(refusal) = answer {
@@ -190,15 +190,15 @@ impl Steps<'_> {
         }
     }
 
-    /// Undoes a registration that may or may not have happened.
+    /// Undoes a registration about which the handler has not answered in time.
     pub(super) fn handle_registration_timeout(mut self, plugin: Arc<Plugin>) -> Step {
         let refusal = Refusal::Registration(self.give_up(&plugin));
         self.0.leave_actual();
         self.undo(plugin, Then::Refuse(refusal))
     }
 
-    /// Abandons a question whose deadline has passed. Returns the reason for the answer that takes
-    /// the place of the handler's.
+    /// Abandons a question whose deadline has passed. Returns the reason for the refusal that takes
+    /// the place of the handler's answer.
     pub(super) fn give_up(&mut self, plugin: &Arc<Plugin>) -> Reason {
         self.0.abandon(plugin);
         let limit = HANDLER_TIMEOUT.as_secs();
@@ -212,16 +212,16 @@ impl Steps<'_> {
         }
     }
 
-    /// Notifies the plugin of the outcome, with kubelet's deadline for that.
+    /// Notifies the plugin of the outcome, within kubelet's time limit for that.
     fn notify(self, notification: Notification) -> Step {
         let budget = Budget {
             until: self.0.now() + NOTIFY_TIMEOUT,
             may_redial: true,
         };
-        self.notify_again(notification, budget)
+        self.notify_within(notification, budget)
     }
 
-    pub(super) fn notify_again(self, notification: Notification, budget: Budget) -> Step {
+    pub(super) fn notify_within(self, notification: Notification, budget: Budget) -> Step {
         let result = match &notification {
             Notification::Registered(_) => Ok(()),
             Notification::Refused(refusal) => Err(refusal),
@@ -233,7 +233,7 @@ impl Steps<'_> {
     }
 
     /// Processes the reply to a notification. A call that never reached the plugin is retried on a
-    /// new connection, because the old one may have died while the handler was at work.
+    /// new connection, because the old one may have ended while the handler was at work.
     pub(super) fn handle_notification_reply(
         self,
         notification: Notification,
@@ -275,8 +275,8 @@ impl Steps<'_> {
         }
     }
 
-    /// Ends a notification that failed. A plugin that was refused may well exit because of that, so
-    /// the failure stays the refusal.
+    /// Processes a notification that failed. A plugin that was refused may well exit because of the
+    /// refusal, so the refusal stays the failure of the operation.
     pub(super) fn handle_notification_failure(
         self,
         notification: Notification,
@@ -290,7 +290,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Undoes a registration, because the plugin's socket has gone or the plugin was not notified:
+    /// Undoes a registration, because the operation was cancelled or the plugin was not notified:
     /// "If a plugin cannot be notified of its registration, it leaves the actual state, is
     /// deregistered, and is tried again with backoff" ([R17](crate::guide::kubelet)).
     fn take_back(self, plugin: Arc<Plugin>, then: Then) -> Step {
@@ -361,7 +361,7 @@ impl Steps<'_> {
 }
 
 impl Goal {
-    /// Returns the failure of the operation if its dial has failed.
+    /// Returns the failure of an operation with this goal whose dial has failed.
     pub(super) fn dial_failure(&self, error: DialError) -> Failure {
         match self {
             Self::CheckEndpoint(plugin) if plugin.endpoint != plugin.socket => {
@@ -381,6 +381,6 @@ impl Goal {
     }
 }
 
-/// The pause between two dials from which a socket without a listener is worth a log line: the
-/// pauses before it add up to about as much.
+/// The pause between two dials at which a socket without a listener is reported: the pauses before
+/// it add up to about as much.
 const DEAD_SOCKET_PAUSE: Duration = Duration::from_millis(500);

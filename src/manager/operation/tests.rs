@@ -31,7 +31,7 @@ fn plugin() -> Arc<Plugin> {
     Arc::new(Plugin::from_info(info(), socket()).expect("it has a name"))
 }
 
-fn no() -> Refusal {
+fn refusal() -> Refusal {
     Refusal::Validation(Reason::new("no"))
 }
 
@@ -56,8 +56,8 @@ fn register_again(known: Arc<Plugin>) -> Goal {
     }
 }
 
-/// Records the actions. Has no result at once, unless it is prompt: then every lock is free, and
-/// every question and call succeeds.
+/// Records the actions. Their results are still pending when they return, unless `is_prompt`: then
+/// every lock is free, and every question and call succeeds immediately.
 #[derive(Default)]
 struct Recorder {
     now: Time,
@@ -165,10 +165,10 @@ fn states() -> Vec<Operation> {
         Operation::Validating(asked.clone()),
         Operation::Registering(asked.clone()),
         Operation::Notifying(Notification::Registered(plugin.clone()), budget),
-        Operation::Notifying(Notification::Refused(no()), budget),
+        Operation::Notifying(Notification::Refused(refusal()), budget),
         Operation::Redialing(Notification::Registered(plugin), budget),
-        Operation::Redialing(Notification::Refused(no()), budget),
-        Operation::Deregistering(asked.clone(), Then::Refuse(no())),
+        Operation::Redialing(Notification::Refused(refusal()), budget),
+        Operation::Deregistering(asked.clone(), Then::Refuse(refusal())),
         Operation::Deregistering(asked, Then::Report),
     ]
 }
@@ -203,7 +203,7 @@ fn events() -> Vec<(&'static str, Event, Time)> {
         ("Replied(unsent)", Event::Replied(Err(unsent)), Time::ZERO),
         ("LockAcquired", Event::LockAcquired, Time::ZERO),
         ("Answered(yes)", Event::Answered(Ok(())), Time::ZERO),
-        ("Answered(no)", Event::Answered(Err(no())), Time::ZERO),
+        ("Answered(no)", Event::Answered(Err(refusal())), Time::ZERO),
         (
             "Answered(ignore)",
             Event::Answered(Err(Refusal::Ignored("Toaster".into()))),
@@ -215,7 +215,7 @@ fn events() -> Vec<(&'static str, Event, Time)> {
     ]
 }
 
-fn name(state: &Operation) -> String {
+fn state_name(state: &Operation) -> String {
     let detail = match state {
         Operation::AskingInfo(Goal::Register { known: Some(_), .. }) => "(RegisterAgain)",
         Operation::AskingInfo(Goal::Check(_)) => "(Check)",
@@ -238,7 +238,7 @@ fn name(state: &Operation) -> String {
 fn show_step(step: &Step, calls: &[String]) -> String {
     let next = match step {
         Step::Ignores(..) => return "ignored".into(),
-        Step::Goes(operation) => name(operation),
+        Step::Goes(operation) => state_name(operation),
         Step::Ends(Outcome::Registered(_)) => "ended: Registered".into(),
         Step::Ends(Outcome::Observed(found)) => format!("ended: Observed({})", found.is_ok()),
         Step::Ends(Outcome::Alive(_)) => "ended: Alive".into(),
@@ -263,7 +263,7 @@ fn show_step(step: &Step, calls: &[String]) -> String {
 fn every_state_meets_every_event() {
     let mut table = String::new();
     for state in states() {
-        writeln!(table, "{}", name(&state)).expect("a string takes it");
+        writeln!(table, "{}", state_name(&state)).expect("writing to a string succeeds");
         for (event_name, event, now) in events() {
             let mut recorder = Recorder {
                 now,
@@ -272,14 +272,15 @@ fn every_state_meets_every_event() {
             let step = state.clone().handle(event, &mut recorder);
             let step = show_step(&step, &recorder.calls);
             if step != "ignored" {
-                writeln!(table, "    {event_name} -> {step}").expect("a string takes it");
+                writeln!(table, "    {event_name} -> {step}")
+                    .expect("writing to a string succeeds");
             }
         }
     }
     assert_eq!(table, TABLE, "the table is now:\n{table}");
 }
 
-/// The transitions. An event that is not listed is ignored, as it is about something that the
+/// The transitions. An event that is not listed is ignored, because it is about something that the
 /// operation has given up.
 const TABLE: &str = "\
 Dialing
@@ -442,7 +443,7 @@ fn a_second_connection_that_dies_is_not_replaced() {
     let unsent = || Event::Replied(Err(CallError::Refused { again: true }));
     for event in [unsent(), Event::Connected, unsent()] {
         let Step::Goes(operation) = step else {
-            panic!("it is redialled once: {step:?}")
+            panic!("it is redialed once: {step:?}")
         };
         step = operation.handle(event, &mut recorder);
     }
@@ -451,7 +452,7 @@ fn a_second_connection_that_dies_is_not_replaced() {
 }
 
 #[test]
-fn a_new_socket_is_dialled_with_doubling_pauses() {
+fn a_new_socket_is_dialed_with_doubling_pauses() {
     let mut recorder = Recorder::default();
     let mut step = Operation::begin(register(true), &mut recorder);
     let mut pauses = Vec::new();
@@ -475,11 +476,11 @@ fn a_new_socket_is_dialled_with_doubling_pauses() {
     assert!(now > Time::from_millis(9000) && now < Time::ZERO + DIAL_TIMEOUT);
     recorder.calls.retain(|call| call.starts_with("Report"));
     let reports = ["ReportNotConnected(true)", "ReportNotConnected(false)"];
-    assert_eq!(recorder.calls, reports, "at once, and when it lasts");
+    assert_eq!(recorder.calls, reports, "at first and after 0.5 s");
 }
 
 /// Returns the step after a failed dial of a socket that has failed before.
-fn dialled_in_vain(error: DialError) -> Step {
+fn step_after_failed_dial(error: DialError) -> Step {
     let mut recorder = Recorder::default();
     let Step::Goes(operation) = Operation::begin(register(false), &mut recorder) else {
         panic!("it dials")
@@ -488,8 +489,8 @@ fn dialled_in_vain(error: DialError) -> Step {
 }
 
 #[test]
-fn a_socket_that_has_failed_before_is_dialled_once() {
-    let step = dialled_in_vain(DialError::Refused);
+fn a_socket_that_has_failed_before_is_dialed_once() {
+    let step = step_after_failed_dial(DialError::Refused);
     assert!(matches!(
         step,
         Step::Ends(Outcome::Failed(Failure::Dial(DialError::Refused)))
@@ -497,7 +498,7 @@ fn a_socket_that_has_failed_before_is_dialled_once() {
 }
 
 #[test]
-fn a_full_backlog_is_waited_out_even_on_a_socket() {
-    let step = dialled_in_vain(DialError::Busy);
+fn a_socket_with_a_full_backlog_is_dialed_again_after_a_failure() {
+    let step = step_after_failed_dial(DialError::Busy);
     assert!(matches!(step, Step::Goes(_)));
 }

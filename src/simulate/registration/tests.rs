@@ -1,4 +1,4 @@
-//! Tests of the registration, with a server in the place of kubelet.
+//! Tests of a plugin that registers itself with a server in place of kubelet.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::proto::v1beta1::{DevicePluginOptions, RegisterRequest, registration};
 use crate::simulate::{ConnectionId, Faults, Output, Plugin, Profile, Socket};
 use crate::time::Time;
 
-/// A plugin that registers itself, and the time.
-struct Life {
+/// A plugin that registers itself, and the current time.
+struct Session {
     plugin: Plugin,
     now: Time,
 }
@@ -24,47 +24,47 @@ struct Connection {
     kubelet: Server,
 }
 
-impl Life {
+impl Session {
     /// Starts a plugin, up to its first attempt to connect.
-    fn begin() -> Self {
+    fn start() -> Self {
         let now = Time::from_millis(7);
         let plugin = Plugin::new(&profile(), Duration::ZERO, now);
-        let mut life = Self { plugin, now };
-        assert_eq!(life.outputs(), [""; 0]);
-        life.pass(0);
-        assert_eq!(life.outputs(), ["Dial"]);
-        life
+        let mut session = Self { plugin, now };
+        assert_eq!(session.take_outputs(), [""; 0]);
+        session.advance_time(0);
+        assert_eq!(session.take_outputs(), ["Dial"]);
+        session
     }
 
     /// Starts a plugin and registers it.
-    fn registered() -> Self {
-        let mut life = Self::begin();
-        let mut connection = life.connect();
-        connection.answer(&mut life, Ok(()));
-        assert_eq!(life.outputs(), ["registered"]);
-        life
+    fn start_registered() -> Self {
+        let mut session = Self::start();
+        let mut connection = session.connect();
+        connection.answer(&mut session, Ok(()));
+        assert_eq!(session.take_outputs(), ["registered"]);
+        session
     }
 
-    /// Makes the connection that the plugin asked for.
+    /// Establishes the connection that the plugin has requested.
     fn connect(&mut self) -> Connection {
         let conn = self.plugin.connected(self.now);
         let kubelet = Server::new(&[registration::REGISTER], 1 << 16, self.now);
         Connection { conn, kubelet }
     }
 
-    fn pass(&mut self, millis: u64) {
+    fn advance_time(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.plugin.handle_timeout(self.now);
     }
 
     /// Creates a new `kubelet.sock`.
-    fn kubelet_created(&mut self, has_socket: bool) {
+    fn create_kubelet_socket(&mut self, has_socket: bool) {
         self.plugin.kubelet_created(has_socket, self.now);
-        self.pass(0);
+        self.advance_time(0);
     }
 
-    /// Returns the outputs as text.
-    fn outputs(&mut self) -> Vec<String> {
+    /// Removes and returns the outputs, as text.
+    fn take_outputs(&mut self) -> Vec<String> {
         let outputs = std::iter::from_fn(|| self.plugin.poll_output());
         let shown = outputs.map(|output| match output {
             Output::Report(text) => text,
@@ -75,38 +75,39 @@ impl Life {
 }
 
 impl Connection {
-    /// Moves octets between both ends until neither has any. Returns the request, if it arrives.
-    fn exchange(&mut self, life: &mut Life) -> Option<(StreamId, RegisterRequest)> {
+    /// Moves octets between plugin and kubelet until neither has any left to send. Returns the
+    /// request, if one arrives.
+    fn exchange(&mut self, session: &mut Session) -> Option<(StreamId, RegisterRequest)> {
         let mut request = None;
         loop {
-            let client = life.plugin.endpoint(self.conn).expect("it is connected");
-            let there = carry(client, &mut self.kubelet, life.now);
-            while let Some(incoming) = self.kubelet.poll_event(life.now) {
+            let client = session.plugin.endpoint(self.conn).expect("it is connected");
+            let there = carry(client, &mut self.kubelet, session.now);
+            while let Some(incoming) = self.kubelet.poll_event(session.now) {
                 if let Incoming::Called { call, message, .. } = incoming {
                     let message = RegisterRequest::decode(&*message).expect("a request");
                     request = Some((call, message));
                 }
             }
-            let client = life.plugin.endpoint(self.conn).expect("it is connected");
-            let back = carry(&mut self.kubelet, client, life.now);
-            life.plugin.advance(life.now);
+            let client = session.plugin.endpoint(self.conn).expect("it is connected");
+            let back = carry(&mut self.kubelet, client, session.now);
+            session.plugin.advance(session.now);
             if there + back == 0 {
                 return request;
             }
         }
     }
 
-    /// Answers the plugin's call. Returns the request.
-    fn answer(&mut self, life: &mut Life, result: Result<(), Status>) -> RegisterRequest {
-        let (call, request) = self.exchange(life).expect("a call");
+    /// Receives the plugin's request, answers it, and returns it.
+    fn answer(&mut self, session: &mut Session, result: Result<(), Status>) -> RegisterRequest {
+        let (call, request) = self.exchange(session).expect("a call");
         match result {
-            Ok(()) => self.kubelet.reply(call, &[], life.now),
-            Err(status) => self.kubelet.finish(call, status, life.now),
+            Ok(()) => self.kubelet.reply(call, &[], session.now),
+            Err(status) => self.kubelet.finish(call, status, session.now),
         }
-        self.exchange(life);
-        assert!(life.plugin.is_closed(self.conn), "one call is enough");
+        self.exchange(session);
+        assert!(session.plugin.is_closed(self.conn), "one call is enough");
         assert!(self.kubelet.is_closed(), "GOAWAY was sent");
-        life.plugin.forget(self.conn);
+        session.plugin.forget(self.conn);
         request
     }
 }
@@ -126,7 +127,7 @@ fn profile() -> Profile {
 }
 
 #[test]
-fn it_serves_its_service_and_nothing_else() {
+fn a_plugin_that_registers_itself_serves_only_its_service() {
     let profile = profile();
     let own = PathBuf::from("/d/a-plugin.sock");
     assert_eq!(profile.sockets(), [(own, Socket::Service)]);
@@ -136,9 +137,9 @@ fn it_serves_its_service_and_nothing_else() {
 
 #[test]
 fn the_request_describes_the_plugin_to_kubelet() {
-    let mut life = Life::begin();
-    let mut connection = life.connect();
-    let request = connection.answer(&mut life, Ok(()));
+    let mut session = Session::start();
+    let mut connection = session.connect();
+    let request = connection.answer(&mut session, Ok(()));
     let expected = RegisterRequest {
         version: "v1beta1".to_owned(),
         endpoint: "a-plugin.sock".to_owned(),
@@ -146,163 +147,169 @@ fn the_request_describes_the_plugin_to_kubelet() {
         options: Some(DevicePluginOptions::default()),
     };
     assert_eq!(request, expected);
-    assert_eq!(life.outputs(), ["registered"]);
-    assert_eq!(life.plugin.poll_timeout(), None);
-    life.pass(24 * 3_600_000);
-    assert_eq!(life.outputs(), [""; 0]);
+    assert_eq!(session.take_outputs(), ["registered"]);
+    assert_eq!(session.plugin.poll_timeout(), None);
+    session.advance_time(24 * 3_600_000);
+    assert_eq!(session.take_outputs(), [""; 0]);
 }
 
 #[test]
 fn a_refusal_is_reported_and_retried_with_a_pause() {
-    let mut life = Life::begin();
+    let mut session = Session::start();
     for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
-        let mut connection = life.connect();
+        let mut connection = session.connect();
         let status = Status::new(Code::InvalidArgument, "no\n");
-        connection.answer(&mut life, Err(status));
+        connection.answer(&mut session, Err(status));
         let retry = Duration::from_millis(pause);
         assert_eq!(
-            life.outputs(),
+            session.take_outputs(),
             [format!(
                 "not registered: the peer returned INVALID_ARGUMENT: no\\n; retrying in {retry:?}"
             )]
         );
-        assert_eq!(life.plugin.poll_timeout(), Some(life.now + retry));
-        life.pass(pause - 1);
-        assert_eq!(life.outputs(), [""; 0]);
-        life.pass(1);
-        assert_eq!(life.outputs(), ["Dial"]);
+        assert_eq!(session.plugin.poll_timeout(), Some(session.now + retry));
+        session.advance_time(pause - 1);
+        assert_eq!(session.take_outputs(), [""; 0]);
+        session.advance_time(1);
+        assert_eq!(session.take_outputs(), ["Dial"]);
     }
-    let mut connection = life.connect();
-    connection.answer(&mut life, Ok(()));
-    assert_eq!(life.outputs(), ["registered"]);
-    life.kubelet_created(true);
-    life.plugin.dial_failed("why", life.now);
-    let pause = life.plugin.poll_timeout();
-    let first = life.now + config::REGISTER_RETRY.first;
+    let mut connection = session.connect();
+    connection.answer(&mut session, Ok(()));
+    assert_eq!(session.take_outputs(), ["registered"]);
+    session.create_kubelet_socket(true);
+    session.plugin.dial_failed("why", session.now);
+    let pause = session.plugin.poll_timeout();
+    let first = session.now + config::REGISTER_RETRY.first;
     assert_eq!(pause, Some(first), "a success forgets the failures");
 }
 
 #[test]
-fn a_connection_that_fails_is_retried() {
-    let mut life = Life::begin();
-    life.plugin.dial_failed("nothing listens", life.now);
+fn a_failed_connection_is_retried() {
+    let mut session = Session::start();
+    session.plugin.dial_failed("nothing listens", session.now);
     let expected = "cannot connect to kubelet.sock: nothing listens; retrying in 100ms";
-    assert_eq!(life.outputs(), [expected]);
-    life.pass(100);
-    assert_eq!(life.outputs(), ["Dial"]);
+    assert_eq!(session.take_outputs(), [expected]);
+    session.advance_time(100);
+    assert_eq!(session.take_outputs(), ["Dial"]);
 
-    let mut connection = life.connect();
-    connection.exchange(&mut life);
-    let client = life.plugin.endpoint(connection.conn).expect("a connection");
-    client.eof(life.now);
-    life.plugin.advance(life.now);
-    let lines = life.outputs().concat();
+    let mut connection = session.connect();
+    connection.exchange(&mut session);
+    let client = session
+        .plugin
+        .endpoint(connection.conn)
+        .expect("a connection");
+    client.eof(session.now);
+    session.plugin.advance(session.now);
+    let lines = session.take_outputs().concat();
     assert!(lines.starts_with("not registered: "), "{lines}");
     assert!(lines.ends_with("; retrying in 200ms"), "{lines}");
-    life.plugin.forget(connection.conn);
-    life.pass(200);
-    assert_eq!(life.outputs(), ["Dial"]);
+    session.plugin.forget(connection.conn);
+    session.advance_time(200);
+    assert_eq!(session.take_outputs(), ["Dial"]);
 }
 
 #[test]
-fn a_missing_reply_is_a_failure_after_a_timeout() {
-    let mut life = Life::begin();
-    let mut connection = life.connect();
-    connection.exchange(&mut life).expect("a call");
-    life.pass(9_999);
-    life.plugin.advance(life.now);
-    assert_eq!(life.outputs(), [""; 0]);
-    life.pass(1);
-    let lines = life.outputs().concat();
+fn a_call_without_a_reply_times_out() {
+    let mut session = Session::start();
+    let mut connection = session.connect();
+    connection.exchange(&mut session).expect("a call");
+    session.advance_time(9_999);
+    session.plugin.advance(session.now);
+    assert_eq!(session.take_outputs(), [""; 0]);
+    session.advance_time(1);
+    let lines = session.take_outputs().concat();
     let expected = "not registered: the peer did not respond in time; retrying in 100ms";
     assert_eq!(lines, expected);
-    assert!(life.plugin.is_closed(connection.conn));
+    assert!(session.plugin.is_closed(connection.conn));
 }
 
 #[test]
-fn without_kubelet_it_waits_and_does_nothing() {
-    let mut life = Life::begin();
-    life.plugin.kubelet_missing();
+fn a_plugin_waits_until_kubelet_creates_its_socket() {
+    let mut session = Session::start();
+    session.plugin.kubelet_missing();
     let expected = "kubelet.sock does not exist, waiting for it";
-    assert_eq!(life.outputs(), [expected]);
-    assert_eq!(life.plugin.poll_timeout(), None);
-    life.kubelet_created(true);
+    assert_eq!(session.take_outputs(), [expected]);
+    assert_eq!(session.plugin.poll_timeout(), None);
+    session.create_kubelet_socket(true);
     let expected = ["kubelet.sock was created, registering", "Dial"];
-    assert_eq!(life.outputs(), expected);
+    assert_eq!(session.take_outputs(), expected);
 }
 
 #[test]
-fn a_kubelet_that_was_restarted_has_removed_its_socket() {
-    let mut life = Life::registered();
-    life.kubelet_created(false);
+fn a_plugin_listens_again_if_a_new_kubelet_removed_its_socket() {
+    let mut session = Session::start_registered();
+    session.create_kubelet_socket(false);
     let expected = [
         "kubelet.sock was created, registering again",
         "its socket was removed, listening again",
         "Listen",
         "Dial",
     ];
-    assert_eq!(life.outputs(), expected);
-    let mut connection = life.connect();
-    connection.answer(&mut life, Ok(()));
-    assert_eq!(life.outputs(), ["registered"]);
+    assert_eq!(session.take_outputs(), expected);
+    let mut connection = session.connect();
+    connection.answer(&mut session, Ok(()));
+    assert_eq!(session.take_outputs(), ["registered"]);
 }
 
 #[test]
 fn a_new_kubelet_socket_is_dialed_at_once_in_every_state() {
-    type Reach = fn(&mut Life);
+    type Reach = fn(&mut Session);
     let states: [(&str, Reach); 5] = [
         ("Dialing", |_| {}),
-        ("Pausing", |life| {
-            life.plugin.dial_failed("why", life.now);
+        ("Pausing", |session| {
+            session.plugin.dial_failed("why", session.now);
         }),
-        ("Waiting", |life| life.plugin.kubelet_missing()),
-        ("Calling", |life| {
-            let mut connection = life.connect();
-            connection.exchange(life).expect("a call");
+        ("Waiting", |session| session.plugin.kubelet_missing()),
+        ("Calling", |session| {
+            let mut connection = session.connect();
+            connection.exchange(session).expect("a call");
         }),
-        ("Registered", |life| {
-            let mut connection = life.connect();
-            connection.answer(life, Ok(()));
+        ("Registered", |session| {
+            let mut connection = session.connect();
+            connection.answer(session, Ok(()));
         }),
     ];
     for (state, reach) in states {
-        let mut life = Life::begin();
-        reach(&mut life);
-        life.outputs();
-        life.kubelet_created(true);
+        let mut session = Session::start();
+        reach(&mut session);
+        session.take_outputs();
+        session.create_kubelet_socket(true);
         let again = if state == "Registered" { " again" } else { "" };
         let line = format!("kubelet.sock was created, registering{again}");
-        assert_eq!(life.outputs(), [&line, "Dial"], "{state}");
-        let until = life.plugin.poll_timeout();
+        assert_eq!(session.take_outputs(), [&line, "Dial"], "{state}");
+        let until = session.plugin.poll_timeout();
         assert_eq!(until, None, "{state}: no earlier attempt is left");
-        let mut connection = life.connect();
-        connection.answer(&mut life, Ok(()));
-        assert_eq!(life.outputs(), ["registered"], "{state}");
+        let mut connection = session.connect();
+        connection.answer(&mut session, Ok(()));
+        assert_eq!(session.take_outputs(), ["registered"], "{state}");
     }
 }
 
 #[test]
 fn a_reply_from_before_a_restart_of_kubelet_is_ignored() {
-    let mut life = Life::begin();
-    let mut old = life.connect();
-    old.exchange(&mut life).expect("a call");
-    life.kubelet_created(true);
-    assert!(life.plugin.is_closed(old.conn));
-    let mut new = life.connect();
-    assert!(life.plugin.endpoint(old.conn).is_none());
-    life.plugin.forget(old.conn);
-    life.outputs();
-    new.answer(&mut life, Ok(()));
-    assert_eq!(life.outputs(), ["registered"]);
+    let mut session = Session::start();
+    let mut old = session.connect();
+    old.exchange(&mut session).expect("a call");
+    session.create_kubelet_socket(true);
+    assert!(session.plugin.is_closed(old.conn));
+    let mut new = session.connect();
+    assert!(session.plugin.endpoint(old.conn).is_none());
+    session.plugin.forget(old.conn);
+    session.take_outputs();
+    new.answer(&mut session, Ok(()));
+    assert_eq!(session.take_outputs(), ["registered"]);
 }
 
 #[test]
 fn a_plugin_that_stops_sends_goaway_to_kubelet() {
-    let mut life = Life::begin();
-    let mut connection = life.connect();
-    connection.exchange(&mut life).expect("a call");
-    life.plugin.stop(life.now);
-    assert!(life.plugin.is_closed(connection.conn));
-    let client = life.plugin.endpoint(connection.conn).expect("a connection");
+    let mut session = Session::start();
+    let mut connection = session.connect();
+    connection.exchange(&mut session).expect("a call");
+    session.plugin.stop(session.now);
+    assert!(session.plugin.is_closed(connection.conn));
+    let client = session
+        .plugin
+        .endpoint(connection.conn)
+        .expect("a connection");
     assert!(!client.transmit().is_empty(), "GOAWAY");
 }

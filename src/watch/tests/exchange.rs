@@ -1,4 +1,4 @@
-//! Names that are exchanged, by `renameat2(RENAME_EXCHANGE)` or by renames in a circle.
+//! Names that are exchanged by `renameat2(RENAME_EXCHANGE)` or by several renames.
 
 use super::*;
 
@@ -19,7 +19,8 @@ fn two_directories() -> Timeline {
     timeline
 }
 
-/// Reports the events of the kernel when `a` and `b` in `/p` are exchanged.
+/// Reports the kernel's events for an exchange of the directories `a` and `b` in `/p`, whose
+/// watches are given.
 fn exchange_directories(timeline: &mut Timeline, a: i32, b: i32) {
     timeline.vanished(1, "a");
     timeline.dir_appeared(1, "b");
@@ -62,7 +63,7 @@ fn a_name_that_vanished_and_was_never_known_is_not_examined() {
 }
 
 #[test]
-fn many_events_of_one_name_are_answered_by_one_examination() {
+fn many_events_of_one_name_cause_one_examination() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
     for _ in 0..100 {
@@ -75,7 +76,7 @@ fn many_events_of_one_name_are_answered_by_one_examination() {
 }
 
 #[test]
-fn a_known_name_that_changes_all_the_time_waits_longer() {
+fn a_known_name_that_changes_continually_is_examined_less_often() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     let mut examinations = Vec::new();
@@ -99,7 +100,7 @@ fn a_known_name_that_changes_all_the_time_waits_longer() {
 }
 
 #[test]
-fn two_sockets_that_change_places_are_found_again() {
+fn two_sockets_that_are_exchanged_are_found_again() {
     let mut t = Timeline::scanned(&[("a", socket(1)), ("b", socket(2))]);
     t.expect(&["found /p/a #1", "found /p/b #2"]);
     t.vanished(1, "a");
@@ -115,7 +116,7 @@ fn two_sockets_that_change_places_are_found_again() {
 }
 
 #[test]
-fn a_socket_renewed_and_renewed_back_is_found_each_time() {
+fn a_socket_that_is_replaced_back_and_forth_is_found_each_time() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     for inode in [2, 1, 2] {
@@ -132,14 +133,14 @@ fn a_socket_renewed_and_renewed_back_is_found_each_time() {
 }
 
 #[test]
-fn two_directories_that_change_places_keep_their_watches_apart() {
+fn two_directories_that_are_exchanged_do_not_share_a_watch() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     t.take_outputs();
     t.examine("/p/a", EntryKind::Directory);
     t.scan_ok("/p/a", 3, &[("y", socket(2))]);
     t.expect(&["unwatch 2", "/p/a: it is already watched as /p/b"]);
-    // The other directory has left its path, so its watch is free.
+    // `/p/b` is not the directory of watch 3 any more, so watch 3 is removed.
     t.scan_ok("/p/b", 4, &[("x", socket(1))]);
     t.expect(&["unwatch 3", "examine /p/b/y"]);
     t.examine_gone("/p/b/y");
@@ -158,7 +159,7 @@ fn two_directories_that_change_places_keep_their_watches_apart() {
 }
 
 #[test]
-fn directories_that_changed_places_and_back_lose_nothing() {
+fn directories_that_are_exchanged_twice_lose_nothing() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     exchange_directories(&mut t, 2, 3);
@@ -172,7 +173,7 @@ fn directories_that_changed_places_and_back_lose_nothing() {
 }
 
 #[test]
-fn directories_that_changed_places_have_their_own_watches() {
+fn directories_that_are_exchanged_back_keep_their_own_watches() {
     let mut t = two_directories();
     exchange_directories(&mut t, 2, 3);
     t.scan_ok("/p/b", 2, &[("x", socket(1))]);

@@ -1,4 +1,4 @@
-//! The limits on the sockets of one directory and of all.
+//! The limits on the sockets of one directory and of all directories together.
 
 use std::ops::RangeInclusive;
 
@@ -20,8 +20,8 @@ fn sockets(inodes: RangeInclusive<u64>) -> Listing {
 }
 
 impl Timeline {
-    /// Discards all pending outputs. Returns how many sockets they report as found and as lost.
-    fn count(&mut self) -> (usize, usize) {
+    /// Takes all pending outputs. Returns how many sockets they report as found, and as lost.
+    fn count_found_and_lost(&mut self) -> (usize, usize) {
         let (mut found, mut lost) = (0, 0);
         while let Some(output) = self.watch.poll_output() {
             let is_found = matches!(output, Output::Found { .. });
@@ -33,10 +33,10 @@ impl Timeline {
 }
 
 #[test]
-fn one_directory_leaves_places_for_others() {
+fn one_directory_leaves_room_for_others() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan("/p/sub", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
-    assert_eq!(t.count(), (config::MAX_EXAMINED_NAMES, 0));
+    assert_eq!(t.count_found_and_lost(), (config::MAX_EXAMINED_NAMES, 0));
     t.examine("/p/sub/more", socket(100_001));
     t.examine("/p/sub/still-more", socket(100_002));
     t.expect(&[&format!("/p/sub: {}", Problem::TooManyNames)]);
@@ -44,7 +44,7 @@ fn one_directory_leaves_places_for_others() {
     t.expect(&["found /p/beside #100003"]);
     t.vanished(1, "sub");
     t.examine_gone("/p/sub");
-    assert_eq!(t.count(), (0, config::MAX_EXAMINED_NAMES));
+    assert_eq!(t.count_found_and_lost(), (0, config::MAX_EXAMINED_NAMES));
     assert_eq!(t.watch.tree.sockets().len(), 1);
 }
 
@@ -55,10 +55,11 @@ fn sockets_found_before_the_limit_was_reached_stay() {
     t.scan("/p/a", Ok(WatchId(2)), Ok(sockets(1..=MOST)));
     let all = config::MAX_SOCKETS as u64;
     t.scan("/p/b", Ok(WatchId(3)), Ok(sockets(MOST + 1..=all)));
-    assert_eq!(t.count(), (config::MAX_SOCKETS, 0));
+    assert_eq!(t.count_found_and_lost(), (config::MAX_SOCKETS, 0));
     t.examine("/p/late", socket(100_001));
     t.expect(&[&format!("/p: {}", Problem::TooManySockets)]);
-    // A further path to a known socket, and a socket that is replaced, need no place.
+    // Another path to a known socket, and the replacement of a socket, do not count towards the
+    // limit.
     t.examine("/p/link", socket(1));
     t.expect_silence();
     t.examine("/p/a/000002", socket(100_002));
@@ -81,7 +82,7 @@ fn a_directory_above_a_limit_is_scanned_less_and_less_often() {
     let mut pauses = Vec::new();
     for _ in 0..8 {
         t.scan("/p", Ok(WatchId(1)), Ok(too_many()));
-        t.count();
+        t.count_found_and_lost();
         let before = t.now;
         t.tick();
         pauses.push(t.now.saturating_since(before).as_secs());
@@ -92,5 +93,5 @@ fn a_directory_above_a_limit_is_scanned_less_and_less_often() {
     t.scan("/p", Ok(WatchId(1)), Ok(too_many()));
     let before = t.now;
     t.tick();
-    assert_eq!(t.now, before + config::WATCH_RETRY, "it begins anew");
+    assert_eq!(t.now, before + config::WATCH_RETRY, "first pause");
 }

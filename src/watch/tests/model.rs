@@ -1,15 +1,15 @@
-//! A model of a directory that changes while it is followed.
+//! A model of a directory that changes while it is watched.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::*;
 
-/// A directory `/p` as the kernel has it: events are reported later than changes.
+/// The directory `/p` in the kernel, whose events may be reported long after the changes.
 struct World {
     entries: BTreeMap<&'static str, EntryKind>,
-    /// The watch of each directory in it, by the directory's inode number.
+    /// The watches of the directories in `/p`, by inode number.
     watches: BTreeMap<u64, i32>,
-    /// The inode numbers of the directories.
+    /// The inode numbers of the directories in `/p`.
     directories: BTreeMap<&'static str, u64>,
     events: VecDeque<Event>,
     last_inode: u64,
@@ -43,7 +43,7 @@ impl World {
         self.random % count
     }
 
-    fn name(&mut self) -> &'static str {
+    fn pick_name(&mut self) -> &'static str {
         NAMES[usize::try_from(self.pick(5)).unwrap()]
     }
 
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn change_something(&mut self) {
-        let (a, b) = (self.name(), self.name());
+        let (a, b) = (self.pick_name(), self.pick_name());
         match self.pick(6) {
             0 => self.remove(a),
             5 => self.link(a, b),
@@ -151,7 +151,7 @@ impl World {
             self.last_watch += 1;
             self.last_watch
         });
-        // The contents distinguish the directories.
+        // Each directory contains a different socket.
         let (watch, inside) = (*watch, socket(1000 + inode));
         t.scan_ok(dir, watch, &[("s", inside)]);
     }
@@ -168,7 +168,7 @@ impl World {
     }
 
     /// Carries out the next output of the watch. Returns `false` if there is none.
-    fn follow(&mut self, t: &mut Timeline) -> bool {
+    fn carry_out_output(&mut self, t: &mut Timeline) -> bool {
         let Some(output) = t.watch.poll_output() else {
             return false;
         };
@@ -210,7 +210,7 @@ impl World {
 }
 
 #[test]
-fn all_sockets_are_found_after_any_changes() {
+fn all_sockets_are_known_after_any_changes() {
     for seed in 1..=1000 {
         let mut world = World::new(seed);
         for _ in 0..6 {
@@ -236,16 +236,16 @@ fn all_sockets_are_found_after_any_changes() {
                     }
                 }
                 _ => {
-                    world.follow(&mut t);
+                    world.carry_out_output(&mut t);
                 }
             }
             t.now += config::SCAN_PAUSES.first / 4;
             t.watch.handle_timeout(t.now);
         }
-        // All events are reported, and the resync is far away.
+        // From now on, all events are reported, and no resync is due.
         let end = t.now + config::WATCH_RETRY;
         loop {
-            while world.follow(&mut t) {}
+            while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {
                 Some(event) => t.event(event),
                 None if t.watch.poll_timeout() < Some(end) => t.tick(),
@@ -253,8 +253,8 @@ fn all_sockets_are_found_after_any_changes() {
             }
         }
         let sockets = world.sockets();
-        let is_there = |(path, inode): (&String, &u64)| sockets.get(path) == Some(inode);
-        assert!(world.found.iter().all(is_there), "seed {seed}");
+        let exists = |(path, inode): (&String, &u64)| sockets.get(path) == Some(inode);
+        assert!(world.found.iter().all(exists), "seed {seed}");
         let found: BTreeSet<_> = world.found.values().collect();
         assert!(found == sockets.values().collect(), "seed {seed}");
         let rescanned = t.watch.take_rescanned().or(rescanned);

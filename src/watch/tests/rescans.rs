@@ -1,10 +1,10 @@
-//! Rescans on request, the end of the first scan, and how well the directories are watched.
+//! Rescans on request, the end of the first scan, and the states of directories.
 
 use super::*;
 
 impl Timeline {
-    /// Returns the result of the last rescan: its number, the directories, and the paths that were
-    /// found and lost.
+    /// Returns the result of the last rescan: its number, and the numbers of directories, of found
+    /// and of lost paths.
     fn rescanned(&mut self) -> Option<(u64, usize, usize, usize)> {
         let result = self.watch.take_rescanned()?;
         let Rescanned {
@@ -16,13 +16,13 @@ impl Timeline {
         Some((number, directories, found, lost))
     }
 
-    /// Begins the round that a request waits for.
+    /// Begins the requested round, once its pause is over.
     fn begin_round(&mut self) {
         self.later();
         self.watch.handle_timeout(self.now);
     }
 
-    /// Returns the directories as an operator sees them.
+    /// Returns the directories as they are shown to an operator.
     fn directories(&self) -> Vec<String> {
         let shown = self.watch.directories().map(|it| {
             let problem = it.problem.map(|problem| format!(": {problem}"));
@@ -81,7 +81,7 @@ fn a_rescan_reads_every_directory() {
 }
 
 #[test]
-fn what_was_read_before_a_request_does_not_count() {
+fn a_rescan_that_has_begun_does_not_count_for_a_later_request() {
     let mut t = Timeline::scanned(&[]);
     t.expect_silence();
     t.later();
@@ -92,7 +92,7 @@ fn what_was_read_before_a_request_does_not_count() {
     t.scan_ok("/p", 1, &[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
     assert_eq!(t.rescanned(), Some((1, 1, 1, 0)));
-    assert_eq!(t.watch.request_rescan(), 2, "it has not begun");
+    assert_eq!(t.watch.request_rescan(), 2, "not begun yet");
     t.begin_round();
     t.expect(&["scan root /p"]);
     t.scan_ok("/p", 1, &[("a", socket(1))]);
@@ -102,7 +102,7 @@ fn what_was_read_before_a_request_does_not_count() {
 }
 
 #[test]
-fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read() {
+fn a_rescan_does_not_wait_for_missing_or_ever_new_directories() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.scan_ok("/p/sub", 2, &[]);
@@ -128,7 +128,7 @@ fn a_rescan_does_not_wait_for_what_is_gone_or_cannot_be_read() {
     t.scan_ok("/p", 1, &[]);
     let mut count = 0;
     while t.rescanned().is_none() {
-        // The next one appears before this one is read.
+        // The next directory appears before this one is read.
         t.dir_appeared(1, &format!("d{}", count + 1));
         t.scan_ok(&format!("/p/d{count}"), 2, &[]);
         t.vanished(1, &format!("d{count}"));
@@ -152,7 +152,7 @@ fn a_watch_without_directories_is_rescanned_at_once() {
 }
 
 #[test]
-fn a_directory_is_watched_or_polled_or_lost_with_the_reason() {
+fn the_state_of_a_directory_is_shown_with_the_reason() {
     let mut t = Timeline::on(&["/q", "/p"]);
     assert_eq!(t.directories(), ["/q Lost", "/p Lost"]);
     t.scan("/q", not_watched(), Ok(listing(&[])));

@@ -1,4 +1,4 @@
-//! Sockets that are expected from before a restart, and paths that are doubted.
+//! Sockets that are expected from before a restart, and paths that are in doubt.
 
 use super::*;
 use crate::watch::Cause;
@@ -12,13 +12,13 @@ fn expecting(sockets: &[&str]) -> Timeline {
     timeline
 }
 
-/// Returns the problem of a directory without read permission.
+/// Returns the problem of a directory that may not be read.
 fn denied() -> Problem {
     Problem::NotRead(Cause::Denied)
 }
 
 #[test]
-fn an_expected_socket_is_lost_once_its_directory_lacks_it() {
+fn an_expected_socket_is_lost_if_a_complete_listing_lacks_it() {
     let mut timeline = expecting(&["/p/gone", "/p/here", "/p/sub/gone", "/p/no/dir"]);
     timeline.scan_ok(
         "/p",
@@ -49,14 +49,14 @@ fn an_expected_socket_is_lost_if_a_directory_is_in_its_place() {
 }
 
 #[test]
-fn expected_sockets_are_lost_with_their_directory() {
+fn expected_sockets_are_lost_if_their_directory_is_replaced() {
     let mut timeline = expecting(&["/p/sub/a", "/p/sub/deep/b"]);
     timeline.scan_ok("/p", 1, &[("sub", socket(1))]);
     timeline.expect(&["lost /p/sub/a", "lost /p/sub/deep/b", "found /p/sub #1"]);
 }
 
 #[test]
-fn an_expected_socket_below_no_watch_is_lost_all_the_same() {
+fn an_expected_socket_in_a_directory_without_a_watch_is_lost() {
     let mut timeline = expecting(&["/p/gone"]);
     let unwatched = Problem::NotWatched(Cause::InstancesUsedUp);
     timeline.scan("/p", Err(unwatched.clone()), Ok(listing(&[])));
@@ -122,7 +122,7 @@ fn an_expected_socket_that_cannot_be_examined_stays_expected() {
 }
 
 #[test]
-fn an_expected_socket_goes_with_its_directory() {
+fn an_expected_socket_is_lost_if_its_directory_does_not_exist() {
     let mut timeline = Timeline::new();
     let sockets = ["/q/a", "/p/sub/a"].map(|path| Path::new(path).into());
     timeline.watch.expect(sockets.to_vec());
@@ -146,7 +146,7 @@ fn a_known_socket_that_cannot_be_examined_any_more_stays_known() {
 }
 
 #[test]
-fn a_path_that_is_doubted_is_examined_at_once() {
+fn a_path_in_doubt_is_examined_at_once() {
     let mut timeline = Timeline::scanned(&[("a", socket(1))]);
     timeline.expect(&["found /p/a #1"]);
     let doubted = || Input::Doubted {

@@ -1,4 +1,4 @@
-//! Roots that are added and removed: which sockets stay, which are lost, and late answers.
+//! Roots that are added and removed: the sockets that stay, those that are lost, and late answers.
 
 mod model;
 
@@ -6,12 +6,12 @@ use super::*;
 
 impl Timeline {
     /// Adds a root that can be watched and listed.
-    fn add(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
-        let added = self.try_add(dir, Ok(WatchId(watch)), Ok(listing(entries)));
+    fn add_root(&mut self, dir: &str, watch: i32, entries: &[(&str, EntryKind)]) {
+        let added = self.try_add_root(dir, Ok(WatchId(watch)), Ok(listing(entries)));
         assert_eq!(added, Ok(()));
     }
 
-    fn try_add(
+    fn try_add_root(
         &mut self,
         dir: &str,
         watch: Result<WatchId, Problem>,
@@ -21,7 +21,7 @@ impl Timeline {
         self.watch.add_root(&dir, watch, entries, self.now)
     }
 
-    fn remove(&mut self, dir: &str) {
+    fn remove_root(&mut self, dir: &str) {
         self.watch.remove_root(Path::new(dir), self.now);
     }
 }
@@ -30,14 +30,14 @@ impl Timeline {
 fn adding_and_removing_a_root_does_not_affect_others() {
     let mut t = Timeline::scanned(&[("a", socket(1))]);
     t.expect(&["found /p/a #1"]);
-    t.add("/q", 2, &[("b", socket(2)), ("sub", EntryKind::Directory)]);
+    t.add_root("/q", 2, &[("b", socket(2)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/b #2", "scan /q/sub"]);
     t.scan_ok("/q/sub", 3, &[("c", socket(3))]);
     t.appeared(2, "d");
     t.examine("/q/d", socket(4));
     t.expect(&["found /q/sub/c #3", "examine /q/d", "found /q/d #4"]);
 
-    t.remove("/q");
+    t.remove_root("/q");
     t.expect(&[
         "lost /q/b",
         "lost /q/d",
@@ -46,8 +46,8 @@ fn adding_and_removing_a_root_does_not_affect_others() {
         "unwatch 3",
     ]);
     t.expect_idle();
-    t.remove("/q");
-    t.remove("/p/sub");
+    t.remove_root("/q");
+    t.remove_root("/p/sub");
     t.expect_silence();
     t.appeared(1, "e");
     t.expect(&["examine /p/e"]);
@@ -56,9 +56,9 @@ fn adding_and_removing_a_root_does_not_affect_others() {
 #[test]
 fn late_events_and_answers_of_a_removed_root_change_nothing() {
     let mut t = Timeline::scanned(&[]);
-    t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
+    t.add_root("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
-    t.remove("/q");
+    t.remove_root("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
 
     t.appeared(2, "b");
@@ -75,7 +75,7 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
     });
     t.input(Input::Remounted { dir: "/q".into() });
     t.expect_silence();
-    // The watch that the shell has added meanwhile is removed.
+    // The watch that the shell has added in the meantime is removed.
     t.scan_ok("/q/sub", 3, &[("b", socket(2))]);
     t.expect(&["unwatch 3"]);
     t.expect_idle();
@@ -84,10 +84,10 @@ fn late_events_and_answers_of_a_removed_root_change_nothing() {
 #[test]
 fn pending_work_for_a_removed_root_is_dropped() {
     let mut t = Timeline::scanned(&[]);
-    t.add("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
+    t.add_root("/q", 2, &[("a", socket(1)), ("sub", EntryKind::Directory)]);
     t.expect(&["found /q/a #1", "scan /q/sub"]);
     t.scan_ok("/q/sub", 3, &[]);
-    // Pauses of each kind: a name, a directory and a doubted path.
+    // Pauses of each kind: of a name, of a directory and of a path in doubt.
     for _ in 0..2 {
         t.vanished(2, "a");
         t.event(Event::Moved { watch: WatchId(2) });
@@ -96,14 +96,14 @@ fn pending_work_for_a_removed_root_is_dropped() {
         });
         t.examine("/q/a", socket(1));
     }
-    // A problem that is tried again, found sockets, and a round.
+    // A problem whose directory is scanned again, found sockets, and a round.
     t.scan(
         "/q",
         not_watched(),
         Ok(listing(&[("b", socket(2)), ("c", socket(3))])),
     );
     t.event(Event::Overflowed);
-    t.remove("/q");
+    t.remove_root("/q");
     t.expect(&[
         "found /q/b #2",
         "found /q/c #3",
@@ -120,24 +120,24 @@ fn pending_work_for_a_removed_root_is_dropped() {
     t.expect_idle();
     // The directories are scanned when the root is added again.
     t.later();
-    t.add("/q", 4, &[("sub", EntryKind::Directory)]);
+    t.add_root("/q", 4, &[("sub", EntryKind::Directory)]);
     t.expect(&["scan /q/sub"]);
 }
 
 #[test]
 fn a_root_that_is_added_again_at_once_keeps_its_watch() {
     let mut t = Timeline::scanned(&[]);
-    t.add("/q", 2, &[("a", socket(1))]);
+    t.add_root("/q", 2, &[("a", socket(1))]);
     t.expect(&["found /q/a #1"]);
-    t.remove("/q");
-    t.add("/q", 2, &[("a", socket(1))]);
+    t.remove_root("/q");
+    t.add_root("/q", 2, &[("a", socket(1))]);
     t.expect(&["lost /q/a", "found /q/a #1"]);
     t.appeared(2, "b");
     t.expect(&["examine /q/b"]);
 
-    t.remove("/q");
+    t.remove_root("/q");
     t.expect(&["lost /q/a", "unwatch 2"]);
-    t.add("/q", 3, &[("a", socket(1))]);
+    t.add_root("/q", 3, &[("a", socket(1))]);
     t.event(Event::Unwatched { watch: WatchId(2) });
     t.appeared(2, "late");
     t.expect(&["found /q/a #1"]);
@@ -153,17 +153,17 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
     let denied = || Problem::NotRead(Cause::Denied);
     for problem in [Problem::Missing, Problem::NotADirectory, denied()] {
-        let added = t.try_add("/q", Err(problem.clone()), Err(problem.clone()));
+        let added = t.try_add_root("/q", Err(problem.clone()), Err(problem.clone()));
         assert_eq!(added, Err(problem));
     }
     t.expect_silence();
     assert_eq!(
-        t.try_add("/q", Ok(WatchId(3)), Err(denied())),
+        t.try_add_root("/q", Ok(WatchId(3)), Err(denied())),
         Err(denied())
     );
     t.expect(&["unwatch 3"]);
     // A root that can only be scanned at intervals is added.
-    let added = t.try_add("/r", not_watched(), Ok(listing(&[("a", socket(2))])));
+    let added = t.try_add_root("/r", not_watched(), Ok(listing(&[("a", socket(2))])));
     assert_eq!(added, Ok(()));
     let trouble = format!("/r: {}", not_watched().unwrap_err());
     t.expect(&["found /r/a #2", &trouble]);
@@ -172,7 +172,7 @@ fn a_root_with_a_problem_that_prevents_a_start_is_not_added() {
 }
 
 #[test]
-fn a_root_that_is_moved_into_another_one_is_followed_there() {
+fn a_root_that_is_moved_into_another_one_is_watched_there() {
     let mut t = Timeline::on(&["/p", "/q"]);
     t.scan_ok("/p", 1, &[]);
     t.scan_ok("/q", 2, &[("a", socket(1))]);
@@ -190,7 +190,7 @@ fn a_root_that_is_moved_into_another_one_is_followed_there() {
 }
 
 #[test]
-fn an_expected_socket_goes_with_the_only_root_that_leads_to_it() {
+fn an_expected_socket_is_lost_with_the_only_root_that_covers_it() {
     let mut t = Timeline::on(&["/p", "/q"]);
     let expected = ["/p/a", "/p/sub/b", "/p/.hidden/c", "/q/d", "/later/e"];
     let expected = expected.map(|path| Path::new(path).into());
@@ -201,10 +201,10 @@ fn an_expected_socket_goes_with_the_only_root_that_leads_to_it() {
         "lost /later/e",
         "lost /p/.hidden/c",
     ]);
-    t.remove("/q");
+    t.remove_root("/q");
     t.expect(&["lost /q/d"]);
-    t.remove("/p");
+    t.remove_root("/p");
     t.expect(&["lost /p/a", "lost /p/sub/b"]);
-    t.add("/later", 4, &[("e", socket(5))]);
+    t.add_root("/later", 4, &[("e", socket(5))]);
     t.expect(&["found /later/e #5"]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn a_directory_that_changes_all_the_time_waits_longer() {
+fn a_directory_that_changes_continually_is_scanned_less_often() {
     let mut t = Timeline::scanned(&[]);
     let mut scans = Vec::new();
     for ms in 0..30_000 {
@@ -60,7 +60,7 @@ fn the_directories_that_the_user_named_are_scanned_first() {
 }
 
 #[test]
-fn a_directory_that_is_removed_and_made_again_is_scanned() {
+fn a_directory_that_is_removed_and_created_again_is_scanned() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
@@ -126,14 +126,14 @@ fn lost_events_do_not_delay_directories_for_long() {
         scans.windows(2).all(|it| it[1] - it[0] == pause),
         "{scans:?}"
     );
-    // A change of the directory itself counts separately.
+    // A change of the directory itself does not wait for the pause between rounds.
     t.now += Duration::from_millis(pause - 1);
     t.event(Event::Moved { watch: WatchId(1) });
     t.expect(&["scan root /p"]);
 }
 
 #[test]
-fn one_scan_of_a_directory_is_wanted_at_a_time() {
+fn one_scan_of_a_directory_is_pending_at_a_time() {
     let mut t = Timeline::scanned(&[]);
     for _ in 0..1000 {
         t.event(Event::Moved { watch: WatchId(1) });

@@ -1,5 +1,5 @@
-//! Problems of the watch: events that are lost, directories that fail or are created again, roots
-//! in and beside each other, and limits.
+//! Problems of the watch: events that are lost, directories that fail, are created again or have
+//! two paths, and limits.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn after_an_overflow_everything_is_scanned_and_compared() {
 }
 
 #[test]
-fn a_directory_that_was_replaced_unseen_gets_a_new_watch() {
+fn a_directory_replaced_without_an_event_gets_a_new_watch() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.scan_ok("/p/sub", 2, &[("a", socket(1))]);
     t.expect(&["scan /p/sub", "found /p/sub/a #1"]);
@@ -161,7 +161,7 @@ fn a_change_without_an_event_is_found_by_the_resync() {
     for (watch, inode) in [(2, 2), (3, 3)] {
         t.tick();
         t.expect(&["scan root /p"]);
-        // Another file system was mounted over it.
+        // Another file system was mounted over `/p`.
         t.scan_ok("/p", watch, &[("a", socket(inode))]);
         t.expect(&[
             &format!("unwatch {}", watch - 1),
@@ -199,7 +199,7 @@ fn a_file_in_the_place_of_a_root_is_reported_until_removed() {
 }
 
 #[test]
-fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten() {
+fn a_subdirectory_that_is_missing_when_scanned_is_removed() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.scan_missing("/p/sub");
@@ -211,7 +211,7 @@ fn a_sub_directory_that_is_gone_when_it_is_scanned_is_forgotten() {
 }
 
 #[test]
-fn an_answer_about_a_directory_given_up_leaves_no_watch() {
+fn a_late_answer_about_a_removed_directory_leaves_no_watch() {
     let mut t = Timeline::scanned(&[("sub", EntryKind::Directory)]);
     t.expect(&["scan /p/sub"]);
     t.vanished(1, "sub");
@@ -222,7 +222,7 @@ fn an_answer_about_a_directory_given_up_leaves_no_watch() {
 }
 
 #[test]
-fn a_root_beside_another_is_not_covered_by_it() {
+fn roots_with_a_common_prefix_are_all_scanned() {
     let mut t = Timeline::on(&["/p", "/p/../q"]);
     t.expect(&["create and scan /p", "create and scan /p/../q"]);
 }
@@ -281,7 +281,7 @@ fn directories_below_the_depth_limit_are_reported_and_ignored() {
     t.expect(&[&format!(
         "{dir}: it contains directories more than 16 levels deep, which are ignored"
     )]);
-    t.expect_idle(); // Waiting would not help.
+    t.expect_idle(); // Another scan would not help.
 }
 
 #[test]

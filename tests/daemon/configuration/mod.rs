@@ -68,7 +68,7 @@ fn a_daemon_has_the_options_of_its_file() {
     assert!(first[0].contains(" on-down=deregister=30s "), "{first:?}");
     let file = format!(" config={} ", place.file().display());
     assert!(first[0].contains(&file), "{first:?}");
-    let watched = daemon.seen_with("watching plugins directory");
+    let watched = daemon.seen_with("watching the plugins directory");
     assert_eq!(watched.len(), 1, "{watched:?}");
     assert!(watched[0].ends_with(&place.text("c")), "{watched:?}");
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
@@ -142,6 +142,6 @@ fn the_example_of_the_manual_starts() {
     let place = Place::with(&example);
     fs::create_dir(place.path("kubelet")).unwrap();
     let daemon = place.start(&["--run-dir", &place.text("run"), "--socket=none"]);
-    assert_eq!(daemon.seen_with("watching plugins directory").len(), 1);
+    assert_eq!(daemon.seen_with("watching the plugins directory").len(), 1);
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
 }

@@ -183,11 +183,11 @@ fn a_change_that_fails_is_made_later() {
     let _plugin = cdi.simulate(RESOURCE, &[]);
     cdi.node
         .daemon
-        .until_logged("cannot update the files of devices, retrying");
+        .until_logged("cannot update the CDI files, retrying");
     fs::remove_dir(cdi.file()).unwrap();
     cdi.node
         .daemon
-        .until_logged("the files of devices can be updated again");
+        .until_logged("the CDI files can be updated again");
     cdi.until_devices(&["device-0", "device-1"]);
 }
 
@@ -195,7 +195,7 @@ fn a_change_that_fails_is_made_later() {
 fn a_disk_that_is_full_or_read_only_is_tried_again() {
     within("mount -t tmpfs -o size=16k none /mnt", || {
         let mut cdi = Cdi::start_on(tempfile::tempdir_in("/mnt").unwrap());
-        let fails = "cannot update the files of devices, retrying";
+        let fails = "cannot update the CDI files, retrying";
         let filler = cdi.dir.path().join("filler");
         assert!(fs::write(&filler, vec![0; 32 * 1024]).is_err());
         let plugin = cdi.simulate(RESOURCE, &[]);

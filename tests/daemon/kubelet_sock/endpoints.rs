@@ -83,10 +83,9 @@ fn a_long_request_is_refused_in_few_words() {
         for (endpoint, name) in [(&*text, "example.com/gpu"), ("gpu.sock", &*text)] {
             let reason = rejection(node.register(endpoint, name));
             assert!(reason.len() < 4096, "{}", reason.len());
-            let line = node
-                .daemon
-                .until_logged(": rejected a device plugin (process ");
+            let line = node.daemon.until_logged(": rejected a device plugin: ");
             assert!(line.len() < 4096, "{}", line.len());
+            assert!(line.contains(" pid="), "{line}");
         }
     }
     let reason = rejection(node.register(&"x".repeat(17_000), "example.com/gpu"));

@@ -143,8 +143,8 @@ fn a_directory_that_overlaps_with_a_root_prevents_the_start() {
     symlink(&registry, dir.path().join("link")).unwrap();
     let shown = registry.display();
     let expected = format!(
-        "the plugins directory {shown} is the same, inside it or above it; name another directory \
-         with --device-plugins-dir"
+        "it overlaps with the plugins directory {shown}; name another directory with \
+         --device-plugins-dir"
     );
     for name in [
         "registry",

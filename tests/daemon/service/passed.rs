@@ -183,7 +183,7 @@ fn a_descriptor_that_cannot_be_used_is_one_line_and_status_1() {
     let file = || -> OwnedFd { fs::File::create(at("file")).unwrap().into() };
     let stream = || -> OwnedFd { UnixStream::pair().unwrap().0.into() };
     let not_listening = "it is not a listening stream socket";
-    let second = "another one of this name";
+    let second = "another socket was passed for the same purpose";
     let no_api = "none or --socket-group";
     let none = &["--socket=none"];
     for (names, descriptors, options, expected) in [

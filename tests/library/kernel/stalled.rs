@@ -99,7 +99,7 @@ fn an_endpoint_on_a_dead_mount_is_refused_with_that_reason() {
         let mut node = node_that_asks_endpoints();
         symlink("/mnt", node.path("way")).unwrap();
         let magic = Path::new("/proc/self/root").join("mnt/csi.sock");
-        let dead = "may not answer: file_system=fuse";
+        let dead = "may not answer, so it is not dialed file_system=fuse";
         for (name, endpoint, reason) in [
             ("direct", Path::new("/mnt/csi.sock"), dead),
             ("link", &node.path("way/csi.sock"), dead),

@@ -17,7 +17,7 @@ fn a_plugin_too_many_is_refused_and_one_that_is_known_is_not() {
     let mut world = full();
     announce(&mut world, 2000, A, "example.com/other");
     announce(&mut world, 2001, A, "example.com/7");
-    let message = format!("{MAX_ANNOUNCED} device plugins are registered");
+    let message = format!("{MAX_ANNOUNCED} device plugins are registered already");
     assert_eq!(answers(&mut world), [(2000, Err(message)), (2001, Ok(()))]);
 }
 

@@ -1,4 +1,4 @@
-//! When sockets are dialled: queues, dead sockets, and plugins that do not answer.
+//! When sockets are dialed: queues, dead sockets, and plugins that do not answer.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn a_plugin_that_listens_late_is_met_within_three_seconds() {
 }
 
 #[test]
-fn a_dead_socket_is_dialled_ever_more_rarely() {
+fn a_dead_socket_is_dialed_ever_more_rarely() {
     let mut world = World::new();
     world.appear(A, None);
     world.advance(minutes(20));
@@ -32,7 +32,7 @@ fn a_dead_socket_is_dialled_ever_more_rarely() {
 }
 
 #[test]
-fn many_dead_sockets_are_dialled_20_times_a_second_together() {
+fn many_dead_sockets_are_dialed_20_times_a_second_together() {
     let count = 300;
     let mut world = World::new();
     for i in 0..count {
@@ -46,7 +46,7 @@ fn many_dead_sockets_are_dialled_20_times_a_second_together() {
         let dials = world.take_dials().len();
         assert!((19..=20).contains(&dials), "{dials} dials in a second");
     }
-    assert_eq!(world.dials.len(), count, "each socket is dialled");
+    assert_eq!(world.dials.len(), count, "each socket is dialed");
     world.appear(A, Script::csi("a"));
     world.assert_calls("validate a, register a"); // Without a delay.
 }

@@ -225,7 +225,7 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
     assert_eq!(node.world.plugin(GPU).called, calls);
     let why = "the peer returned UNIMPLEMENTED: unknown method";
     let words = "does not implement ListAndWatch, so none of its devices can be used; \
-                 it is not called again until the plugin registers again";
+                 the method is not called again until the plugin registers again";
     let warning = format!("{REG}: DevicePlugin {RESOURCE}: {words}: {why}");
     assert_eq!(node.world.warnings(), [warning]);
     assert_eq!((devices(&node), node.notified(REG)), (None, Ok(())));
@@ -243,8 +243,8 @@ fn a_plugin_without_a_list_is_not_asked_for_it_again() {
 /// Returns the warning about a list that is rejected for this reason.
 fn warning(why: &str) -> String {
     format!(
-        "{REG}: DevicePlugin {RESOURCE}: rejected its device list; what it listed \
-         before stays in force; make it list fewer devices: {why}"
+        "{REG}: DevicePlugin {RESOURCE}: rejected its device list; the previous list \
+         stays in force; make the plugin list fewer devices: {why}"
     )
 }
 

@@ -38,7 +38,7 @@ fn a_plugin_of_another_user_with_the_same_name_is_a_warning() {
             assert_eq!(node.notified(socket), Ok(()));
             let line = format!(
                 "{socket}: DRAPlugin nic takes the place of a plugin of another user; \
-                 uid=1000 previous-uid=0 previous-socket=/r/old-reg.sock"
+                 uid=1000 previous_uid=0 previous_socket=/r/old-reg.sock"
             );
             let is_other = (name, uid) == ("nic", 1000);
             let expected: Vec<_> = is_other.then_some(line).into_iter().collect();
@@ -52,7 +52,7 @@ fn a_name_of_another_user_is_refused_until_it_is_free() {
     let mut node = node(TrustMode::Strict);
     node.world.appear(NEW, driver("nic", 1000));
     let refused = node.notified(NEW).unwrap_err();
-    let words = "its name is that of a plugin of user 0; allowed once that plugin has gone";
+    let words = "user 0 has a plugin with the same name; allowed once that plugin is deregistered";
     assert!(refused.contains(words), "{refused}");
     node.world.vanish(OLD);
     assert_eq!(node.notified(NEW), Ok(()));
@@ -66,7 +66,7 @@ fn an_endpoint_of_another_user_is_refused_in_strict_mode_only() {
     let mut strict = node(TrustMode::Strict);
     strict.world.appear(NEW, thief(1000));
     let refused = strict.notified(NEW).unwrap_err();
-    let words = "its endpoint is that of a plugin of user 0";
+    let words = "user 0 has a plugin with the same endpoint";
     assert!(refused.contains(words), "{refused}");
     let mut warned = node(TrustMode::Warn);
     warned.world.appear(NEW, thief(1000));

@@ -1,6 +1,6 @@
 //! The time for which sockets wait for their first attempt.
 //!
-//! A socket that nothing holds up is dialled in the turn in which it is found. It waits only while
+//! A socket that nothing holds up is dialed in the turn in which it is found. It waits only while
 //! all permits are held, each for [`PERMIT_TIME`](plugind::config::PERMIT_TIME) at most, or while
 //! descriptors run short, and then only for the operations before it, which all end by their
 //! deadlines. So there are two bounds: a socket may wait only if another operation lacks a permit
@@ -70,7 +70,7 @@ const BOUND: Duration = Duration::from_secs(OTHERS * LONGEST.as_secs());
 /// announced.
 const OTHERS: u64 = 20;
 
-/// The longest operation: dialled to the last moment, all three questions time out, and so does the
+/// The longest operation: dialed to the last moment, all three questions time out, and so does the
 /// reply to the notification, on a second connection.
 const LONGEST: Duration = Duration::from_secs(
     DIAL_TIMEOUT.as_secs()

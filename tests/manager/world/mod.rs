@@ -45,7 +45,7 @@ pub(crate) struct World {
     to_resume: VecDeque<ConnectionId>,
     /// The number of times that the manager asked to be resumed.
     pub(crate) resumed: usize,
-    dialled: Vec<(Identity, Time)>,
+    dialed: Vec<(Identity, Time)>,
     /// The paths that the watch is to examine again.
     pub(crate) examined: Vec<Arc<Path>>,
     /// The events that the manager has emitted.
@@ -79,7 +79,7 @@ pub(crate) struct World {
     pub(crate) unstarted: BTreeSet<EffectId>,
     /// The programs that were killed.
     pub(crate) killed: Vec<EffectId>,
-    /// The number of connections that were dialled to each path.
+    /// The number of connections that were dialed to each path.
     pub(crate) dials: BTreeMap<Arc<Path>, usize>,
     /// The answers to plugins that have announced themselves.
     pub(crate) answered: Vec<(AnnouncementId, Result<(), AnnouncementError>)>,
@@ -95,7 +95,7 @@ struct Connection {
 
 #[derive(Debug)]
 enum Delivery {
-    Dialled(Arc<Path>, Option<Identity>),
+    Dialed(Arc<Path>, Option<Identity>),
     Bytes(Vec<u8>),
     Close,
 }
@@ -132,7 +132,7 @@ impl World {
             hung_up: BTreeSet::new(),
             to_resume: VecDeque::new(),
             resumed: 0,
-            dialled: Vec::new(),
+            dialed: Vec::new(),
             examined: Vec::new(),
             events: Vec::new(),
             measured: Vec::new(),
@@ -161,7 +161,7 @@ impl World {
         self.in_flight.clear();
         self.hung_up.clear();
         self.to_resume.clear();
-        self.dialled.clear();
+        self.dialed.clear();
         self.examined.clear();
         self.watched_processes.clear();
         self.programs.clear();
@@ -223,9 +223,9 @@ impl World {
                 identity,
             } => {
                 *self.dials.entry(path.clone()).or_default() += 1;
-                self.dialled
+                self.dialed
                     .extend(identity.map(|identity| (identity, self.now)));
-                self.send(conn, Delivery::Dialled(path, identity));
+                self.send(conn, Delivery::Dialed(path, identity));
             }
             Output::Transmit { conn } => self.transmit(conn),
             Output::Resume { conn } => {

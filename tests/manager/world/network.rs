@@ -25,9 +25,9 @@ impl World {
         self.in_flight.keys().copied().collect()
     }
 
-    /// Returns the sockets that were dialled since the last call, and the time of each dial.
+    /// Returns the sockets that were dialed since the last call, and the time of each dial.
     pub(crate) fn take_dials(&mut self) -> Vec<(Identity, Time)> {
-        std::mem::take(&mut self.dialled)
+        std::mem::take(&mut self.dialed)
     }
 
     /// Returns the number of processes that are watched.
@@ -50,7 +50,7 @@ impl World {
             self.in_flight.remove(&conn);
         }
         match delivery {
-            Some(Delivery::Dialled(path, wanted)) => self.dialled(conn, path, wanted),
+            Some(Delivery::Dialed(path, wanted)) => self.dialed(conn, path, wanted),
             Some(Delivery::Bytes(bytes)) => self.receive(conn, &bytes),
             Some(Delivery::Close) => self.manager.handle_input(Input::Closed { conn }, self.now),
             None => {}
@@ -141,12 +141,7 @@ impl World {
         self.connections.values().filter(of_it).count()
     }
 
-    pub(super) fn dialled(
-        &mut self,
-        conn: ConnectionId,
-        path: Arc<Path>,
-        wanted: Option<Identity>,
-    ) {
+    pub(super) fn dialed(&mut self, conn: ConnectionId, path: Arc<Path>, wanted: Option<Identity>) {
         let connected = match (self.identity(&path), self.listener(&path)) {
             _ if !self.has_descriptors => Err(DialError::NoDescriptors),
             _ if !self.answers(&path) => Err(DialError::MayNotAnswer(Self::HUNG.to_owned())),

@@ -202,7 +202,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a list of devices is kept for the newest plugin of its name",
-        wrong: "let place = place(&entries, plugin)?.max(entries.len() - 1);",
+        wrong: "let index = index_of(&entries, plugin)?.max(entries.len() - 1);",
         finder: Finder::Simulation { seed: 34 },
     },
     Mistake {
@@ -242,7 +242,7 @@ pub(crate) const MISTAKES: [Mistake; 51] = [
     },
     Mistake {
         what: "a program is started although its plugin is not saved",
-        wrong: "self.host.run(id).is_some_and(|run| run.action != \"add\")",
+        wrong: "self.host.run_of(id).is_some_and(|run| run.action != \"add\")",
         finder: Finder::Simulation { seed: 28 },
     },
     Mistake {

@@ -1,4 +1,4 @@
-//! Clients that make changes, are too many, leave or stop reading, and the stop of the server.
+//! Clients that make changes, exceed the limits, leave or stop reading, and the stop of the server.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn a_change_is_taken_once_and_answered_by_the_caller() {
         ),
     ];
     for (target, outcome, status, body) in cases {
-        let id = world.asking("POST", target);
+        let id = world.request("POST", target);
         let (client, change) = world.server.poll_change().expect("there is a change");
         assert_eq!(client, id);
         if target == "/v1/retry" {
@@ -44,10 +44,10 @@ fn a_change_is_taken_once_and_answered_by_the_caller() {
     }
 }
 
-/// Returns the response to a request of a client with that access.
-fn ask_with(world: &mut World, access: Access, method: &str, target: &str) -> (u16, String) {
+/// Returns the response to a request of a client with this access.
+fn request_with(world: &mut World, access: Access, method: &str, target: &str) -> (u16, String) {
     let id = world.server.accept(access, world.now).expect("a client");
-    world.ask(id, method, target);
+    world.send_request(id, method, target);
     let read = world.read_all(id);
     world.server.remove(id);
     parse(&read)
@@ -56,19 +56,20 @@ fn ask_with(world: &mut World, access: Access, method: &str, target: &str) -> (u
 #[test]
 fn only_a_client_with_access_may_make_changes() {
     let mut world = World::new();
-    let (status, body) = ask_with(&mut world, Access::Read, "POST", "/v1/rescan");
+    let (status, body) = request_with(&mut world, Access::Read, "POST", "/v1/rescan");
     assert!(status == 403 && body.starts_with("{\"error\":"));
     assert_eq!(world.server.poll_change(), None);
-    let (status, _) = ask_with(&mut world, Access::Read, "GET", "/v1/rescan");
-    assert_eq!(status, 405, "a method is refused before that");
-    let (_, body) = ask_with(&mut world, Access::Read, "GET", "/livez");
+    let (status, _) = request_with(&mut world, Access::Read, "GET", "/v1/rescan");
+    assert_eq!(status, 405, "the method is checked first");
+    let (_, body) = request_with(&mut world, Access::Read, "GET", "/livez");
     assert_eq!(body, "ok\n");
 }
 
 #[test]
-fn a_client_for_metrics_gets_three_paths_and_finds_nothing_else() {
+fn a_metrics_client_may_request_three_paths_and_others_are_404() {
     let mut world = World::new();
-    let mut ask = |method: &str, path: &str| ask_with(&mut world, Access::Metrics, method, path);
+    let access = Access::Metrics;
+    let mut ask = |method: &str, path: &str| request_with(&mut world, access, method, path);
     for method in ["GET", "HEAD", "POST", "PUT"] {
         for path in [
             "/v1/status",
@@ -89,7 +90,7 @@ fn a_client_for_metrics_gets_three_paths_and_finds_nothing_else() {
 }
 
 #[test]
-fn clients_for_metrics_leave_half_of_the_room_to_others() {
+fn metrics_clients_leave_half_of_the_room_to_others() {
     let mut world = World::new();
     let access = Access::Metrics;
     for _ in 0..8 {
@@ -103,7 +104,7 @@ fn clients_for_metrics_leave_half_of_the_room_to_others() {
 }
 
 #[test]
-fn readers_leave_room_to_clients_that_may_change() {
+fn readers_leave_room_to_clients_that_may_make_changes() {
     let mut world = World::new();
     let readers = std::iter::repeat_with(|| world.server.accept(Access::Read, world.now));
     assert_eq!(readers.take_while(Option::is_some).count(), 12);
@@ -117,11 +118,11 @@ fn readers_leave_room_to_clients_that_may_change() {
 #[test]
 fn a_client_that_is_gone_is_not_answered() {
     let mut world = World::with_sockets(1);
-    let id = world.asking("POST", "/v1/rescan");
+    let id = world.request("POST", "/v1/rescan");
     let (_, change) = world.server.poll_change().expect("there is a change");
     assert_eq!(change, Change::Rescan);
     world.server.remove(id);
-    let other = world.asking("POST", "/v1/retry");
+    let other = world.request("POST", "/v1/retry");
     assert_ne!(id, other);
     world
         .server
@@ -158,8 +159,8 @@ fn the_seventeenth_client_is_rejected() {
 fn a_stop_ends_streams_and_completes_other_responses() {
     let mut world = World::with_sockets(200);
     let targets = ["/v1/watch", "/v1/events?follow=1", "/v1/plugins"];
-    let ids = targets.map(|target| world.asking("GET", target));
-    let change = world.asking("POST", "/v1/rescan");
+    let ids = targets.map(|target| world.request("GET", target));
+    let change = world.request("POST", "/v1/rescan");
     let idle = world.client();
     world.server.stop(world.now);
     assert_eq!(world.server.accept(Access::Change, world.now), None);
@@ -181,8 +182,8 @@ fn a_stop_ends_streams_and_completes_other_responses() {
 #[test]
 fn a_client_that_stops_reading_is_closed_and_costs_nothing_more() {
     let mut world = World::with_sockets(200);
-    let id = world.asking("GET", "/v1/watch");
-    let other = world.asking("GET", "/v1/plugins");
+    let id = world.request("GET", "/v1/watch");
+    let other = world.request("GET", "/v1/plugins");
     while world.has_work() {
         world.advance();
     }
@@ -202,7 +203,7 @@ fn a_client_that_stops_reading_is_closed_and_costs_nothing_more() {
 #[test]
 fn eof_from_a_client_does_not_end_its_response() {
     let mut world = World::with_sockets(200);
-    let id = world.asking("GET", "/v1/plugins");
+    let id = world.request("GET", "/v1/plugins");
     world.server.eof(id);
     assert!(!world.server.is_finished(id));
     let (status, body) = parse(&world.read_all(id));

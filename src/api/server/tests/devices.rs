@@ -1,4 +1,4 @@
-//! The list of devices.
+//! The list of devices in the API.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl World {
         self.inventory.as_ref().expect("there are handlers")
     }
 
-    /// Lists devices with these IDs for a plugin, unhealthy if their ID ends with `!`.
+    /// Lists devices with these IDs for a plugin; a device is unhealthy if its ID ends with `!`.
     fn list<T: Into<String>>(
         &self,
         plugin: &Arc<Plugin>,
@@ -57,11 +57,11 @@ impl World {
     }
 }
 
-/// Returns the resources and IDs of a list.
+/// Returns the resource and the ID of each device in a list.
 fn ids(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().expect("a list has items");
     let id = |item: &Value| {
-        let text = |key: &str| item[key].as_str().expect("it is text").to_owned();
+        let text = |key: &str| item[key].as_str().expect("the value is text").to_owned();
         text("resource") + " " + &text("id")
     };
     items.iter().map(id).collect()

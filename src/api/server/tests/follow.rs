@@ -1,4 +1,4 @@
-//! Readers that follow the records or the events.
+//! Clients that read events, or follow the records or the events.
 
 use super::*;
 use crate::config::{API_FOLLOW_PAUSE, KEPT_EVENTS};
@@ -7,7 +7,7 @@ use crate::config::{API_FOLLOW_PAUSE, KEPT_EVENTS};
 fn a_watch_has_the_records_and_then_their_changes() {
     let mut world = World::new();
     world.find("/r/a");
-    let id = world.asking("GET", "/v1/watch");
+    let id = world.request("GET", "/v1/watch");
     let wanted = ["ADDED /r/a Connecting", "BOOKMARK"];
     assert_eq!(world.changes(id), wanted);
     assert_eq!(world.changes(id), [""; 0]);
@@ -27,15 +27,15 @@ fn a_watch_has_the_records_and_then_their_changes() {
     assert_eq!(changes.last().map(String::as_str), Some("DELETED /r/a"));
     let since = world.manager.generation();
     world.find("/r/c");
-    let other = world.asking("GET", &format!("/v1/watch?since={since}"));
+    let other = world.request("GET", &format!("/v1/watch?since={since}"));
     assert_eq!(world.changes(other), ["ADDED /r/c Connecting"]);
     assert_eq!(world.changes(id), ["ADDED /r/c Connecting"]);
 }
 
 #[test]
-fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
+fn a_slow_reader_of_a_watch_gets_the_latest_state_of_records() {
     let mut world = World::new();
-    let id = world.asking("GET", "/v1/watch");
+    let id = world.request("GET", "/v1/watch");
     assert_eq!(world.changes(id), ["BOOKMARK"]);
     let mut fill_and_flap = |flaps| {
         for n in 0..100 {
@@ -67,7 +67,7 @@ fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
         .filter(|it| !it.starts_with("DELETED"))
         .collect();
     assert_eq!(found, ["ADDED /r/flapping Discovered"]);
-    // More removals are missed than the manager remembers.
+    // More removals are missed than the manager keeps.
     let changes = fill_and_flap(300);
     assert_eq!(changes.last().map(String::as_str), Some("EXPIRED"));
 }
@@ -75,12 +75,12 @@ fn a_slow_reader_of_a_watch_gets_the_latest_of_each_record() {
 #[test]
 fn a_watch_since_an_unknown_generation_ends() {
     let mut world = World::with_sockets(1);
-    let id = world.asking("GET", "/v1/watch?since=1000000");
+    let id = world.request("GET", "/v1/watch?since=1000000");
     let (status, body) = parse(&world.read_all(id));
     assert_eq!((status, &*body), (200, "{\"event\":\"EXPIRED\"}\n"));
     assert!(world.server.is_finished(id));
     let generation = world.manager.generation();
-    let id = world.asking("GET", &format!("/v1/watch?since={generation}"));
+    let id = world.request("GET", &format!("/v1/watch?since={generation}"));
     assert!(
         world.read_all(id).starts_with("HTTP/1.1 200 OK"),
         "the head is sent at once"
@@ -91,7 +91,7 @@ fn a_watch_since_an_unknown_generation_ends() {
 #[test]
 fn changes_within_a_short_time_are_sent_together() {
     let mut world = World::new();
-    let id = world.asking("GET", "/v1/watch");
+    let id = world.request("GET", "/v1/watch");
     assert_eq!(world.changes(id), ["BOOKMARK"]);
     world.now += Duration::from_secs(1);
     world.find("/r/a");
@@ -127,7 +127,7 @@ fn events_are_listed_since_a_generation_and_followed() {
         let reason = |line: &Value| line["reason"].as_str().unwrap_or_default().to_owned();
         lines.iter().map(reason).collect()
     };
-    let id = world.asking("GET", "/v1/events");
+    let id = world.request("GET", "/v1/events");
     let lines = world.lines(id);
     assert_eq!(reasons(&lines), ["SocketFound", "Registered"]);
     let wanted = serde_json::json!({
@@ -139,7 +139,7 @@ fn events_are_listed_since_a_generation_and_followed() {
     assert_eq!(lines[1], wanted);
     assert!(lines[1]["message"].is_string() && lines[1]["detail"].is_string());
     let target = format!("/v1/events?follow=1&since={}", lines[0]["generation"]);
-    let id = world.asking("GET", &target);
+    let id = world.request("GET", &target);
     assert_eq!(reasons(&world.lines(id)), ["Registered"]);
     assert!(!world.has_work());
     world.find("/r/b");
@@ -161,7 +161,7 @@ fn dropped_events_are_reported_to_a_reader_once() {
         lines.iter().filter(is_it).cloned().collect()
     };
     find(&mut world, 2 * KEPT_EVENTS);
-    let id = world.asking("GET", "/v1/events");
+    let id = world.request("GET", "/v1/events");
     let lines = world.lines(id);
     let wanted = serde_json::json!({
         "generation": 0, "type": "Normal", "reason": "EventsDropped",
@@ -173,12 +173,12 @@ fn dropped_events_are_reported_to_a_reader_once() {
     );
     for oldest in [&lines[1], &lines[9]] {
         let target = format!("/v1/events?since={}", oldest["generation"]);
-        let id = world.asking("GET", &target);
+        let id = world.request("GET", &target);
         assert_eq!(dropped(&world.lines(id)), [] as [Value; 0]);
     }
 
     let last = &lines[lines.len() - 1]["generation"];
-    let id = world.asking("GET", &format!("/v1/events?follow=1&since={last}"));
+    let id = world.request("GET", &format!("/v1/events?follow=1&since={last}"));
     find(&mut world, 3);
     assert_eq!(dropped(&world.lines(id)), [] as [Value; 0]);
     let seen = world.manager.generation();

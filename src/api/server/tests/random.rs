@@ -1,16 +1,18 @@
-//! Clients that ask, read and leave at random, while sockets appear and disappear.
+//! Clients that send requests, read and leave at random, while sockets appear and disappear.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::manager;
 
-/// A client, and what it has read of the response in progress.
+/// A client with a watch, and the state that the client has derived from it.
 struct Reader {
     id: ClientId,
+    /// The last line, which is incomplete.
     read: String,
-    /// The records of a watch, by socket.
+    /// The generations of the records, by socket.
     records: BTreeMap<String, u64>,
+    /// Whether all records were listed: the watch has sent BOOKMARK.
     is_listed: bool,
     has_expired: bool,
 }
@@ -28,7 +30,7 @@ impl Random {
 }
 
 impl Reader {
-    /// Applies the complete lines of a watch.
+    /// Applies the complete lines that were read to the records.
     fn apply(&mut self) {
         let Some(end) = self.read.rfind('\n') else {
             return;
@@ -58,13 +60,13 @@ impl Reader {
 }
 
 #[test]
-fn a_watch_leads_to_the_records_of_a_list() {
+fn a_watch_results_in_the_records_of_the_manager() {
     for seed in 1..40_u64 {
-        play(Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)));
+        run_clients(Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed)));
     }
 }
 
-fn play(mut random: Random) {
+fn run_clients(mut random: Random) {
     let mut world = World::with_sockets(20);
     let mut readers: Vec<Reader> = (0..3)
         .map(|_| Reader {
@@ -90,7 +92,7 @@ fn play(mut random: Random) {
                 let octets = usize::try_from(random.below(3000)).expect("it is small");
                 read(&mut world, &mut readers[at], octets);
             }
-            4 => ask_and_leave(&mut world, &mut random),
+            4 => request_and_leave(&mut world, &mut random),
             _ => world.advance(),
         }
     }
@@ -123,8 +125,8 @@ fn read(world: &mut World, reader: &mut Reader, octets: usize) {
     reader.apply();
 }
 
-/// Lets a client ask for something and leave, whether or not it has read the response.
-fn ask_and_leave(world: &mut World, random: &mut Random) {
+/// Adds a client that sends a request and leaves, whether or not the response was read.
+fn request_and_leave(world: &mut World, random: &mut Random) {
     let targets = [
         "/v1/plugins",
         "/v1/devices",
@@ -135,7 +137,7 @@ fn ask_and_leave(world: &mut World, random: &mut Random) {
         "/x",
     ];
     let at = usize::try_from(random.below(7)).expect("it is small");
-    let id = world.asking("GET", targets[at]);
+    let id = world.request("GET", targets[at]);
     if random.below(2) == 0 {
         let _ = world.read(id);
         world.advance();

@@ -98,7 +98,7 @@ fn what_is_not_a_socket_is_left_alone() {
 }
 
 #[test]
-fn a_socket_that_has_taken_its_place_is_not_removed() {
+fn another_socket_at_the_path_is_not_removed() {
     let (_dir, path) = dir();
     let listener = open_at(&path).unwrap();
     fs::remove_file(&path).unwrap();
@@ -144,7 +144,7 @@ fn the_socket_has_the_group_that_is_named() {
 }
 
 #[test]
-fn of_many_starts_at_the_same_time_one_has_the_socket() {
+fn of_many_simultaneous_starts_one_has_the_socket() {
     let (dir, path) = dir();
     drop(bind(&path));
     let inside = AtomicUsize::new(0);

@@ -30,7 +30,7 @@ pub(super) struct Directory {
 /// Creates the directory if it is missing, and removes the sockets in it, unless another process
 /// listens on `kubelet.sock`.
 ///
-/// kubelet removes them, too, but without looking whether another kubelet is running.
+/// kubelet removes them, too, but without checking whether another kubelet is running.
 pub(super) fn prepare(dir: &Path) -> Result<(), SocketProblem> {
     create(dir)?;
     remove_stale_socket(&dir.join(SOCKET))?;
@@ -45,7 +45,7 @@ pub(super) fn prepare(dir: &Path) -> Result<(), SocketProblem> {
     Ok(())
 }
 
-/// Removes a file, unless another process has removed it: a plugin that ends removes its socket.
+/// Removes a file, which another process may remove first: a plugin that ends removes its socket.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -58,8 +58,8 @@ fn create(dir: &Path) -> io::Result<()> {
 }
 
 impl Directory {
-    /// Watches the directory if possible, and listens in it in the place of a socket that was left
-    /// behind, both in the loop of `registry`.
+    /// Watches the directory if possible, and listens on `kubelet.sock` in it, replacing a stale
+    /// socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);
@@ -124,11 +124,11 @@ pub(in crate::daemon) fn remedy(problem: &SocketProblem) -> &'static str {
     }
 }
 
-/// The mode of the socket, whatever the umask is (kubelet: that of its umask, usually 0755).
+/// The mode of the socket, whatever the umask is (kubelet: 0777 less its umask, usually 0755).
 const SOCKET_MODE: u32 = 0o600;
 
 /// The mode of a directory that is created (kubelet: 0750).
 const MODE: u32 = 0o750;
 
-/// The length of the longest path that fits into an address (octets).
+/// The maximum length of the path in a socket address (octets): `sun_path` less its final NUL.
 const LONGEST_ADDRESS: usize = 107;

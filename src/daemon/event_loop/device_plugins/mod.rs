@@ -40,13 +40,13 @@ pub(crate) struct DevicePlugins {
     clients: Vec<(ClientId, Connection)>,
     /// Whether clients may have to be served although the loop reports nothing.
     is_any_ready: bool,
-    /// Whether the directory may have changed.
-    is_doubted: bool,
-    /// The time before which the service neither listens again nor examines the directory, and the
-    /// last pause between two attempts to listen.
+    /// Whether the directory is to be checked, because it may have changed.
+    is_check_due: bool,
+    /// The time before which the service neither listens again nor checks the directory.
     listen_at: Time,
+    /// The last pause between two attempts to listen.
     pause: Duration,
-    /// The problem because of which the service cannot listen, as it was logged.
+    /// The problem because of which the service cannot listen, as logged.
     problem: Option<String>,
     is_stopping: bool,
 }
@@ -61,7 +61,7 @@ impl DevicePlugins {
         let dir: Arc<Path> = dir.into();
         Ok(Self {
             dir: dir.clone(),
-            is_doubted: !directory.is_watched,
+            is_check_due: !directory.is_watched,
             directory: Some(directory),
             registrar: Registrar::new(dir),
             clients: Vec::new(),
@@ -81,7 +81,7 @@ impl DevicePlugins {
     /// Schedules a check of the directory, because the directory, or a mount on it, may have
     /// changed.
     pub(crate) fn schedule_check(&mut self) {
-        self.is_doubted = true;
+        self.is_check_due = true;
     }
 
     /// Records an event that the loop has reported: about the socket, its directory or a client.
@@ -112,7 +112,7 @@ impl DevicePlugins {
             self.registrar.room_at()
         };
         let accept_at = room_at.zip(self.accept_time()).map(|(a, b)| a.max(b));
-        let is_examined = !self.is_stopping && (self.is_doubted || self.directory.is_none());
+        let is_examined = !self.is_stopping && (self.is_check_due || self.directory.is_none());
         let listen_at = is_examined.then_some(self.listen_at);
         let client = self.registrar.poll_timeout();
         let times = [is_any_ready, accept_at, client, listen_at];
@@ -124,14 +124,14 @@ impl DevicePlugins {
         self.directory.as_ref()?.acceptor.poll_timeout()
     }
 
-    /// Accepts clients, reads their calls and writes their answers, a piece of each. Returns the
+    /// Accepts clients, reads their calls and writes the answers, a piece of each. Returns the
     /// plugins that announce themselves, and the calls that are over.
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
         self.registrar.handle_timeout(now);
         self.examine_directory(registry, now);
         self.is_any_ready = false;
         for client in &mut self.clients {
-            self.is_any_ready |= serve(client, &mut self.registrar, now);
+            self.is_any_ready |= serve_client(client, &mut self.registrar, now);
         }
         self.remove_closed();
         self.accept(registry, now);
@@ -158,7 +158,7 @@ impl DevicePlugins {
         let answered = self.registrar.answer(id, result, now);
         let mut clients = self.clients.iter_mut();
         if let Some(client) = answered.and_then(|id| clients.find(|client| client.0 == id)) {
-            self.is_any_ready |= serve(client, &mut self.registrar, now);
+            self.is_any_ready |= serve_client(client, &mut self.registrar, now);
         }
     }
 
@@ -168,25 +168,26 @@ impl DevicePlugins {
         self.is_stopping = true;
         self.directory = None;
         for client in std::mem::take(&mut self.clients) {
-            close(client, &mut self.registrar);
+            close_client(client, &mut self.registrar);
         }
     }
 
-    /// Listens again if the socket or its directory was removed or replaced.
+    /// Listens again if the socket or its directory was removed or replaced, or if the last attempt
+    /// to listen failed.
     fn examine_directory(&mut self, registry: &Registry, now: Time) {
         if self.is_stopping || now < self.listen_at {
             return;
         }
-        let is_doubted = std::mem::take(&mut self.is_doubted);
+        let is_check_due = std::mem::take(&mut self.is_check_due);
         let dir = escape::path(&self.dir);
         if let Some(directory) = &mut self.directory {
-            if !is_doubted {
+            if !is_check_due {
                 return;
             }
             let is_watched = directory.watch();
             if directory.is_in_place() {
                 if !is_watched {
-                    (self.is_doubted, self.listen_at) = (true, now + WATCH_RETRY);
+                    (self.is_check_due, self.listen_at) = (true, now + WATCH_RETRY);
                 }
                 return;
             }
@@ -195,7 +196,7 @@ impl DevicePlugins {
         self.directory = None; // Leaves the file alone: it is gone, or another one is at its path.
         match Directory::open(&self.dir, registry) {
             Ok(directory) => {
-                self.is_doubted = !directory.is_watched;
+                self.is_check_due = !directory.is_watched;
                 self.directory = Some(directory);
                 self.listen_at = now + REGISTRATION_RETRY.first;
                 self.pause = REGISTRATION_RETRY.first;
@@ -259,7 +260,7 @@ impl DevicePlugins {
         let mut at = 0;
         while let Some((id, _)) = self.clients.get(at) {
             if self.registrar.is_closed(*id) {
-                close(self.clients.remove(at), &mut self.registrar);
+                close_client(self.clients.remove(at), &mut self.registrar);
             } else {
                 at += 1;
             }
@@ -269,7 +270,10 @@ impl DevicePlugins {
     fn log_rejected(&self, caller: Option<Process>, reason: &str) {
         let (dir, reason) = (escape::path(&self.dir), escape::text(reason));
         match caller {
-            Some(process) => log::warn!("{dir}: rejected a device plugin ({process}): {reason}"),
+            Some(Process { pid, uid }) => {
+                let pid = pid.unwrap_or_default();
+                log::warn!("{dir}: rejected a device plugin: {reason} pid={pid} uid={uid}");
+            }
             None => log::warn!("{dir}: rejected a device plugin: {reason}"),
         }
     }
@@ -277,7 +281,11 @@ impl DevicePlugins {
 
 /// Writes once and reads once. Returns whether there may be more to do without another report of
 /// the loop.
-fn serve((id, connection): &mut (ClientId, Connection), to: &mut Registrar, now: Time) -> bool {
+fn serve_client(
+    (id, connection): &mut (ClientId, Connection),
+    to: &mut Registrar,
+    now: Time,
+) -> bool {
     let end = to.endpoint(*id);
     let has_moved = end.is_some_and(|end| connection.pump(end, now));
     if has_moved {
@@ -287,7 +295,7 @@ fn serve((id, connection): &mut (ClientId, Connection), to: &mut Registrar, now:
 }
 
 /// Writes the final bytes and closes the connection.
-fn close((id, connection): (ClientId, Connection), to: &mut Registrar) {
+fn close_client((id, connection): (ClientId, Connection), to: &mut Registrar) {
     let end = to.endpoint(id);
     connection.hang_up(end.map_or(&[][..], |end| end.transmit()));
     to.remove(id);

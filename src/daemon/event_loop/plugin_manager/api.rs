@@ -25,8 +25,9 @@ impl PluginManager {
         self.api.socket(false)
     }
 
-    /// Shows what the built-in handlers know about their plugins through the API, if there is one:
-    /// the [`Inventory`] that came with the handlers ([`handlers`](crate::daemon::handlers)).
+    /// Sets what the built-in handlers know about their plugins, the [`Inventory`] that was
+    /// returned with the handlers ([`handlers`](crate::daemon::handlers)). The API shows it, and
+    /// the CDI files are written from it.
     pub fn set_inventory(&mut self, inventory: Inventory) {
         if let Some(cdi_dir) = &mut self.cdi_dir {
             cdi_dir.set_leases(&inventory.leases);
@@ -59,9 +60,10 @@ impl PluginManager {
         self.watch.is_scanned()
     }
 
-    /// Returns when the start is over at the latest, if the first scan is over.
-    pub(crate) fn starts_at(&self) -> Option<Time> {
-        self.readiness.starts_at()
+    /// Returns the time at which the start counts as complete at the latest; `None` before the end
+    /// of the first scan, and once the start is complete.
+    pub(crate) fn start_deadline(&self) -> Option<Time> {
+        self.readiness.start_deadline()
     }
 
     /// Returns whether `/readyz` would report that the plugin manager is ready.
@@ -71,7 +73,8 @@ impl PluginManager {
         problems.is_empty()
     }
 
-    /// Serves the clients of the API for a moment.
+    /// Accepts clients of the API, reads their requests and writes the responses, as far as the
+    /// limits of one turn allow.
     pub(super) fn serve_api(&mut self, now: Time) {
         self.readiness.advance(&self.watch, now);
         if !self.api.is_served() {
@@ -98,7 +101,7 @@ impl PluginManager {
         }
     }
 
-    /// Renders responses.
+    /// Renders the responses that are due.
     fn render(&mut self, now: Time) {
         let not_ready = self.readiness.problems(&self.manager, &self.watch, now);
         let api = &mut self.api;
@@ -118,7 +121,8 @@ impl PluginManager {
         });
     }
 
-    /// Makes a change that a client asks for, and responds to it: at once, or when it is made.
+    /// Makes a change that a client asks for, and responds to the client: at once, or when the
+    /// change is made.
     fn apply_change(&mut self, client: ClientId, change: Change, now: Time) {
         let response = match change {
             Change::Allocate(wish) => return self.allocate(client, wish, now),

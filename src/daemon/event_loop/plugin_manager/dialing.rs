@@ -16,9 +16,10 @@ use crate::manager::{self, ConnectionId, Process};
 use crate::watch::Identity;
 
 impl PluginManager {
-    /// Dials a socket, as the plugin manager has asked for, and adds the connection to the loop.
-    /// Returns the peer process, and why the socket is not trusted. An endpoint that is not trusted
-    /// is not dialled in strict mode; a registration socket is, so that its plugin can be notified.
+    /// Dials a socket, as the manager has asked for, and adds the connection to the loop.
+    /// `identity` is `None` for an endpoint. Returns the peer process, and the reasons why the
+    /// socket is not trusted. In strict mode, an endpoint that is not trusted is not dialed; a
+    /// registration socket is, so that its plugin can be notified.
     pub(super) fn dial(
         &mut self,
         conn: ConnectionId,

@@ -27,8 +27,8 @@ impl PluginManager {
     /// - [`SetupError::DevicePlugins`] if it overlaps with the directory of device plugins that
     ///   announce themselves.
     /// - [`SetupError::RunDir`] if the lock files cannot be used.
-    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is inside another one
-    ///   or around it ([`Problem::Nested`](crate::watch::Problem::Nested)).
+    /// - [`SetupError::Directory`] if the directory cannot be used, or if it is inside a watched
+    ///   directory or contains one ([`Problem::Nested`](crate::watch::Problem::Nested)).
     ///
     /// # Plugins from before a restart
     ///
@@ -56,7 +56,7 @@ impl PluginManager {
             self.release_directory(dir);
             return Err(SetupError::Directory { dir: path, problem });
         }
-        // A plugin in the directory must not be asked for its info before this check.
+        // GetInfo must not be called on a plugin in the directory before this check.
         self.check_directories();
         log::info!(
             target: report::ABOUT_ROOTS,
@@ -70,13 +70,13 @@ impl PluginManager {
     /// to the working directory. Returns `false` if it is not one of these.
     ///
     /// Its sockets count as removed: a running registration is cancelled without notifying its
-    /// plugin, and undone by its handler if that was already asked to register the plugin;
+    /// plugin, and undone by its handler if the handler was already asked to register the plugin;
     /// registered plugins are deregistered by their handlers in the next turns, restored ones
     /// included; the state file is updated.
     ///
     /// The directory can be added again at any time. Its lock is released when no plugin is known
-    /// by a path in it any more, so that another plugin manager does not register one that is about
-    /// to be deregistered.
+    /// by a path in it any more, so that another plugin manager does not register a plugin that is
+    /// about to be deregistered here.
     pub fn remove_directory(&mut self, dir: &Path) -> bool {
         let dir = roots::absolute(dir);
         let Some(place) = self.dirs.iter().position(|it| *it == dir) else {

@@ -1,4 +1,4 @@
-//! Devices for clients of the API, which hold them as long as they are connected.
+//! Devices that are granted to clients of the API, for as long as these are connected.
 
 use super::PluginManager;
 use crate::api::{ClientId, Response, Status};
@@ -6,7 +6,7 @@ use crate::handler::device::{self, Holder, Refusal, Wish};
 use crate::time::Time;
 
 impl PluginManager {
-    /// Passes the wish of a client on to the handler of device plugins.
+    /// Passes a client's request for devices on to the handler of device plugins.
     pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {
@@ -21,7 +21,7 @@ impl PluginManager {
         self.api.server.answer(client, &refused, now);
     }
 
-    /// Responds to clients that have got devices, or were refused.
+    /// Responds to the clients that were granted or refused devices.
     pub(super) fn answer_leases(&mut self, now: Time) {
         let inventory = self.api.inventory.iter();
         for (client, outcome) in inventory.flat_map(|it| it.leases.take_outcomes()) {

@@ -6,8 +6,8 @@ use crate::daemon::process::usage;
 use crate::handler::Inventory;
 
 impl PluginManager {
-    /// Returns the metrics as text for Prometheus, in its format 0.0.4. `inventory` is that of the
-    /// built-in handlers, if these are used.
+    /// Returns the metrics in the text format of Prometheus, version 0.0.4. `inventory` is that of
+    /// the built-in handlers, if these are used.
     pub fn metrics(&self, inventory: Option<&Inventory>) -> Vec<u8> {
         metrics::render(&Sources {
             manager: &self.manager,

@@ -1,4 +1,4 @@
-//! Runs the programs of handlers, each only after the plugins that it may set up are saved.
+//! Runs the programs of handlers, each only after the plugin that it may set up is saved.
 
 use super::PluginManager;
 use crate::config::TrustMode;
@@ -10,9 +10,9 @@ use crate::time::Time;
 impl PluginManager {
     /// Starts the next program, and reports those that have ended.
     ///
-    /// An `add` makes a plugin known to the program, so it is not started if the plugin cannot be
-    /// saved. Any other run is about a plugin that is saved already, and is repeated after a
-    /// restart. In strict mode nothing is started that other users can change.
+    /// A run of `add` may set up a plugin, so it is not started if the plugin cannot be saved. Any
+    /// other run is about a plugin that is saved already, and is repeated after a restart. In
+    /// strict mode, a program that other users can change is not started.
     pub(super) fn advance_programs(&mut self, now: Time) {
         while let Some((next, path)) = self.programs.next() {
             let problem = match self.trust.mode {

@@ -12,7 +12,7 @@ use crate::escape;
 use crate::time::Time;
 
 impl PluginManager {
-    /// Serves the clients of `kubelet.sock` for a moment.
+    /// Serves the clients of `kubelet.sock`, and passes their announcements on to the manager.
     pub(super) fn serve_registrations(&mut self, now: Time) {
         let Some(device_plugins) = &mut self.device_plugins else {
             return;
@@ -25,9 +25,13 @@ impl PluginManager {
     }
 }
 
-/// Returns the directory in which device plugins register, if there is one. It must not overlap
-/// with a plugins directory, in which every socket would be asked for its plugin.
-pub(super) fn dir(config: &Config, dirs: &[PathBuf]) -> Result<Option<PathBuf>, SetupError> {
+/// Returns the directory in which device plugins register, if one is configured, and creates it if
+/// it is missing. Returns `None` in a dry run. Fails if the directory overlaps with a plugins
+/// directory, where GetInfo would be called on every socket.
+pub(super) fn resolve_dir(
+    config: &Config,
+    dirs: &[PathBuf],
+) -> Result<Option<PathBuf>, SetupError> {
     let Some(dir) = &config.device_plugins_dir else {
         return Ok(None);
     };
@@ -61,9 +65,9 @@ pub(super) fn check_apart(dir: Option<&Path>, added: &Path) -> Result<(), SetupE
     }
 }
 
-/// Returns a path map that has no effect on the directory in which device plugins register: they
-/// report the name of a file there, so its path is that of this process.
-pub(super) fn path_map(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
+/// Returns the path map with a rule that maps the directory in which device plugins register to
+/// itself: they report file names in it, which need no mapping.
+pub(super) fn map_to_itself(path_map: &PathMap, dir: Option<&Path>) -> PathMap {
     let mut path_map = path_map.clone();
     if let Some(dir) = dir {
         path_map.add(dir, dir);
@@ -82,7 +86,7 @@ mod tests {
     fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
         let mut config = Config::default();
         config.path_map.add("/", "/host");
-        let path_map = path_map(&config.path_map, Some(Path::new("/d")));
+        let path_map = map_to_itself(&config.path_map, Some(Path::new("/d")));
         assert_eq!(
             path_map.find(Path::new("/d/a.sock")),
             Path::new("/d/a.sock")

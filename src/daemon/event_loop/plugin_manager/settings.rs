@@ -12,8 +12,8 @@ use crate::manager;
 
 impl PluginManager {
     /// Watches these directories and no others from now on, as [`PluginManager::add_directory`] and
-    /// [`PluginManager::remove_directory`] do. One that is watched already stays as it is, also
-    /// under another path. Returns whether that changed anything.
+    /// [`PluginManager::remove_directory`] do. A directory that is watched already, perhaps under
+    /// another path, stays as it is. Returns whether anything has changed.
     ///
     /// # Errors
     ///
@@ -43,13 +43,13 @@ impl PluginManager {
         }
     }
 
-    /// Sets where the endpoints are whose paths belong to the plugins' own mount namespaces.
-    /// Connections stay.
+    /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
+    /// Connections stay open.
     pub fn set_path_map(&mut self, path_map: &PathMap) {
         let now = self.clock.now();
         self.mounts.set_mapped(path_map.targets());
         let device_plugins = self.device_plugins.as_ref();
-        let path_map = registrations::path_map(path_map, device_plugins.map(|it| &**it.dir()));
+        let path_map = registrations::map_to_itself(path_map, device_plugins.map(|it| &**it.dir()));
         self.manager.set_path_map(path_map.clone());
         if let Some(links) = &mut self.links {
             links.set_path_map(path_map, now);
@@ -57,15 +57,16 @@ impl PluginManager {
         self.handle_input(manager::Input::Reconsider);
     }
 
-    /// Sets what is done with registered plugins that are down, those included that are down
+    /// Sets the treatment of registered plugins that are down, including those that are down
     /// already.
     pub fn set_on_down(&mut self, on_down: OnDown) {
         self.manager.set_on_down(on_down);
         self.handle_input(manager::Input::Reconsider);
     }
 
-    /// Sets how many octets may be held of all plugins together. What is more already is cut when
-    /// something grows.
+    /// Sets the memory budget: the number of octets that may be held for all plugins together.
+    /// Octets that are already held stay. A list that grows beyond the budget later is rejected,
+    /// and a connection that does so loses its calls.
     pub fn set_memory_budget(&mut self, octets: usize) {
         self.manager.set_memory_budget(octets);
         self.handle_input(manager::Input::Reconsider);

@@ -1,4 +1,4 @@
-//! Late turns, with a simulated plugin on the same thread.
+//! Tests of single turns, with a simulated plugin on the same thread.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -11,7 +11,7 @@ use crate::config::{NOTIFY_TIMEOUT, ROUND_PAUSE};
 use crate::handler::AcceptHandler;
 use crate::simulate::{self, Faults, Output, Plugin, Profile, Socket};
 
-/// A plugin manager and a plugin in its directory, which takes turns as well.
+/// A plugin manager, and a simulated plugin in its directory.
 struct Node {
     plugins: PluginManager,
     plugin: Plugin,

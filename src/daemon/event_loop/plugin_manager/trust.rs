@@ -1,4 +1,4 @@
-//! What other users could change or serve: sockets, before they are connected to, and directories.
+//! Finds the directories that other users can change, and the sockets that other users may serve.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +20,7 @@ use crate::manager;
 use crate::time::Time;
 
 impl PluginManager {
-    /// Sets which plugins and endpoints are trusted. Plugins that are registered stay.
+    /// Sets which plugins and endpoints are trusted. Registered plugins stay registered.
     pub fn set_trust(&mut self, trust: &Trust) {
         self.trust = Trust {
             own_uid: Uid::effective().as_raw(),
@@ -50,8 +50,9 @@ impl PluginManager {
         }
     }
 
-    /// Finds the directories that other users can change: of plugins, which are not trusted then,
-    /// and of locks and state, on which all plugins depend.
+    /// Finds the directories that other users can change, and passes them on to the manager.
+    /// Plugins in such a directory are not trusted. All plugins depend on the run directory and on
+    /// the directory of the state file.
     pub(super) fn check_directories(&mut self) {
         let (now, is_strict) = (self.clock.now(), self.trust.is_strict());
         self.directories_checked = now;
@@ -71,7 +72,7 @@ impl PluginManager {
         self.manager.set_distrusted_directories(found, now);
     }
 
-    /// Returns why a socket that was found is not trusted; `None` stands for an abstract one.
+    /// Returns the reasons why a socket is not trusted; `None` stands for an abstract socket.
     pub(super) fn examine_socket(&self, socket: Option<(&File, &Stat)>) -> Vec<Distrust> {
         let trust = &self.trust;
         let Some((file, found)) = socket else {
@@ -101,7 +102,8 @@ impl PluginManager {
         let found = if path.as_os_str().as_bytes().starts_with(b"@") {
             self.examine_socket(None)
         } else {
-            // An endpoint that does not exist yet is examined when it is dialled.
+            // An endpoint that cannot be opened, such as one that does not exist yet, is not
+            // examined.
             let Ok(file) = open_path(&path, OFlag::empty(), &self.mounts) else {
                 return;
             };
@@ -114,7 +116,7 @@ impl PluginManager {
     }
 }
 
-/// Returns the directories of locks and state.
+/// Returns the run directory and the directory of the state file; none in a dry run.
 pub(super) fn own_dirs(config: &Config) -> Vec<PathBuf> {
     if config.mode == Mode::Observe {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Carrying out the outputs of the watch, within a budget for each turn.
+//! Carries out the outputs of the watch, within a budget for each turn.
 //!
 //! A turn must not take long, whatever happens in the directories. So each turn reads a few events
 //! and examines a few names, and leaves the rest to the next turn. While the backlog is large,
@@ -30,8 +30,8 @@ impl PluginManager {
         Ok(())
     }
 
-    /// Carries out the outputs of the watch, for this long. Returns the reports among them. After
-    /// the last output the watch is always polled once more, because that ends a rescan.
+    /// Carries out the outputs of the watch for at most `time`. Returns the reports among them.
+    /// After the last output the watch is always polled once more, because that ends a rescan.
     pub(super) fn drain_watch(&mut self, time: Duration, now: Time) -> Vec<Report> {
         let mut until = None;
         let mut reports = Vec::new();
@@ -70,8 +70,8 @@ impl PluginManager {
         reports
     }
 
-    /// Watches a directory and then lists it. In this order nothing is missed:
-    /// a file that is created in between is found twice.
+    /// Watches a directory and then lists it. In this order nothing is missed: a file that is
+    /// created in between is found twice.
     pub(super) fn scan(
         &mut self,
         dir: &Arc<Path>,
@@ -81,7 +81,7 @@ impl PluginManager {
             Ok(held) => {
                 let at = held
                     .as_ref()
-                    .map_or_else(|| dir.to_path_buf(), scan::within);
+                    .map_or_else(|| dir.to_path_buf(), scan::open_dir_path);
                 let watch = self.inotify.watch(&at, place);
                 (watch, scan::list(dir, &at, &self.mounts))
             }
@@ -90,12 +90,12 @@ impl PluginManager {
     }
 }
 
-/// The time for the outputs of the watch in one turn. The last of them may take longer: a directory
-/// is read at once, up to its limits.
+/// The time for the outputs of the watch in one turn. The last output may exceed it: a directory is
+/// read at once, up to its limits.
 pub(super) const WATCH_TIME: Duration = Duration::from_millis(2);
 
-/// The same before the first turn, in which signals are read for the first time: enough for the
-/// largest number of sockets.
+/// The time for the outputs of the watch at the start, before signals are read for the first time:
+/// enough for the maximum number of sockets.
 pub(super) const WATCH_TIME_AT_START: Duration = Duration::from_secs(1);
 
 /// The backlog above which events are not read: the work of a few turns.

@@ -26,7 +26,7 @@ fn deregistered(n: usize) -> PluginEvent {
     }
 }
 
-/// Returns a run directory, the links in it, and the directory of those of type `T`.
+/// Returns a run directory, the links in it, and the directory of the links of type `T`.
 fn links() -> (tempfile::TempDir, ByName, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let links = ByName::new(Some(dir.path()), PathMap::default()).unwrap();
@@ -34,15 +34,15 @@ fn links() -> (tempfile::TempDir, ByName, PathBuf) {
     (dir, links, of_type)
 }
 
-/// Makes links of plugins that are not registered.
-fn make(of_type: &Path, count: usize) {
+/// Creates links of plugins that are not registered.
+fn create_links(of_type: &Path, count: usize) {
     fs::create_dir_all(of_type).unwrap();
     for n in 0..count {
         symlink("/r/a", of_type.join(format!("{n}.sock"))).unwrap();
     }
 }
 
-/// Returns a world in which every path leads to a socket but `/r/file`.
+/// Returns a world in which every path except `/r/file` leads to a socket.
 fn world(manager: &Manager) -> World<'_> {
     World {
         manager,
@@ -55,10 +55,10 @@ fn count(of_type: &Path) -> usize {
 }
 
 #[test]
-fn some_links_are_changed_in_each_turn_and_the_rest_is_compared() {
+fn a_turn_changes_some_links_and_a_full_queue_compares_all() {
     let manager = Manager::new(HandlerTable::new());
     let (_dir, mut links, of_type) = links();
-    make(&of_type, MAX_CHANGED_LINKS + 1);
+    create_links(&of_type, MAX_CHANGED_LINKS + 1);
     for n in 0..MAX_CHANGED_LINKS {
         links.handle_event(&deregistered(n));
     }
@@ -80,13 +80,13 @@ fn some_links_are_changed_in_each_turn_and_the_rest_is_compared() {
 }
 
 #[test]
-fn a_name_that_changes_all_the_time_is_changed_at_intervals() {
+fn the_link_of_a_flapping_plugin_is_changed_at_intervals() {
     let manager = Manager::new(HandlerTable::new());
     let (_dir, mut links, of_type) = links();
     let mut changes = 0;
     for ms in 0..10_000 {
         if count(&of_type) == 0 {
-            make(&of_type, 1);
+            create_links(&of_type, 1);
         }
         let now = Time::from_millis(ms);
         links.handle_event(&deregistered(0));
@@ -99,13 +99,13 @@ fn a_name_that_changes_all_the_time_is_changed_at_intervals() {
 }
 
 #[test]
-fn what_cannot_be_done_is_tried_again_after_pauses() {
+fn a_change_that_fails_is_retried_after_pauses() {
     let manager = Manager::new(HandlerTable::new());
     let (dir, mut links, of_type) = links();
-    make(&of_type, 3);
+    create_links(&of_type, 3);
     let run_dir = dir.path().to_owned();
     links.handle_event(&deregistered(0));
-    // A file is where the run directory was.
+    // A file takes the place of the run directory.
     fs::rename(&run_dir, run_dir.with_extension("away")).unwrap();
     fs::write(&run_dir, "").unwrap();
     let mut pauses = Vec::new();
@@ -137,7 +137,7 @@ fn the_link_of_a_restored_plugin_stays() {
     let mut manager = Manager::new(HandlerTable::new());
     manager.restore(SavedState::decode(saved, "").unwrap());
     let (_dir, _, of_type) = links();
-    make(&of_type, 2);
+    create_links(&of_type, 2);
     let run_dir = of_type.ancestors().nth(2);
     let mut links = ByName::new(run_dir, PathMap::default()).unwrap();
     let path: Arc<Path> = Path::new("/r/a").into();
@@ -156,7 +156,7 @@ fn the_link_of_a_restored_plugin_stays() {
         links.handle_timeout(&world(&manager), true, at);
     }
     assert!(of_type.join("0.sock").is_symlink() && count(&of_type) == 1);
-    // Another plugin of the name was registered, and has gone.
+    // Another plugin of the name was registered and deregistered.
     fs::remove_file(of_type.join("0.sock")).unwrap();
     symlink("/r/b", of_type.join("0.sock")).unwrap();
     links.handle_event(&deregistered(0));

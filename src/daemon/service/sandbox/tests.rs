@@ -1,4 +1,4 @@
-//! What code in the process could do: each attack succeeds without the sandbox, and fails in it.
+//! Tests of the sandbox: each attack by code in the process succeeds without it, and fails with it.
 
 use std::fs;
 use std::io;
@@ -59,7 +59,7 @@ fn code_in_the_process_can_do_little() {
         ("create a file", 1, &|dir| {
             fs::write(dir.join("other/new"), "")
         }),
-        ("create one with the plugins", 1, &|dir| {
+        ("create a file in the plugins directory", 1, &|dir| {
             fs::write(dir.join("above/kubelet/registry/file"), "")
         }),
         ("read a file", 1, &|dir| {
@@ -97,7 +97,7 @@ fn code_in_the_process_can_do_little() {
         }
         let raw = outcome.as_ref().err().and_then(io::Error::raw_os_error);
         let is_denied = matches!(raw, Some(nix::libc::EACCES | nix::libc::EPERM));
-        // A file cannot be taken to another directory.
+        // EXDEV: a file cannot be moved to another directory.
         assert!(
             is_denied || raw == Some(nix::libc::EXDEV),
             "{what}: {outcome:?}"

@@ -21,7 +21,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`, in the place of a socket that was left behind there, as plugins do.
+    /// Listens at `path`, replacing a stale socket, as plugins do.
     pub(super) fn open(path: &Path, socket: Socket) -> Result<Self, SetupError> {
         let opened = remove_stale_socket(path).and_then(|()| {
             let listener = UnixListener::bind(path)?;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn another_s_socket_in_its_place_is_not_removed() {
+    fn another_socket_at_the_path_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a-reg.sock");
         let listener = open(&path).unwrap();

@@ -1,6 +1,6 @@
 //! A simulated plugin as a process: its sockets, its loop and its signals.
 //!
-//! Shell. Moves octets between connections and the [`Plugin`], and decides nothing.
+//! Moves octets between connections and the [`Plugin`], which makes all decisions.
 //!
 //! ```text
 //!   signalfd -- SIGTERM, SIGINT --> the end      -- SIGUSR1 --> toggle_health()
@@ -107,7 +107,7 @@ impl Simulation {
                 self.end(signal, report);
                 return Ok(Ending::Asked);
             }
-            self.watch_kubelet()?;
+            self.check_kubelet_socket()?;
             self.accept_pending()?;
             self.plugin.handle_timeout(self.clock.now());
             has_moved = self.serve();
@@ -165,7 +165,7 @@ impl Simulation {
             if let Some(peer) = peers.find(|peer| peer.token == token) {
                 peer.connection.record_event(event);
             } else if let Some(listener) = token.0.checked_sub(FIRST_LISTENER.0) {
-                // The token of a closed connection is not that of a socket either.
+                // The token of a connection that was closed is not that of a listener either.
                 if let Some(listener) = self.listeners.get_mut(listener) {
                     listener.acceptor.record_readiness();
                 }
@@ -215,8 +215,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Passes on that `kubelet.sock` was created.
-    fn watch_kubelet(&mut self) -> io::Result<()> {
+    /// Informs the plugin if `kubelet.sock` may have been created.
+    fn check_kubelet_socket(&mut self) -> io::Result<()> {
         if let Some(kubelet) = &mut self.kubelet {
             if kubelet.was_created()? {
                 let has_socket = self.listeners.iter().all(|it| it.file.is_in_place());
@@ -320,13 +320,13 @@ fn open_listeners(profile: &Profile) -> Result<Vec<Listener>, SetupError> {
         .collect()
 }
 
-/// The token of the watch for `kubelet.sock`: no connection gets this far.
+/// The token of the watch for `kubelet.sock`, which no connection has.
 const KUBELET: Token = Token(usize::MAX);
 
 /// The token of the signals' descriptor.
 const SIGNALS: Token = Token(0);
 
-/// The token of the first socket that is listened on; connections come after the last.
+/// The token of the first listener. The tokens of connections follow that of the last listener.
 const FIRST_LISTENER: Token = Token(1);
 
 /// The largest number of events that one wait returns. The next wait returns the rest.

@@ -1,4 +1,4 @@
-//! Clients that want devices, and what they get, with the plugins' answers written out.
+//! Tests of the devices that clients are granted; the tests send the plugins' replies.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ struct Node {
     leases: Leases,
     plugins: Store<DevicePlugin>,
     ids: EffectIds,
-    /// The effects that were asked for.
+    /// The effects that were requested.
     effects: Vec<Effect>,
 }
 
@@ -31,8 +31,13 @@ const PLAIN: DevicePluginOptions = DevicePluginOptions {
 };
 
 impl Node {
-    /// Lists healthy devices of a resource, each with its NUMA node.
-    fn list(&mut self, resource: &str, options: DevicePluginOptions, devices: &[(&str, i64)]) {
+    /// Makes a plugin list healthy devices of a resource, each with its NUMA node.
+    fn list_devices(
+        &mut self,
+        resource: &str,
+        options: DevicePluginOptions,
+        devices: &[(&str, i64)],
+    ) {
         let info = PluginInfo {
             name: resource.into(),
             ..PluginInfo::default()
@@ -79,7 +84,7 @@ impl Node {
 
     /// Removes and returns the next call: its number, its method and its request.
     #[track_caller]
-    fn call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
+    fn next_call(&mut self) -> (EffectId, &'static str, Vec<u8>) {
         let is_call = |effect: &Effect| matches!(effect, Effect::Call { .. });
         let at = self.effects.iter().position(is_call).expect("a call");
         match self.effects.remove(at) {
@@ -94,10 +99,10 @@ impl Node {
         self.advance();
     }
 
-    /// Answers the next call, which has to be Allocate. Returns the devices that it is about.
+    /// Answers the next call, which has to be Allocate. Returns the requested devices.
     #[track_caller]
-    fn allocate(&mut self) -> Vec<String> {
-        let (id, method, request) = self.call();
+    fn answer_allocate(&mut self) -> Vec<String> {
+        let (id, method, request) = self.next_call();
         assert_eq!(method, device_plugin::ALLOCATE);
         let container_responses = vec![ContainerAllocateResponse::default()];
         let reply = AllocateResponse {
@@ -111,10 +116,11 @@ impl Node {
         request.remove(0).devices_ids
     }
 
-    /// Answers the next call, which has to be GetPreferredAllocation.
+    /// Answers the next call, which has to be GetPreferredAllocation, with these devices. Returns
+    /// the request.
     #[track_caller]
-    fn prefer(&mut self, ids: &[&str]) -> ContainerPreferredAllocationRequest {
-        let (id, method, request) = self.call();
+    fn answer_preferred(&mut self, ids: &[&str]) -> ContainerPreferredAllocationRequest {
+        let (id, method, request) = self.next_call();
         assert_eq!(method, device_plugin::GET_PREFERRED_ALLOCATION);
         let device_i_ds = ids.iter().map(|&id| id.to_owned()).collect();
         let container_responses = vec![ContainerPreferredAllocationResponse { device_i_ds }];
@@ -126,7 +132,8 @@ impl Node {
         request.container_requests.into_iter().next().unwrap()
     }
 
-    /// Returns the clients that got devices since the last call, and the reasons of the others.
+    /// Returns, for each client with an outcome since the last call of this function, whether it
+    /// got devices or why not.
     fn outcomes(&self) -> Vec<(u64, Result<(), Refusal>)> {
         let outcomes = self.leases.take_outcomes().into_iter();
         outcomes
@@ -140,7 +147,7 @@ impl Node {
     }
 
     /// Returns the number of timers that run.
-    fn timers(&self) -> usize {
+    fn count_timers(&self) -> usize {
         let set = self
             .effects
             .iter()
@@ -152,7 +159,7 @@ impl Node {
         set.count() - cancelled.count()
     }
 
-    fn events(&self) -> usize {
+    fn count_events(&self) -> usize {
         let is_event = |effect: &&Effect| matches!(effect, Effect::Emit { .. });
         self.effects.iter().filter(is_event).count()
     }
@@ -162,26 +169,26 @@ const A: &str = "a.example/a";
 const B: &str = "a.example/b";
 
 #[test]
-fn devices_of_one_numa_node_belong_together() {
+fn devices_of_one_numa_node_are_allocated_together() {
     let mut node = Node::default();
     let devices = [("a", 0), ("b", 1), ("c", 0), ("d", 1), ("e", 1)];
-    node.list(A, PLAIN, &devices);
+    node.list_devices(A, PLAIN, &devices);
     for (id, count, expected) in [(1, 3, &["b", "d", "e"][..]), (2, 2, &["a", "c"])] {
         node.request(id, &[(A, count)], &[], false);
-        assert_eq!(node.allocate(), expected);
+        assert_eq!(node.answer_allocate(), expected);
         assert_eq!(node.outcomes(), [(id, Ok(()))]);
     }
     node.leases.end(1);
     node.leases.end(2);
     node.request(3, &[(A, 4)], &[], false);
     assert_eq!(
-        node.allocate(),
+        node.answer_allocate(),
         ["b", "d", "e", "a"],
         "the larger node is first"
     );
     node.leases.end(3);
     node.request(4, &[(A, 2)], &["e"], false);
-    assert_eq!(node.allocate()[0], "e", "it is required");
+    assert_eq!(node.answer_allocate()[0], "e", "it is required");
 }
 
 #[test]
@@ -199,31 +206,34 @@ fn a_plugin_may_prefer_devices_that_are_free() {
         (&[], &["a", "b"]),
     ] {
         let mut node = Node::default();
-        node.list(A, prefers, &devices);
+        node.list_devices(A, prefers, &devices);
         node.request(1, &[(A, 2)], &[], false);
-        let request = node.prefer(preferred);
+        let request = node.answer_preferred(preferred);
         assert_eq!(request.available_device_i_ds, ["a", "b", "c"]);
         assert_eq!(request.allocation_size, 2);
-        assert_eq!(node.allocate(), expected, "{preferred:?}");
+        assert_eq!(node.answer_allocate(), expected, "{preferred:?}");
     }
     let mut node = Node::default();
-    node.list(A, prefers, &devices);
+    node.list_devices(A, prefers, &devices);
     node.request(1, &[(A, 2)], &["a"], false);
-    assert_eq!(node.prefer(&["b", "c"]).must_include_device_i_ds, ["a"]);
     assert_eq!(
-        node.allocate(),
+        node.answer_preferred(&["b", "c"]).must_include_device_i_ds,
+        ["a"]
+    );
+    assert_eq!(
+        node.answer_allocate(),
         ["a", "b"],
         "one that is required is missing"
     );
-    // Meanwhile another client has taken what the plugin prefers.
+    // Another client has taken the preferred device before the plugin answers.
     let mut node = Node::default();
-    node.list(A, prefers, &devices);
+    node.list_devices(A, prefers, &devices);
     node.request(1, &[(A, 1)], &[], false);
     node.request(2, &[(A, 1)], &[], false);
-    node.prefer(&["b"]);
+    node.answer_preferred(&["b"]);
     assert_eq!(node.held(A).len(), 2);
-    node.prefer(&["a"]);
-    let both = [node.allocate(), node.allocate()].concat();
+    node.answer_preferred(&["a"]);
+    let both = [node.answer_allocate(), node.answer_allocate()].concat();
     assert_eq!(both, ["a", "b"], "no device twice");
 }
 
@@ -234,17 +244,17 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
         ..PLAIN
     };
     let mut node = Node::default();
-    node.list(A, pre_start, &[("a", 0)]);
-    node.list(B, PLAIN, &[("b", 0)]);
+    node.list_devices(A, pre_start, &[("a", 0)]);
+    node.list_devices(B, PLAIN, &[("b", 0)]);
     node.request(1, &[(A, 1), (B, 1)], &[], false);
-    assert_eq!(node.allocate(), ["a"]);
-    let (id, method, request) = node.call();
+    assert_eq!(node.answer_allocate(), ["a"]);
+    let (id, method, request) = node.next_call();
     assert_eq!(method, device_plugin::PRE_START_CONTAINER);
     let request = PreStartContainerRequest::decode(&*request).unwrap();
     assert_eq!(request.devices_ids, ["a"]);
     node.handle_reply(id, Ok(Vec::new()));
     assert_eq!(node.outcomes(), []);
-    assert_eq!(node.allocate(), ["b"]);
+    assert_eq!(node.answer_allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(1, Ok(()))]);
     assert_eq!(
         (node.held(A), node.held(B)),
@@ -259,7 +269,7 @@ fn a_client_gets_devices_of_all_its_resources_or_of_none() {
 }
 
 #[test]
-fn a_failed_call_frees_everything_and_states_who_is_wrong() {
+fn a_failed_call_frees_all_devices_of_the_client() {
     type Check = fn(&Refusal) -> bool;
     let status = |code| CallFailure::Call(CallError::Status(Status::new(code, "no")));
     let several = AllocateResponse {
@@ -279,19 +289,19 @@ fn a_failed_call_frees_everything_and_states_who_is_wrong() {
     ];
     for (result, check) in cases {
         let mut node = Node::default();
-        node.list(A, PLAIN, &[("a", 0)]);
-        node.list(B, PLAIN, &[("b", 0)]);
+        node.list_devices(A, PLAIN, &[("a", 0)]);
+        node.list_devices(B, PLAIN, &[("b", 0)]);
         node.request(1, &[(B, 1), (A, 1)], &[], false);
         node.request(2, &[(B, 1)], &[], true);
-        node.allocate();
-        let (id, ..) = node.call();
+        node.answer_allocate();
+        let (id, ..) = node.next_call();
         node.handle_reply(id, result);
         let outcomes = node.outcomes();
         assert!(
             matches!(&outcomes[..], [(1, Err(why))] if check(why)),
             "{outcomes:?}"
         );
-        assert_eq!(node.events(), 1);
+        assert_eq!(node.count_events(), 1);
         assert_eq!(node.held(B), [("b".into(), 2)], "the next one has it");
         assert_eq!(node.held(A), []);
     }
@@ -300,9 +310,9 @@ fn a_failed_call_frees_everything_and_states_who_is_wrong() {
 #[test]
 fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
     let mut node = Node::default();
-    node.list(A, PLAIN, &[("a", 0), ("b", 0)]);
+    node.list_devices(A, PLAIN, &[("a", 0), ("b", 0)]);
     node.request(1, &[(A, 1)], &["a"], false);
-    node.allocate();
+    node.answer_allocate();
     node.request(2, &[(A, 2)], &[], true);
     node.request(3, &[(A, 1)], &[], true);
     node.request(4, &[(A, 1)], &[], false);
@@ -318,27 +328,31 @@ fn clients_wait_in_the_order_of_arrival_until_their_time_is_up() {
         [("a".into(), 1)],
         "b is kept for the one that waits"
     );
-    assert_eq!(node.timers(), 1, "one for all that wait");
+    assert_eq!(node.count_timers(), 1, "one for all that wait");
     node.advance_at(Time::from_millis(1000));
     assert_eq!(node.outcomes(), [(2, busy(2, ""))]);
-    assert_eq!(node.allocate(), ["b"]);
+    assert_eq!(node.answer_allocate(), ["b"]);
     assert_eq!(node.outcomes(), [(3, Ok(()))]);
     assert!(node.leases.end(1) && !node.leases.end(1));
     for id in 5..9 {
         node.request(id, &[(A, 3)], &[], true);
-        assert_eq!(node.timers(), 1);
+        assert_eq!(node.count_timers(), 1);
         node.leases.end(id);
         node.advance();
-        assert_eq!(node.timers(), 0, "nothing is left of one that has gone");
+        assert_eq!(
+            node.count_timers(),
+            0,
+            "nothing is left of one that has gone"
+        );
     }
 }
 
 #[test]
 fn a_held_device_that_is_lost_is_reported_once_and_stays_held() {
     let mut node = Node::default();
-    node.list(A, PLAIN, &[("a", 0), ("b", 0)]);
+    node.list_devices(A, PLAIN, &[("a", 0), ("b", 0)]);
     node.request(1, &[(A, 1)], &[], false);
-    node.allocate();
+    node.answer_allocate();
     for (devices, events) in [
         (&[("a", 0), ("b", 0)][..], 0),
         (&[("b", 0)], 1),
@@ -346,8 +360,8 @@ fn a_held_device_that_is_lost_is_reported_once_and_stays_held() {
         (&[("a", 0)], 1),
         (&[], 2),
     ] {
-        node.list(A, PLAIN, devices);
-        assert_eq!(node.events(), events, "{devices:?}");
+        node.list_devices(A, PLAIN, devices);
+        assert_eq!(node.count_events(), events, "{devices:?}");
         assert_eq!(node.held(A), [("a".into(), 1)]);
     }
     let plugin = node.plugins.get(A).unwrap().plugin.clone();

@@ -7,7 +7,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 
 #[test]
 fn content_is_sent_up_to_the_streams_window() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 10)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 10)]);
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 15]), Taken::Some(10));
@@ -20,7 +20,7 @@ fn content_is_sent_up_to_the_streams_window() {
 
 #[test]
 fn content_is_sent_up_to_the_connections_window() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 1_000_000)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 1_000_000)]);
     let (one, three) = (peer.open(false), peer.open(false));
     let mut sent = 0;
     for stream in [one, three, one, three, one, three] {
@@ -41,7 +41,7 @@ fn content_is_sent_up_to_the_connections_window() {
 
 #[test]
 fn no_frame_is_larger_than_16384_octets() {
-    let mut peer = Peer::greeted(&[(5, 1_000_000)]);
+    let mut peer = Peer::server_with_settings(&[(5, 1_000_000)]);
     let stream = peer.open(false);
     peer.receive();
     let content = vec![7; 40_000];
@@ -57,7 +57,7 @@ fn no_frame_is_larger_than_16384_octets() {
 
 #[test]
 fn the_end_of_a_stream_needs_no_window() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 0)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 0)]);
     let stream = peer.open(false);
     assert_eq!(
         peer.machine.send_data(stream, b"", true, peer.now),
@@ -68,7 +68,7 @@ fn the_end_of_a_stream_needs_no_window() {
 
 #[test]
 fn a_smaller_initial_window_may_make_windows_negative() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 100)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 100)]);
     let stream = peer.open(false);
     let send = |peer: &mut Peer, data: &[u8]| peer.machine.send_data(stream, data, true, peer.now);
     assert_eq!(send(&mut peer, &[7; 150]), Taken::Some(100));
@@ -82,7 +82,7 @@ fn a_smaller_initial_window_may_make_windows_negative() {
 
 #[test]
 fn two_initial_windows_in_one_frame_are_applied_in_turn() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     let stream = peer.open(false);
     peer.receive();
     peer.send(&settings(&[(4, 100_000), (4, 50)]));
@@ -93,7 +93,7 @@ fn two_initial_windows_in_one_frame_are_applied_in_turn() {
 
 #[test]
 fn an_initial_window_that_overflows_a_stream_is_an_error() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     peer.open(false);
     peer.send(&window_update(ONE, 0x7fff_ffff - 65_535));
     peer.receive();
@@ -106,7 +106,7 @@ fn an_initial_window_that_overflows_a_stream_is_an_error() {
 
 #[test]
 fn an_increment_of_zero_is_an_error_of_the_stream() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     let failed = "failed 1 PROTOCOL_ERROR: WINDOW_UPDATE with an increment of 0";
     assert_eq!(peer.send(&window_update(ONE, 0)), [failed]);
     assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
@@ -116,7 +116,7 @@ fn an_increment_of_zero_is_an_error_of_the_stream() {
 
 #[test]
 fn a_window_above_its_maximum_is_an_error_of_the_stream() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     assert_eq!(
         peer.send(&window_update(ONE, 0x7fff_ffff)),
         ["failed 1 FLOW_CONTROL_ERROR: WINDOW_UPDATE that makes the window exceed 2^31-1"]
@@ -132,7 +132,7 @@ fn a_window_above_its_maximum_is_an_error_of_the_stream() {
 
 #[test]
 fn an_increment_on_a_stream_that_ended_is_ignored() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&headers(ONE, &[(":status", "200")], true));
     assert!(peer.send(&window_update(ONE, 1)).is_empty());
     assert!(peer.send(&window_update(ONE, 0)).is_empty());
@@ -140,7 +140,7 @@ fn an_increment_on_a_stream_that_ended_is_ignored() {
 
 #[test]
 fn windows_are_returned_in_halves_on_receipt_or_consumption() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
     peer.send(&data(ONE, &[7; 16_384], false));
@@ -158,7 +158,7 @@ fn windows_are_returned_in_halves_on_receipt_or_consumption() {
 /// Missed by conformance suites (2 of 6).
 #[test]
 fn padding_counts_against_windows_and_is_returned_at_once() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
     let mut payload = vec![255];
@@ -185,7 +185,7 @@ fn padding_counts_against_windows_and_is_returned_at_once() {
 
 #[test]
 fn the_65536th_unconsumed_octet_fails_the_stream() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.consumes = false;
     peer.send(&ok(ONE));
     for _ in 0..3 {
@@ -200,10 +200,11 @@ fn the_65536th_unconsumed_octet_fails_the_stream() {
     assert_eq!(peer.receive(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
 }
 
-/// The connection's window never falls below half of its size, which fits two frames.
+/// The connection's window always has room for two frames: half of it is returned at a time, even
+/// if the streams' data is not consumed.
 #[test]
 fn no_frame_exceeds_the_connections_window() {
-    let mut peer = Peer::asked(8);
+    let mut peer = Peer::server_with_requests(8);
     peer.consumes = false;
     for stream in (1..16).step_by(2) {
         peer.send(&ok(stream));
@@ -217,13 +218,13 @@ fn no_frame_exceeds_the_connections_window() {
 #[test]
 fn discarded_data_is_returned_to_the_connections_window() {
     // Data on a stream that we reset, and on one above the last of a GOAWAY, received or sent.
-    let mut reset = Peer::asked(1);
+    let mut reset = Peer::server_with_requests(1);
     reset
         .machine
         .reset(crate::http2::StreamId::FIRST, ErrorCode::CANCEL, reset.now);
-    let mut gone = Peer::asked(2);
+    let mut gone = Peer::server_with_requests(2);
     gone.send(&goaway(ONE, 0, b""));
-    let mut goaway_sent = Peer::calling(&[]);
+    let mut goaway_sent = Peer::client_with_settings(&[]);
     goaway_sent.send(&request(ONE, true));
     goaway_sent.machine.shutdown(goaway_sent.now);
     goaway_sent.send(&request(THREE, false));
@@ -238,7 +239,7 @@ fn discarded_data_is_returned_to_the_connections_window() {
 
 #[test]
 fn a_cancelled_stream_is_reset_although_its_data_is_blocked() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 0)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 0)]);
     let stream = peer.open(false);
     assert_eq!(
         peer.machine.send_data(stream, b"x", true, peer.now),

@@ -4,14 +4,14 @@ use crate::http2::testing::*;
 
 /// Returns the events of a response that begins with these fields.
 fn answer(fields: &[(&str, &str)]) -> Vec<String> {
-    Peer::asked(1).send(&headers(ONE, fields, false))
+    Peer::server_with_requests(1).send(&headers(ONE, fields, false))
 }
 
 #[test]
 fn no_other_frame_may_interrupt_a_fragmented_block() {
     let fields = block(&[(":status", "200"), ("a", "b")]);
     let (first, rest) = fields.split_at(3);
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     assert!(peer.send(&frame(HEADERS, 0, ONE, first)).is_empty());
     assert!(peer.send(&frame(CONTINUATION, 0, ONE, b"")).is_empty());
     assert_eq!(
@@ -28,7 +28,7 @@ fn no_other_frame_may_interrupt_a_fragmented_block() {
         headers(ONE, &[], false),
     ];
     for intruder in intruders {
-        let mut peer = Peer::asked(2);
+        let mut peer = Peer::server_with_requests(2);
         peer.send(&frame(HEADERS, 0, ONE, first));
         let events = peer.send(&intruder);
         assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
@@ -37,14 +37,14 @@ fn no_other_frame_may_interrupt_a_fragmented_block() {
 
 #[test]
 fn a_stray_continuation_ends_the_connection() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     let events = peer.send(&frame(CONTINUATION, END_HEADERS, ONE, b""));
     assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
 }
 
 #[test]
 fn a_block_must_be_complete_within_ten_seconds() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&frame(HEADERS, 0, ONE, b""));
     assert!(peer.wait(9_999).is_empty());
     let events = peer.wait(1);
@@ -58,7 +58,7 @@ fn a_block_must_be_complete_within_ten_seconds() {
 /// of the table to 0.
 #[test]
 fn a_status_with_a_literal_name_is_a_status() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     let block = b"\x20\x40\x07:status\x03200";
     let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, block));
     assert_eq!(events, ["head 1 200"]);
@@ -71,7 +71,7 @@ fn a_block_that_does_not_decode_is_a_compression_error() {
         b"\x7f\x81\xff\xff\x7f",
         b"\xff\x80\x80\x80\x80\x80\x80\x00",
     ] {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let events = peer.send(&frame(HEADERS, END_HEADERS, ONE, block));
         assert!(
             events[0].starts_with("closed COMPRESSION_ERROR"),
@@ -83,13 +83,13 @@ fn a_block_that_does_not_decode_is_a_compression_error() {
 
 #[test]
 fn the_block_of_a_stream_that_was_reset_is_decoded() {
-    let mut peer = Peer::asked(2);
+    let mut peer = Peer::server_with_requests(2);
     peer.machine.reset(
         crate::http2::StreamId::FIRST,
         crate::http2::ErrorCode::CANCEL,
         peer.now,
     );
-    // The first block adds ":status: 200" to the table; the second refers to the entry.
+    // The first block adds ":status: 200" and "a: b" to the table; the second refers to both.
     let entry = b"\x48\x03200\x40\x01a\x01b";
     assert!(
         peer.send(&frame(HEADERS, END_HEADERS, ONE, entry))
@@ -120,7 +120,7 @@ fn a_malformed_response_resets_its_stream() {
         &[(":status", "200"), ("transfer-encoding", "chunked")],
     ];
     for fields in malformed {
-        let mut peer = Peer::asked(2);
+        let mut peer = Peer::server_with_requests(2);
         let events = peer.send(&headers(ONE, fields, false));
         assert!(
             events[0].starts_with("failed 1 PROTOCOL_ERROR"),
@@ -154,7 +154,7 @@ fn malformed_trailers_reset_their_stream() {
         ("connection", "close"),
     ];
     for field in malformed {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         peer.send(&ok(ONE));
         let events = peer.send(&headers(ONE, &[("grpc-status", "0"), field], true));
         assert!(
@@ -168,7 +168,7 @@ fn malformed_trailers_reset_their_stream() {
 /// Missed by conformance suites (6 of 6): a 103 is not the final response.
 #[test]
 fn informational_responses_are_not_final() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     let early = headers(ONE, &[(":status", "103"), ("link", "x")], false);
     for _ in 0..8 {
         assert!(peer.send(&early).is_empty());
@@ -178,8 +178,8 @@ fn informational_responses_are_not_final() {
 }
 
 #[test]
-fn a_ninth_informational_answer_is_too_many() {
-    let mut peer = Peer::asked(1);
+fn a_ninth_informational_response_is_too_many() {
+    let mut peer = Peer::server_with_requests(1);
     let early = headers(ONE, &[(":status", "100")], false);
     for _ in 0..8 {
         peer.send(&early);
@@ -194,7 +194,7 @@ fn a_ninth_informational_answer_is_too_many() {
 #[test]
 fn an_informational_response_must_not_end_the_stream() {
     for (status, end_stream) in [("100", true), ("101", false)] {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let events = peer.send(&headers(ONE, &[(":status", status)], end_stream));
         assert!(
             events[0].starts_with("failed 1 PROTOCOL_ERROR"),
@@ -205,7 +205,7 @@ fn an_informational_response_must_not_end_the_stream() {
 
 #[test]
 fn data_before_the_final_headers_is_malformed() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&headers(ONE, &[(":status", "100")], false));
     let events = peer.send(&data(ONE, b"x", false));
     assert_eq!(events, ["failed 1 PROTOCOL_ERROR: DATA before HEADERS"]);
@@ -213,7 +213,7 @@ fn data_before_the_final_headers_is_malformed() {
 
 #[test]
 fn second_headers_must_end_the_stream() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&ok(ONE));
     let events = peer.send(&headers(ONE, &[("a", "b")], false));
     assert!(
@@ -221,7 +221,7 @@ fn second_headers_must_end_the_stream() {
         "{events:?}"
     );
 
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&ok(ONE));
     assert_eq!(
         peer.send(&headers(ONE, &[("a", "b")], true)),
@@ -232,7 +232,7 @@ fn second_headers_must_end_the_stream() {
 #[test]
 fn content_is_as_long_as_its_content_length() {
     let announce = |length: &str| {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let fields = [(":status", "200"), ("content-length", length)];
         let events = peer.send(&headers(ONE, &fields, false));
         (peer, events)

@@ -1,6 +1,6 @@
 //! Malicious clients: floods, and requests that cost the server work and the client only a frame.
 
-use super::server::{answer, asking, assert_closed};
+use super::server::{answer, assert_closed, client_with_requests};
 use crate::http2::testing::*;
 use crate::http2::{StreamId, Taken};
 
@@ -8,7 +8,7 @@ use crate::http2::{StreamId, Taken};
 /// limit.
 #[test]
 fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in 0..100 {
         let stream = 1 + 2 * stream;
         peer.send(&[request(stream, false), data(stream, b"x", false)].concat());
@@ -20,7 +20,8 @@ fn a_rapid_reset_of_100_requests_is_fine_and_one_more_is_not() {
     assert!(peer.peak < 64 * 1024, "{} octets", peer.peak);
 }
 
-/// Cancels 101 requests before they are answered: only the last one is too many.
+/// Cancels 101 requests before they are answered, and asserts that only the last one ends the
+/// connection.
 fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
     for request_number in 0..=100 {
         let stream = first + 2 * request_number;
@@ -33,9 +34,9 @@ fn assert_rapid_resets_are_stopped(mut peer: Peer, first: u32) {
 
 /// The client has not ended its requests, so the streams are still open when it resets them.
 #[test]
-fn streams_reset_after_the_answer_are_no_rapid_resets() {
+fn streams_reset_after_the_answer_are_not_rapid_resets() {
     for is_sent in [false, true] {
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         let streams = || (1..200).step_by(2);
         for stream in streams() {
             assert_eq!(peer.send(&request(stream, false)).len(), 1);
@@ -58,8 +59,8 @@ fn streams_reset_after_the_answer_are_no_rapid_resets() {
 }
 
 #[test]
-fn a_broken_rule_on_an_answered_stream_is_no_rapid_reset() {
-    let mut peer = Peer::calling(&[]);
+fn a_broken_rule_on_an_answered_stream_is_not_a_rapid_reset() {
+    let mut peer = Peer::client_with_settings(&[]);
     let streams = || (1..200).step_by(2);
     for stream in streams() {
         peer.send(&request(stream, false));
@@ -75,10 +76,11 @@ fn a_broken_rule_on_an_answered_stream_is_no_rapid_reset() {
     assert_rapid_resets_are_stopped(peer, 201);
 }
 
-/// A client that has received enough of a stream of events resets it: that is not an attack.
+/// A client that has received enough of a streaming response resets the stream: that is not an
+/// attack.
 #[test]
-fn streams_reset_after_their_answer_began_are_no_rapid_resets() {
-    let mut peer = Peer::calling(&[]);
+fn streams_reset_after_their_answer_began_are_not_rapid_resets() {
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in (1..400).step_by(2) {
         peer.send(&request(stream, true));
         let id = StreamId::new(stream).expect("it is a stream");
@@ -93,7 +95,7 @@ fn streams_reset_after_their_answer_began_are_no_rapid_resets() {
     }
     assert_rapid_resets_are_stopped(peer, 401);
 
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     for stream in (1..400).step_by(2) {
         peer.open(true);
         peer.receive();
@@ -106,7 +108,7 @@ fn streams_reset_after_their_answer_began_are_no_rapid_resets() {
 /// The client keeps the window closed, so the rest of the response, with END_STREAM, is not queued.
 #[test]
 fn streams_reset_while_their_answer_waits_are_rapid_resets() {
-    let mut peer = Peer::calling(&[(4, 1)]);
+    let mut peer = Peer::client_with_settings(&[(4, 1)]);
     for stream in 0..=100 {
         let stream = 1 + 2 * stream;
         assert!(!peer.machine.is_ended(), "stream {stream}");
@@ -132,7 +134,7 @@ fn requests_that_break_rules_count_like_resets() {
         |stream| request(stream, true),
     ];
     for breach in breaches {
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         let mut events = Vec::new();
         for stream in (1..1_000).step_by(2) {
             events.extend(peer.send(&[request(stream, true), breach(stream)].concat()));
@@ -145,7 +147,7 @@ fn requests_that_break_rules_count_like_resets() {
 
 /// The same floods end connections of clients and of servers, which share one state machine.
 #[test]
-fn a_server_is_no_easier_to_flood_than_a_client() {
+fn a_server_limits_floods_like_a_client() {
     let floods: [(Vec<u8>, Vec<u8>); 12] = [
         (vec![], ping(1)),
         (vec![], frame(PING, ACK, 0, &[0; 8])),
@@ -176,7 +178,7 @@ fn a_server_is_no_easier_to_flood_than_a_client() {
         ),
     ];
     for (begin, flood) in floods {
-        let mut peer = asking(&[ONE]);
+        let mut peer = client_with_requests(&[ONE]);
         peer.send(&begin);
         peer.receive();
         let events = peer.flood(&flood, 100_000);
@@ -188,7 +190,7 @@ fn a_server_is_no_easier_to_flood_than_a_client() {
 
 #[test]
 fn endless_unanswered_requests_are_too_many() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     let mut stream = ONE;
     while !peer.machine.is_ended() {
         peer.send(&request(stream, true));
@@ -201,7 +203,7 @@ fn endless_unanswered_requests_are_too_many() {
 
 #[test]
 fn ten_thousand_requests_that_are_answered_cost_no_memory() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in (1..20_000).step_by(2) {
         let events = peer.send(&[request(stream, false), data(stream, b"x", true)].concat());
         assert_eq!(events.len(), 2);

@@ -15,7 +15,7 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 /// A function that returns a peer which has reached a limit without exceeding it.
 type Reached = fn() -> Peer;
 
-/// Sends the octets this many times, while the connection stays open; returns the peer.
+/// Sends the octets this many times and asserts that the connection stays open; returns the peer.
 fn after_sending(mut peer: Peer, octets: &[u8], times: u32) -> Peer {
     for _ in 0..times {
         let events = peer.send(octets);
@@ -33,8 +33,8 @@ fn string(length: usize) -> Vec<u8> {
     [&[127, 128 | low, high][..], &vec![b'v'; length]].concat()
 }
 
-/// Returns the block of a response that decodes to a list of this many octets: `:status`, which
-/// counts 42, the same field of 4,033 repeatedly, and a field for the rest.
+/// Returns the HEADERS of a response whose header list counts this many octets: `:status`, which
+/// counts 42, a field of 4,033 that is repeated, and a field for the rest.
 fn list_of(octets: usize) -> Vec<u8> {
     let copies = (octets - 42 - 33 - 127) / 4033;
     let rest = octets - 42 - 4033 * copies - 33;
@@ -93,10 +93,10 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
             excess(Excess::HeaderBlock),
         ),
         (
-            // A table of 4,096 octets.
+            // A dynamic table size update to 4,096 octets, and one to 4,097.
             || {
                 after_sending(
-                    Peer::asked(2),
+                    Peer::server_with_requests(2),
                     &frame(HEADERS, END_HEADERS, ONE, b"\x3f\xe1\x1f\x88"),
                     1,
                 )
@@ -105,8 +105,14 @@ fn a_header_block_beyond_a_limit_ends_the_connection() {
             Violation::Compression(too_large),
         ),
         (
-            || after_sending(Peer::asked(1), &list_of(config::MAX_DECODED_HEADERS), 1),
-            // The stream is reset, but its blocks are still decoded.
+            || {
+                after_sending(
+                    Peer::server_with_requests(1),
+                    &list_of(config::MAX_DECODED_HEADERS),
+                    1,
+                )
+            },
+            // The first list has caused a reset of its stream, whose blocks are still decoded.
             list_of(config::MAX_DECODED_HEADERS + 1),
             excess(Excess::HeaderList),
         ),
@@ -126,7 +132,7 @@ fn frames_beyond_a_limit_end_the_connection() {
         (
             || {
                 after_sending(
-                    Peer::asked(1),
+                    Peer::server_with_requests(1),
                     &settings(&[(9, 0); config::MAX_SETTINGS]),
                     1,
                 )
@@ -158,7 +164,7 @@ fn frames_beyond_a_limit_end_the_connection() {
         ),
         (
             || {
-                let mut peer = Peer::calling(&[]);
+                let mut peer = Peer::client_with_settings(&[]);
                 for stream in 0..config::MAX_CANCELLED {
                     let stream = 1 + 2 * stream;
                     peer =
@@ -173,7 +179,7 @@ fn frames_beyond_a_limit_end_the_connection() {
             // Up to the largest window that the connection may have.
             || {
                 after_sending(
-                    Peer::greeted(&[]),
+                    Peer::server_with_settings(&[]),
                     &window_update(0, 0x7fff_ffff - 65_535),
                     1,
                 )
@@ -187,12 +193,16 @@ fn frames_beyond_a_limit_end_the_connection() {
 
 /// Returns a server that has sent the headers of a response.
 fn answered() -> Peer {
-    after_sending(Peer::asked(1), &ok(ONE), 1)
+    after_sending(Peer::server_with_requests(1), &ok(ONE), 1)
 }
 
 /// Returns a server in the middle of a header block, of which these octets were sent.
 fn interrupted(octets: &[u8]) -> Peer {
-    after_sending(Peer::asked(1), &frame(HEADERS, 0, ONE, octets), 1)
+    after_sending(
+        Peer::server_with_requests(1),
+        &frame(HEADERS, 0, ONE, octets),
+        1,
+    )
 }
 
 #[test]
@@ -241,7 +251,7 @@ fn a_stream_fails_beyond_each_limit_and_not_at_it() {
     ];
     for (before, fine, beyond, error) in table {
         for (octets, is_fine) in [(fine, true), (beyond, false)] {
-            let mut peer = Peer::asked(2);
+            let mut peer = Peer::server_with_requests(2);
             peer.consumes = false;
             peer.send(&before);
             peer.receive();
@@ -261,7 +271,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
     let table: [(Reached, _, Awaited, ErrorCode); 4] = [
         (
             || {
-                let mut peer = Peer::connected();
+                let mut peer = Peer::server();
                 peer.receive();
                 peer
             },
@@ -273,7 +283,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
         ),
         (
             || {
-                let mut peer = Peer::connecting();
+                let mut peer = Peer::client();
                 peer.receive();
                 peer
             },
@@ -291,7 +301,7 @@ fn a_connection_times_out_exactly_at_each_deadline() {
         ),
         (
             || {
-                let mut peer = Peer::asked(1);
+                let mut peer = Peer::server_with_requests(1);
                 peer.send(&ping(1));
                 peer
             },
@@ -324,7 +334,7 @@ fn frames_without_progress_are_forgiven_after_60_s() {
 
 #[test]
 fn a_stream_beyond_the_limit_of_streams_is_refused() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in 0..config::MAX_STREAMS {
         assert_eq!(peer.send(&request(1 + 2 * stream, true)).len(), 1);
     }
@@ -339,7 +349,7 @@ fn a_stream_beyond_the_limit_of_streams_is_refused() {
 
 #[test]
 fn reading_stops_when_64_answers_are_unsent() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     peer.send(&ping(1).repeat(config::MAX_UNSENT_ANSWERS as usize - 1));
     assert!(!peer.machine.recv_buf().is_empty());
     peer.send(&ping(1));
@@ -357,7 +367,7 @@ fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
     let fits = config::MAX_SENT_HEADER_BLOCK - 5;
     for (length, is_fine) in [(fits, true), (fits + 1, false)] {
         let value = vec![b'/'; length];
-        let mut peer = Peer::greeted(&[]);
+        let mut peer = Peer::server_with_settings(&[]);
         let opened = peer.machine.open(&[(":path", &value)], true, peer.now);
         let expected = if is_fine {
             Ok(StreamId::FIRST)
@@ -366,7 +376,7 @@ fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
         };
         assert_eq!(opened, expected, "{length} octets");
 
-        let mut peer = Peer::calling(&[(MAX_HEADER_LIST_SIZE, 1 << 20)]);
+        let mut peer = Peer::client_with_settings(&[(MAX_HEADER_LIST_SIZE, 1 << 20)]);
         peer.send(&request(ONE, true));
         let sent = peer
             .machine
@@ -378,7 +388,7 @@ fn our_own_header_blocks_have_8_kib_and_not_an_octet_more() {
 
 #[test]
 fn nothing_is_queued_behind_16_kib_of_unsent_octets() {
-    let mut peer = Peer::greeted(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
+    let mut peer = Peer::server_with_settings(&[(INITIAL_WINDOW_SIZE, 1 << 20)]);
     let (one, three) = (peer.open(false), peer.open(false));
     let content = vec![7; config::UNSENT_OCTETS - 9 - peer.machine.transmit().len() - 1];
     let now = peer.now;

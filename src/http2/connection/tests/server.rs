@@ -11,8 +11,8 @@ fn id(number: u32) -> StreamId {
 }
 
 /// Returns a client with open requests on these streams, whose content is still to be sent.
-pub(super) fn asking(streams: &[u32]) -> Peer {
-    let mut peer = Peer::calling(&[]);
+pub(super) fn client_with_requests(streams: &[u32]) -> Peer {
+    let mut peer = Peer::client_with_settings(&[]);
     for &stream in streams {
         assert_eq!(
             peer.send(&request(stream, false)),
@@ -42,7 +42,7 @@ pub(super) fn assert_closed(events: &[String], code: &str) {
 /// RFC 9113 §3.4: "The client connection preface starts with a sequence of 24 octets".
 #[test]
 fn a_server_sends_settings_before_it_receives_the_preface() {
-    let mut peer = Peer::connecting();
+    let mut peer = Peer::client();
     assert_eq!(peer.receive(), ["SETTINGS of 2"]);
     for octet in [PREFACE, &settings(&[])[..8]].concat() {
         assert!(peer.send(&[octet]).is_empty());
@@ -54,7 +54,7 @@ fn a_server_sends_settings_before_it_receives_the_preface() {
 }
 
 #[test]
-fn a_client_that_speaks_no_http2_is_distinguished() {
+fn a_client_that_does_not_speak_http2_is_recognised() {
     let others: [(&[u8], &str); 4] = [
         (b"GET / HTTP/1.1\r\n\r\n", "it sent an HTTP/1 request"),
         (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", "it sent a TLS record"),
@@ -65,7 +65,7 @@ fn a_client_that_speaks_no_http2_is_distinguished() {
         ),
     ];
     for (words, expected) in others {
-        let mut peer = Peer::connecting();
+        let mut peer = Peer::client();
         let events = peer.send(words);
         assert_closed(&events, "PROTOCOL_ERROR");
         assert!(events[0].contains(expected), "{events:?}");
@@ -74,7 +74,7 @@ fn a_client_that_speaks_no_http2_is_distinguished() {
 
 #[test]
 fn a_client_has_five_seconds_for_its_preface() {
-    let mut peer = Peer::connecting();
+    let mut peer = Peer::client();
     peer.receive();
     peer.send(&PREFACE[..10]);
     assert!(peer.wait(4_999).is_empty());
@@ -83,7 +83,7 @@ fn a_client_has_five_seconds_for_its_preface() {
 
 #[test]
 fn a_request_is_answered_with_headers_data_and_trailers() {
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     assert_eq!(peer.send(&data(ONE, b"hello", true)), ["data 1 5 end"]);
     answer(&mut peer, ONE);
     assert_eq!(peer.receive(), ["HEADERS 1", "DATA 1 5", "HEADERS 1 end"]);
@@ -94,7 +94,7 @@ fn a_request_is_answered_with_headers_data_and_trailers() {
 
 #[test]
 fn requests_may_end_with_their_headers_or_with_trailers() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     assert_eq!(peer.send(&request(ONE, true)), ["request 1 end"]);
     assert_eq!(peer.send(&request(THREE, false)), ["request 3"]);
     assert_eq!(
@@ -104,7 +104,7 @@ fn requests_may_end_with_their_headers_or_with_trailers() {
 }
 
 /// RFC 9113 §8.1.1: "Malformed requests or responses that are detected MUST be treated as a stream
-/// error of type PROTOCOL_ERROR."
+/// error [...] of type PROTOCOL_ERROR."
 #[test]
 fn a_malformed_request_is_reset_and_not_reported() {
     let malformed: [&[(&str, &str)]; 6] = [
@@ -116,7 +116,7 @@ fn a_malformed_request_is_reset_and_not_reported() {
         &[(":status", "200")],
     ];
     for fields in malformed {
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         let events = peer.send(&headers(ONE, fields, false));
         assert!(events.is_empty(), "{fields:?}: {events:?}");
         assert_eq!(peer.receive(), ["RST_STREAM 1 PROTOCOL_ERROR"]);
@@ -126,8 +126,8 @@ fn a_malformed_request_is_reset_and_not_reported() {
 }
 
 #[test]
-fn a_refusal_goes_ahead_of_queued_answers() {
-    let mut peer = asking(&[ONE]);
+fn a_refusal_is_sent_ahead_of_a_queued_response() {
+    let mut peer = client_with_requests(&[ONE]);
     let sent = peer.machine.send_headers(id(ONE), &HEAD, false, peer.now);
     assert_eq!(sent, Ok(()));
     peer.send(&[ping(1), headers(THREE, &[], true), ping(2)].concat());
@@ -144,7 +144,7 @@ fn a_refusal_goes_ahead_of_queued_answers() {
 
 #[test]
 fn a_request_with_too_many_headers_is_reset() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     let many: Vec<_> = REQUEST.into_iter().chain([("a", "b"); 253]).collect();
     assert!(peer.send(&headers(ONE, &many, true)).is_empty());
     assert_eq!(peer.receive(), ["RST_STREAM 1 ENHANCE_YOUR_CALM"]);
@@ -158,14 +158,14 @@ fn a_request_with_too_many_headers_is_reset() {
 /// all streams that the initiating endpoint has opened or reserved."
 #[test]
 fn stream_numbers_are_odd_and_increase() {
-    let mut peer = asking(&[5]);
+    let mut peer = client_with_requests(&[5]);
     assert_closed(&peer.send(&request(THREE, true)), "PROTOCOL_ERROR");
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     assert_closed(&peer.send(&request(2, true)), "PROTOCOL_ERROR");
 }
 
 /// RFC 9113 §5.1: "Receiving any frame other than HEADERS or PRIORITY on a stream in this state
-/// MUST be treated as a connection error of type PROTOCOL_ERROR."
+/// MUST be treated as a connection error [...] of type PROTOCOL_ERROR."
 #[test]
 fn nothing_but_headers_opens_a_stream() {
     let frames = [
@@ -175,19 +175,19 @@ fn nothing_but_headers_opens_a_stream() {
         frame(CONTINUATION, END_HEADERS, ONE, b""),
     ];
     for octets in frames {
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         assert_closed(&peer.send(&octets), "PROTOCOL_ERROR");
     }
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     assert!(peer.send(&frame(PRIORITY, 0, ONE, &[0; 5])).is_empty());
 }
 
-/// RFC 9113 §5.1, half-closed (remote): "it MUST respond with a stream error of type
-/// STREAM_CLOSED"; closed: "a connection error of type STREAM_CLOSED".
+/// RFC 9113 §5.1, half-closed (remote): "it MUST respond with a stream error [...] of type
+/// STREAM_CLOSED"; closed: "a connection error [...] of type STREAM_CLOSED".
 #[test]
 fn frames_after_the_end_of_a_request_are_errors() {
     for late in [data(ONE, b"x", true), request(ONE, true)] {
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         peer.send(&request(ONE, true));
         let events = peer.send(&late);
         assert!(
@@ -195,7 +195,7 @@ fn frames_after_the_end_of_a_request_are_errors() {
             "{events:?}"
         );
 
-        let mut peer = Peer::calling(&[]);
+        let mut peer = Peer::client_with_settings(&[]);
         peer.send(&request(ONE, true));
         answer(&mut peer, ONE);
         assert_closed(&peer.send(&late), "STREAM_CLOSED");
@@ -203,22 +203,22 @@ fn frames_after_the_end_of_a_request_are_errors() {
 }
 
 /// RFC 9113 §8.4: "A client cannot push. Thus, servers MUST treat the receipt of a PUSH_PROMISE
-/// frame as a connection error of type PROTOCOL_ERROR."
+/// frame as a connection error [...] of type PROTOCOL_ERROR."
 #[test]
 fn a_client_cannot_push_and_a_server_does_not() {
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     let push = frame(PUSH_PROMISE, END_HEADERS, ONE, b"\0\0\0\x02\x82");
     assert_closed(&peer.send(&push), "PROTOCOL_ERROR");
-    let mut peer = Peer::calling(&[(2, 1)]);
+    let mut peer = Peer::client_with_settings(&[(2, 1)]);
     let opened = peer.machine.open(&HEAD, true, peer.now);
     assert_eq!(opened, Err(OpenError::Exhausted));
 }
 
-/// RFC 9113 §5.1.2: exceeding the limit is "a stream error of type PROTOCOL_ERROR or
+/// RFC 9113 §5.1.2: exceeding the limit is "a stream error [...] of type PROTOCOL_ERROR or
 /// REFUSED_STREAM".
 #[test]
 fn the_101st_stream_at_a_time_is_refused() {
-    let mut peer = Peer::calling(&[]);
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in 0..100 {
         peer.send(&request(1 + 2 * stream, true));
     }
@@ -229,8 +229,8 @@ fn the_101st_stream_at_a_time_is_refused() {
 }
 
 #[test]
-fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
-    let mut peer = Peer::calling(&[]);
+fn a_header_block_is_decoded_even_if_its_stream_is_refused() {
+    let mut peer = Peer::client_with_settings(&[]);
     for stream in 0..100 {
         peer.send(&request(1 + 2 * stream, true));
     }
@@ -255,7 +255,7 @@ fn a_header_block_is_decoded_also_when_its_stream_is_refused() {
 /// on."
 #[test]
 fn shutdown_finishes_accepted_streams_and_ignores_new_ones() {
-    let mut peer = asking(&[ONE, THREE]);
+    let mut peer = client_with_requests(&[ONE, THREE]);
     peer.send(&data(ONE, b"x", true));
     peer.machine.shutdown(peer.now);
     assert_eq!(peer.receive(), ["GOAWAY 3 NO_ERROR"]);
@@ -273,7 +273,7 @@ fn shutdown_finishes_accepted_streams_and_ignores_new_ones() {
 
 #[test]
 fn a_goaway_after_a_goaway_does_not_raise_the_last_stream() {
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     peer.machine.shutdown(peer.now);
     assert_eq!(peer.receive(), ["GOAWAY 1 NO_ERROR"]);
     peer.send(&request(THREE, true));
@@ -283,7 +283,7 @@ fn a_goaway_after_a_goaway_does_not_raise_the_last_stream() {
 
 #[test]
 fn a_client_that_sent_goaway_is_still_answered() {
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     assert_eq!(peer.send(&goaway(0, 0, b"")), ["goaway 0 NO_ERROR"]);
     assert_eq!(peer.send(&data(ONE, b"x", true)), ["data 1 1 end"]);
     answer(&mut peer, ONE);
@@ -292,7 +292,7 @@ fn a_client_that_sent_goaway_is_still_answered() {
 
 #[test]
 fn a_request_may_be_cancelled() {
-    let mut peer = asking(&[ONE]);
+    let mut peer = client_with_requests(&[ONE]);
     assert_eq!(peer.send(&reset(ONE, 8)), ["reset 1 CANCEL"]);
     assert_eq!(
         peer.machine.send_headers(id(ONE), &HEAD, true, peer.now),
@@ -302,8 +302,8 @@ fn a_request_may_be_cancelled() {
 }
 
 #[test]
-fn answers_larger_than_the_client_accepts_are_not_sent() {
-    let mut peer = Peer::calling(&[(6, 40)]);
+fn responses_larger_than_the_client_accepts_are_not_sent() {
+    let mut peer = Peer::client_with_settings(&[(6, 40)]);
     peer.send(&request(ONE, true));
     let sent = peer.machine.send_headers(id(ONE), &HEAD, true, peer.now);
     assert_eq!(sent, Err(HeadersError::TooLarge));
@@ -313,8 +313,8 @@ fn answers_larger_than_the_client_accepts_are_not_sent() {
 }
 
 #[test]
-fn an_answer_waits_for_a_client_that_does_not_read() {
-    let mut peer = Peer::calling(&[]);
+fn a_response_waits_for_a_client_that_does_not_read() {
+    let mut peer = Peer::client_with_settings(&[]);
     peer.send(&request(ONE, true));
     let content = vec![7; 20_000];
     peer.machine

@@ -10,7 +10,7 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 
 #[test]
 fn preface_settings_and_the_first_request_are_written_at_once() {
-    let mut peer = Peer::connected();
+    let mut peer = Peer::server();
     let stream = peer.open(false);
     assert_eq!(
         peer.machine.send_data(stream, b"hello", true, peer.now),
@@ -24,7 +24,7 @@ fn preface_settings_and_the_first_request_are_written_at_once() {
 
 #[test]
 fn our_settings_refuse_pushes_and_limit_the_header_list() {
-    let peer = Peer::connected();
+    let peer = Peer::server();
     let octets = &peer.machine.transmit()[24..];
     assert_eq!(
         octets,
@@ -34,7 +34,7 @@ fn our_settings_refuse_pushes_and_limit_the_header_list() {
 
 #[test]
 fn our_settings_as_a_server_limit_the_streams() {
-    let peer = Peer::connecting();
+    let peer = Peer::client();
     assert_eq!(
         peer.machine.transmit(),
         frame(SETTINGS, 0, 0, b"\0\x03\0\0\0\x64\0\x06\0\x01\0\0")
@@ -43,7 +43,7 @@ fn our_settings_as_a_server_limit_the_streams() {
 
 #[test]
 fn settings_are_acknowledged_once_each() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     assert!(peer.send(&settings(&[(0xfe03, 1)])).is_empty());
     assert!(peer.send(&settings(&[])).is_empty());
     assert_eq!(peer.receive(), ["SETTINGS ack", "SETTINGS ack"]);
@@ -54,10 +54,10 @@ fn settings_are_acknowledged_once_each() {
 
 #[test]
 fn the_peers_settings_are_available_once_received() {
-    let mut peer = Peer::connected();
+    let mut peer = Peer::server();
     assert_eq!(peer.machine.peer_settings(), None);
     peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 7)]));
-    let wanted = peer.machine.peer_settings().expect("they came");
+    let wanted = peer.machine.peer_settings().expect("they were received");
     assert_eq!(wanted.max_concurrent_streams, Some(7));
     assert_eq!(wanted.initial_window_size, 65_535);
 }
@@ -77,7 +77,7 @@ fn invalid_settings_end_the_connection() {
         (frame(SETTINGS, ACK, 0, b"123456"), "FRAME_SIZE_ERROR"),
     ];
     for (octets, code) in table {
-        let mut peer = Peer::greeted(&[]);
+        let mut peer = Peer::server_with_settings(&[]);
         let events = peer.send(&octets);
         assert!(
             events.len() == 1 && events[0].starts_with("closed"),
@@ -85,13 +85,13 @@ fn invalid_settings_end_the_connection() {
         );
         assert_eq!(peer.receive(), [format!("GOAWAY 0 {code}")]);
     }
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     assert!(peer.send(&settings(&[(9, 0); 32])).is_empty());
 }
 
 #[test]
 fn a_stream_is_opened_only_when_the_peer_allows_it() {
-    let mut peer = Peer::greeted(&[(MAX_CONCURRENT_STREAMS, 0)]);
+    let mut peer = Peer::server_with_settings(&[(MAX_CONCURRENT_STREAMS, 0)]);
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
     assert_eq!(
         peer.machine.open(&fields, true, peer.now),
@@ -110,7 +110,7 @@ fn a_stream_is_opened_only_when_the_peer_allows_it() {
 #[test]
 fn a_limit_on_streams_may_fall_below_what_is_open() {
     let fields: [(&str, &[u8]); 1] = [(":method", b"POST")];
-    let mut peer = Peer::asked(3);
+    let mut peer = Peer::server_with_requests(3);
     peer.send(&settings(&[(MAX_CONCURRENT_STREAMS, 1)]));
     for stream in [ONE, THREE, 5] {
         let opened = peer.machine.open(&fields, true, peer.now);
@@ -124,7 +124,7 @@ fn a_limit_on_streams_may_fall_below_what_is_open() {
 #[test]
 fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
     let fields: [(&str, &[u8]); 1] = [("name", b"value")];
-    let mut peer = Peer::greeted(&[(MAX_HEADER_LIST_SIZE, 40)]);
+    let mut peer = Peer::server_with_settings(&[(MAX_HEADER_LIST_SIZE, 40)]);
     assert_eq!(
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
@@ -134,7 +134,7 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
 
     let large = vec![b'x'; 8 * 1024];
     let fields: [(&str, &[u8]); 1] = [("name", &large)];
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     assert_eq!(
         peer.machine.open(&fields, true, peer.now),
         Err(OpenError::TooLarge)
@@ -144,7 +144,7 @@ fn a_header_list_that_the_peer_would_refuse_is_not_sent() {
 
 #[test]
 fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     let stream = peer.open(false);
     peer.machine
         .send_data(stream, &vec![7; 30_000], true, peer.now);
@@ -155,7 +155,7 @@ fn a_ping_is_answered_with_its_octets_ahead_of_queued_data() {
 /// grpc-go, C-core and java close a connection after more than a few PINGs, so we never send any.
 #[test]
 fn an_idle_connection_sends_nothing_for_days() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     for _ in 0..10 {
         assert_eq!(peer.machine.poll_timeout(), None);
         assert!(peer.wait(24 * 3_600 * 1_000).is_empty());
@@ -164,13 +164,13 @@ fn an_idle_connection_sends_nothing_for_days() {
     assert_eq!(peer.send(&ok(ONE)), ["head 1 200"]);
 }
 
-/// C-core resets a stream with a padded frame, and closes the connection after such a frame.
+/// C-core closes the connection after padded HEADERS, and resets the stream after padded DATA.
 #[test]
 fn nothing_that_is_sent_is_padded_or_has_a_priority() {
     const PRIORITIZED: u8 = 0x20;
-    let mut client = Peer::greeted(&[]);
+    let mut client = Peer::server_with_settings(&[]);
     let stream = client.open(false);
-    let mut server = Peer::calling(&[]);
+    let mut server = Peer::client_with_settings(&[]);
     server.send(&request(ONE, true));
     let head: [(&str, &[u8]); 1] = [(":status", b"200")];
     let sent = server
@@ -193,7 +193,7 @@ fn nothing_that_is_sent_is_padded_or_has_a_priority() {
 
 #[test]
 fn an_unexpected_ping_ack_is_ignored() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     assert!(peer.send(&frame(PING, ACK, 0, b"12345678")).is_empty());
     assert!(peer.receive().is_empty());
 }
@@ -220,29 +220,28 @@ fn a_first_frame_other_than_settings_is_not_http2() {
         ),
     ];
     for (octets, words) in table {
-        let mut peer = Peer::connected();
+        let mut peer = Peer::server();
         peer.open(true);
         let events = peer.send(octets);
         let expected = format!("closed PROTOCOL_ERROR: the peer does not speak HTTP/2: {words}");
         assert!(events[0].starts_with(&expected), "{events:?}");
         assert!(
             peer.machine.transmit().is_empty(),
-            "nobody would understand it"
+            "a peer that does not speak HTTP/2 is sent nothing"
         );
     }
 }
 
 #[test]
-fn a_peer_that_closes_before_settings_is_not_http2() {
-    let mut peer = Peer::connected();
-    let expected = "closed PROTOCOL_ERROR: the peer does not speak HTTP/2: \
-                    connection closed before any data was received";
+fn a_peer_that_closes_before_it_sends_anything_is_reported() {
+    let mut peer = Peer::server();
+    let expected = "closed PROTOCOL_ERROR: the peer closed the connection before it sent any data";
     assert_eq!(peer.close(), [expected]);
 }
 
 #[test]
 fn a_server_has_ten_seconds_for_its_settings() {
-    let mut peer = Peer::connected();
+    let mut peer = Peer::server();
     peer.receive();
     peer.send(b"\0\0\x06\x04\0\0\0\0\0\0");
     assert!(peer.wait(9_999).is_empty());
@@ -255,6 +254,6 @@ fn a_server_has_ten_seconds_for_its_settings() {
     assert_eq!(peer.wait(1), [expected]);
     assert_eq!(peer.machine.poll_timeout(), None);
 
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     assert!(peer.wait(1_000_000).is_empty());
 }

@@ -77,13 +77,14 @@ fn requests() -> Vec<Vec<u8>> {
 
 /// Returns a client that has made two requests.
 fn client() -> Peer {
-    let mut peer = Peer::connected();
+    let mut peer = Peer::server();
     peer.open(true);
     peer.open(true);
     peer
 }
 
-/// Feeds the pieces and then EOF to one end; returns its events and what it wrote.
+/// Feeds the pieces and then EOF to one end; returns its events, and the frames that it wrote
+/// before EOF.
 fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<String>) {
     let mut events = Vec::new();
     for piece in pieces {
@@ -103,8 +104,8 @@ fn play<'a>(mut peer: Peer, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Stri
 /// An end of a connection, and the frames that its peer sends.
 type End = (fn() -> Peer, fn() -> Vec<Vec<u8>>);
 
-/// Both ends.
-const ENDS: [End; 2] = [(client, answers), (Peer::connecting, requests)];
+/// The client and the server, each with the frames of its peer.
+const ENDS: [End; 2] = [(client, answers), (Peer::client, requests)];
 
 #[test]
 fn frames_lead_to_the_same_events_wherever_they_are_cut() {
@@ -144,7 +145,6 @@ fn mutated(mut frames: Vec<Vec<u8>>, random: &mut Random) -> Vec<u8> {
     }
     let mut octets = frames.concat();
     for _ in 0..random.below(6) {
-        // Any octet may change; those in frame heads matter most.
         let at = random.below(octets.len());
         octets[at] = random.octet();
     }

@@ -5,8 +5,8 @@ use crate::http2::testing::*;
 use crate::http2::{ConnectionError, ErrorCode, HeadersError, OpenError, StreamId};
 
 #[test]
-fn an_answer_is_head_data_and_trailers() {
-    let mut peer = Peer::asked(1);
+fn a_response_is_headers_data_and_trailers() {
+    let mut peer = Peer::server_with_requests(1);
     let answer = [
         ok(ONE),
         data(ONE, b"hello", false),
@@ -19,8 +19,8 @@ fn an_answer_is_head_data_and_trailers() {
 }
 
 #[test]
-fn an_answer_may_end_with_its_head_or_with_data() {
-    let mut peer = Peer::asked(2);
+fn a_response_may_end_with_its_headers_or_with_data() {
+    let mut peer = Peer::server_with_requests(2);
     assert_eq!(
         peer.send(&headers(ONE, &[(":status", "200")], true)),
         ["head 1 200 end"]
@@ -40,7 +40,7 @@ fn anything_on_an_unopened_stream_is_a_connection_error() {
             window_update(stream, 1),
         ];
         for octets in frames {
-            let mut peer = Peer::asked(1);
+            let mut peer = Peer::server_with_requests(1);
             let events = peer.send(&octets);
             assert!(
                 events[0].starts_with("closed PROTOCOL_ERROR"),
@@ -52,7 +52,7 @@ fn anything_on_an_unopened_stream_is_a_connection_error() {
 
 #[test]
 fn after_our_reset_late_frames_are_ignored_and_not_answered() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.machine
         .reset(StreamId::FIRST, ErrorCode::CANCEL, peer.now);
     assert_eq!(peer.receive(), ["RST_STREAM 1 CANCEL"]);
@@ -75,7 +75,7 @@ fn after_our_reset_late_frames_are_ignored_and_not_answered() {
 
 #[test]
 fn a_reset_is_never_answered_with_a_reset() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     assert_eq!(peer.send(&reset(ONE, 7)), ["reset 1 REFUSED_STREAM"]);
     assert!(peer.send(&reset(ONE, 7)).is_empty());
     assert!(peer.receive().is_empty());
@@ -83,7 +83,7 @@ fn a_reset_is_never_answered_with_a_reset() {
 
 #[test]
 fn a_reset_after_the_end_is_ignored() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     peer.send(&ok(ONE));
     peer.send(&headers(ONE, &[("grpc-status", "0")], true));
     assert!(peer.send(&reset(ONE, 0)).is_empty());
@@ -91,17 +91,17 @@ fn a_reset_after_the_end_is_ignored() {
 }
 
 #[test]
-fn a_message_that_goes_on_after_its_end_is_an_error() {
+fn frames_after_the_end_of_a_message_are_errors() {
     // Closed in both directions.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         peer.send(&headers(ONE, &[(":status", "200")], true));
         let events = peer.send(&late);
         assert!(events[0].starts_with("closed STREAM_CLOSED"), "{events:?}");
     }
     // Half-closed: we may still send.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
-        let mut peer = Peer::greeted(&[]);
+        let mut peer = Peer::server_with_settings(&[]);
         peer.open(false);
         peer.send(&headers(ONE, &[(":status", "200")], true));
         let events = peer.send(&late);
@@ -131,7 +131,7 @@ fn frames_of_a_wrong_kind_or_size_end_the_connection() {
         ),
     ];
     for (octets, code) in table {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let events = peer.send(&octets);
         assert!(
             events[0].starts_with(&format!("closed {code}")),
@@ -140,7 +140,7 @@ fn frames_of_a_wrong_kind_or_size_end_the_connection() {
         assert_eq!(peer.receive(), [format!("GOAWAY 0 {code}")]);
         assert!(
             peer.send(&ping(1)).is_empty(),
-            "an ended connection hears nothing"
+            "an ended connection receives nothing"
         );
         assert!(peer.machine.recv_buf().is_empty());
     }
@@ -152,7 +152,7 @@ fn frames_of_a_wrong_kind_or_size_end_the_connection() {
 #[test]
 fn a_push_is_a_connection_error() {
     for stream in [0, ONE, 2, THREE] {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let push = frame(PUSH_PROMISE, END_HEADERS, stream, b"\0\0\0\x02\x82");
         let events = peer.send(&push);
         assert!(events[0].starts_with("closed PROTOCOL_ERROR"), "{events:?}");
@@ -162,7 +162,7 @@ fn a_push_is_a_connection_error() {
 
 #[test]
 fn no_stream_is_opened_when_the_numbers_are_exhausted() {
-    let mut peer = Peer::greeted(&[]);
+    let mut peer = Peer::server_with_settings(&[]);
     let last = StreamId::new(0x7fff_ffff).expect("a stream's number");
     peer.machine.streams.insert(Stream::open(last, 0));
     assert_eq!(peer.send(&reset(last.get(), 8)).len(), 1);
@@ -172,7 +172,7 @@ fn no_stream_is_opened_when_the_numbers_are_exhausted() {
 
 #[test]
 fn priorities_and_extensions_are_ignored() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     for octets in [
         frame(PRIORITY, 0, ONE, &[0; 5]),
         frame(PRIORITY, 0, 99, &[0; 5]),
@@ -222,7 +222,7 @@ fn a_frame_on_the_wrong_kind_of_stream_is_a_connection_error() {
         (GOAWAY, ONE, 8, "GOAWAY on a stream other than 0"),
     ];
     for (kind, stream, length, words) in cases {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let events = peer.send(&frame(kind, 0, stream, &vec![0; length]));
         let said = events.concat();
         assert!(said.starts_with("closed PROTOCOL_ERROR"), "{said}");
@@ -249,7 +249,7 @@ fn a_frame_of_a_wrong_length_is_a_frame_size_error() {
         (WINDOW_UPDATE, 0, ONE, 5),
     ];
     for (kind, flags, stream, length) in cases {
-        let mut peer = Peer::asked(1);
+        let mut peer = Peer::server_with_requests(1);
         let events = peer.send(&frame(kind, flags, stream, &vec![0; length]));
         let said = events.concat();
         let is_expected = said.starts_with("closed FRAME_SIZE_ERROR");
@@ -259,7 +259,7 @@ fn a_frame_of_a_wrong_length_is_a_frame_size_error() {
 
 #[test]
 fn padding_and_priority_are_stripped_in_the_right_order() {
-    let mut peer = Peer::asked(1);
+    let mut peer = Peer::server_with_requests(1);
     let mut payload = b"\x03\x80\0\0\x01\xff".to_vec();
     payload.extend(block(&[(":status", "200")]));
     payload.extend([0; 3]);

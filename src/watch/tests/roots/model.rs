@@ -1,10 +1,10 @@
-//! Roots that are added and removed at random, in a world whose events arrive late.
+//! Roots that are added and removed at random, while the kernel's events arrive late.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::watch::tests::*;
 
-/// Directories inside and beside each other, of which any may be a root at any time.
+/// Directories inside and beside each other, any of which may become a root.
 struct World {
     /// The sockets by path, with their inode numbers.
     sockets: BTreeMap<String, u64>,
@@ -14,7 +14,8 @@ struct World {
     events: VecDeque<Event>,
     /// The sockets that were found and not lost.
     found: BTreeMap<String, u64>,
-    last: i32,
+    /// The last number that was used, as a watch or as an inode number.
+    last_number: i32,
     random: u64,
 }
 
@@ -30,13 +31,13 @@ impl World {
     }
 
     fn watch(&mut self, dir: &str) -> WatchId {
-        let next = self.last + 1;
+        let next = self.last_number + 1;
         let watch = *self.watches.entry(dir.to_owned()).or_insert(next);
-        self.last = self.last.max(watch);
+        self.last_number = self.last_number.max(watch);
         WatchId(watch)
     }
 
-    /// Returns what a directory holds: at most one socket, and directories.
+    /// Returns the entries of a directory: at most one socket, and subdirectories.
     fn entries(&self, dir: &str) -> Listing {
         let names = DIRS
             .iter()
@@ -53,8 +54,8 @@ impl World {
         let path = format!("{dir}/s");
         let is_new = self.sockets.remove(&path).is_none();
         if is_new {
-            self.last += 1;
-            let inode = u64::try_from(self.last).unwrap();
+            self.last_number += 1;
+            let inode = u64::try_from(self.last_number).unwrap();
             self.sockets.insert(path, inode);
         }
         if let Some(watch) = self.watches.get(dir).copied().map(WatchId) {
@@ -74,22 +75,22 @@ impl World {
     /// Makes a directory a root, or removes that root.
     fn toggle_root(&mut self, t: &mut Timeline, dir: &'static str) {
         if self.roots.remove(dir) {
-            t.remove(dir);
+            t.remove_root(dir);
         } else {
             let is_inside = |one: &str, other: &str| Path::new(one).starts_with(other);
             let is_nested = |root: &&str| is_inside(root, dir) || is_inside(dir, root);
             if self.roots.iter().any(is_nested) {
-                return; // It is refused before it is scanned.
+                return; // The daemon refuses such a root before it is scanned.
             }
             self.roots.insert(dir);
             let watch = self.watch(dir);
-            let added = t.try_add(dir, Ok(watch), Ok(self.entries(dir)));
+            let added = t.try_add_root(dir, Ok(watch), Ok(self.entries(dir)));
             assert_eq!(added, Ok(()));
         }
     }
 
     /// Carries out the next output of the watch. Returns `false` if there is none.
-    fn follow(&mut self, t: &mut Timeline) -> bool {
+    fn carry_out_output(&mut self, t: &mut Timeline) -> bool {
         let Some(output) = t.watch.poll_output() else {
             return false;
         };
@@ -120,14 +121,14 @@ impl World {
         true
     }
 
-    /// Returns the sockets that a root leads to.
-    fn reached(&self) -> BTreeMap<String, u64> {
-        let is_reached = |path: &str| {
+    /// Returns the sockets below the roots.
+    fn covered_sockets(&self) -> BTreeMap<String, u64> {
+        let is_covered = |path: &str| {
             self.roots
                 .iter()
                 .any(|root| Path::new(path).starts_with(root))
         };
-        let sockets = self.sockets.iter().filter(|(path, _)| is_reached(path));
+        let sockets = self.sockets.iter().filter(|(path, _)| is_covered(path));
         sockets
             .map(|(path, inode)| (path.clone(), *inode))
             .collect()
@@ -143,7 +144,7 @@ fn all_sockets_of_the_final_roots_are_known() {
             watches: BTreeMap::new(),
             events: VecDeque::new(),
             found: BTreeMap::new(),
-            last: 0,
+            last_number: 0,
             random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
         };
         let mut t = Timeline::on(&[]);
@@ -158,7 +159,7 @@ fn all_sockets_of_the_final_roots_are_known() {
                     }
                 }
                 _ => {
-                    world.follow(&mut t);
+                    world.carry_out_output(&mut t);
                 }
             }
             t.now += config::SCAN_PAUSES.first / 4;
@@ -166,14 +167,14 @@ fn all_sockets_of_the_final_roots_are_known() {
         }
         let end = t.now + config::WATCH_RETRY;
         loop {
-            while world.follow(&mut t) {}
+            while world.carry_out_output(&mut t) {}
             match world.events.pop_front() {
                 Some(event) => t.event(event),
                 None if t.watch.poll_timeout().is_some_and(|at| at < end) => t.tick(),
                 None => break,
             }
         }
-        assert_eq!(world.found, world.reached(), "seed {seed}");
+        assert_eq!(world.found, world.covered_sockets(), "seed {seed}");
         let is_followed =
             |dir: &String| world.roots.iter().any(|it| Path::new(dir).starts_with(it));
         assert!(world.watches.keys().all(is_followed), "seed {seed}");
