@@ -179,7 +179,8 @@ fn limit_of(problem: &Problem) -> Option<&'static str> {
     })
 }
 
-/// The limits whose hits are counted, each from the start, so that its count is never missing.
+/// The limits whose hits are counted. Each count exists from the start, with the value 0, so that
+/// it is never missing from the metrics.
 const LIMITS: [&str; 11] = [
     "operations",
     "descriptors",

@@ -337,8 +337,7 @@ fn response_time(timeout: Duration) -> Duration {
     timeout.max(RESPONSE_TIME)
 }
 
-/// The time within which a response must begin, and within which it must continue. The daemon
-/// responds within milliseconds, even when it is busy.
+/// The usual [`Client::timeout`]. The daemon responds within milliseconds, even when it is busy.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The minimum time limit for a complete response that does not follow changes.

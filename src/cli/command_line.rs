@@ -21,7 +21,8 @@ use crate::escape;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     given: Vec<Given>,
-    /// The configuration file: its absolute path, or `none`.
+    /// The path of the configuration file, or the text `none` to use no file; `None` if the command
+    /// line names neither.
     file: Option<PathBuf>,
 }
 

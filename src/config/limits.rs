@@ -494,8 +494,9 @@ pub const SCAN_PAUSES: Backoff = Backoff {
 /// not notice lost events).
 pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
-/// The pauses between examinations of a known name that changes continually (kubelet: examines no
-/// name twice). A plugin that restarts takes longer than the first pause to bind its socket.
+/// The pauses between examinations of a known name that changes continually (kubelet: no pause; it
+/// examines a name at each creation). A plugin that restarts takes longer than the first pause to
+/// bind its socket.
 pub const EXAMINE_PAUSES: Backoff = Backoff {
     first: Duration::from_millis(1),
     cap: Duration::from_secs(1),

@@ -57,7 +57,7 @@ pub(super) struct ClientCall {
     request: Vec<u8>,
     /// The length of the path in `request`. The path is sent in the headers.
     path_len: usize,
-    /// The number of octets of `request` that are sent. The path counts as sent from the beginning.
+    /// The number of octets of `request` that were sent. The path counts as sent from the start.
     sent: usize,
     /// Whether the call is sent again because the server refused it once.
     is_retry: bool,

@@ -242,7 +242,7 @@ impl ServerCall {
         let State::Ending { last, .. } = &self.state else {
             return Ok(false);
         };
-        send_last(last, self.has_begun, stream, http2, now)?;
+        send_trailers(last, self.has_begun, stream, http2, now)?;
         // RFC 9113 §8.1: "a server MAY request that the client abort transmission of a request
         // without error by sending a RST_STREAM with an error code of NO_ERROR after sending a
         // complete response".
@@ -265,7 +265,7 @@ impl ServerCall {
 /// Sends the end of a response: trailers if it `has_begun`, else headers with END_STREAM.
 ///
 /// gRPC: "Response → (Response-Headers *Length-Prefixed-Message Trailers) / Trailers-Only".
-fn send_last(
+fn send_trailers(
     last: &Last,
     has_begun: bool,
     stream: StreamId,

@@ -77,8 +77,14 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Inserts an answer ahead of the queued frames that are not begun.
-    pub(super) fn answer(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
+    /// Inserts a control frame ahead of the queued frames that are not begun.
+    pub(super) fn insert_control(
+        &mut self,
+        kind: FrameType,
+        flags: u8,
+        stream: u32,
+        payload: &[u8],
+    ) {
         if self.closed {
             return;
         }
@@ -196,8 +202,8 @@ mod tests {
 
     const STREAM: StreamId = StreamId::FIRST;
 
-    fn answer(outbox: &mut Outbox, mark: u8) {
-        outbox.answer(FrameType::PING, flag::ACK, 0, &[mark; 8]);
+    fn insert_ping_ack(outbox: &mut Outbox, mark: u8) {
+        outbox.insert_control(FrameType::PING, flag::ACK, 0, &[mark; 8]);
     }
 
     fn pong(mark: u8) -> Vec<u8> {
@@ -222,7 +228,7 @@ mod tests {
     #[test]
     fn the_preface_and_settings_come_first() {
         let mut outbox = Outbox::new(b"preface", &[(SettingId::ENABLE_PUSH, 0)]);
-        answer(&mut outbox, 1);
+        insert_ping_ack(&mut outbox, 1);
         let mut expected = b"preface".to_vec();
         expected.extend(b"\0\0\x06\x04\0\0\0\0\0\0\x02\0\0\0\0");
         expected.extend(pong(1));
@@ -235,8 +241,8 @@ mod tests {
         outbox.push(|out| out.extend(data(100)));
         outbox.push(|out| out.extend(data(50)));
         outbox.sent(1);
-        answer(&mut outbox, 1);
-        answer(&mut outbox, 2);
+        insert_ping_ack(&mut outbox, 1);
+        insert_ping_ack(&mut outbox, 2);
         let mut expected = data(100)[1..].to_vec();
         expected.extend(pong(1));
         expected.extend(pong(2));
@@ -248,7 +254,7 @@ mod tests {
     fn answers_are_counted_until_they_are_begun() {
         let mut outbox = outbox();
         for mark in 0..63 {
-            answer(&mut outbox, mark);
+            insert_ping_ack(&mut outbox, mark);
         }
         assert!(outbox.has_room_to_answer());
         outbox.push_control(FrameType::RST_STREAM, STREAM.get(), &[0; 4]);
@@ -284,7 +290,7 @@ mod tests {
         for _ in 0..10_000 {
             outbox.push(|out| out.extend(data(100)));
             outbox.sent(100);
-            answer(&mut outbox, 1);
+            insert_ping_ack(&mut outbox, 1);
             outbox.sent(26);
         }
         assert!(outbox.mem_used() < 1024, "{}", outbox.mem_used());

@@ -241,7 +241,7 @@ impl Actions for Execution<'_> {
 
 impl Execution<'_> {
     fn connect(&mut self, path: Arc<Path>, identity: Option<Identity>) -> Result<(), DialError> {
-        log::debug!("{}: connecting", self.label());
+        log::debug!("{}: connecting path={}", self.label(), escape::path(&path));
         let context = &mut self.manager.context;
         if !context.make_room_for_operation() {
             context.warn_of_shortage(Shortage::Plugins);

@@ -262,9 +262,9 @@ impl Change<'_> {
 
 /// The position in a list of records that is read over several turns.
 ///
-/// A record that exists from the beginning of the list to its end is returned exactly once. One
-/// that disappears meanwhile may be missing. One that disappears and appears again may be returned
-/// twice: then the second one is up to date.
+/// A record that exists during the whole reading is returned exactly once. A record that is removed
+/// meanwhile may be missing. A record that is removed and added again may be returned twice: then
+/// the second one is up to date.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordCursor {
     last: Option<SocketId>,

@@ -422,7 +422,7 @@ impl Watch {
                 (Some(now + pause), Some(pause))
             }
             Some(problem) if problem.is_worth_retrying() => {
-                // All directories are tried again on the same tick.
+                // All directories with such a problem are retried at the same time.
                 let latest = now + config::WATCH_RETRY;
                 let tick = self.retry_at.filter(|at| now < *at && *at <= latest);
                 (tick.or(Some(latest)), None)

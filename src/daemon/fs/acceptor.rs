@@ -65,7 +65,10 @@ impl Acceptor {
                     // The client has closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     _ => {
-                        log::debug!("cannot accept a connection, retrying: {error}");
+                        let address = self.listener.local_addr().ok(); // Fails for a TCP socket.
+                        let path = address.as_ref().and_then(|it| it.as_pathname());
+                        let socket = escape::path(path.unwrap_or_else(|| Path::new("TCP")));
+                        log::debug!("{socket}: cannot accept a connection, retrying: {error}");
                         self.ready_at = Some(now + ACCEPT_RETRY);
                     }
                 },

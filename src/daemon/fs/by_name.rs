@@ -257,8 +257,8 @@ impl ByName {
         }
     }
 
-    /// Returns the plugin to use for a name: the newest, else one that was restored, which counts
-    /// as registered until it has answered again or its socket is removed.
+    /// Returns the plugin to use for a name: the newest registered one, else a restored one that
+    /// has not answered since the restart ([`Manager::awaiting`]).
     fn current<'a>(&self, manager: &'a Manager, of: &Arc<Plugin>) -> Option<&'a Arc<Plugin>> {
         let restored = || {
             let awaiting = self.has_restored.then(|| manager.awaiting());

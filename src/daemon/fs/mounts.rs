@@ -30,7 +30,7 @@ use crate::daemon::source::Source;
 use crate::time::Time;
 
 /// The mount table, and the directories that the user named, whose paths are followed wherever they
-/// lead. By default, the table is never read.
+/// lead. The value of [`Mounts::default`] never reads the table.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     roots: Vec<PathBuf>,
@@ -166,7 +166,7 @@ impl Mounts {
         let mut table = self.table.borrow_mut();
         let is_outdated = |it: &Table| !self.is_polled && it.is_outdated();
         if self.registry.is_some() && table.as_ref().is_none_or(is_outdated) {
-            let named: Vec<PathBuf> = self.named().map(resolve_links).collect();
+            let named: Vec<PathBuf> = self.named_dirs().map(resolve_links).collect();
             *table = None;
             if let Some(file) = open_mountinfo()? {
                 *table = Some(Table::read(file, &named)?);
@@ -219,13 +219,13 @@ impl Mounts {
     /// Returns the longest directory that the user named and that `path` begins with, and the rest
     /// of `path`.
     pub(crate) fn named_part<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
-        let above = self.named();
+        let above = self.named_dirs();
         let above = above.filter_map(|dir| Some((dir, strip_dir(path, dir)?)));
         above.max_by_key(|(dir, _)| dir.as_os_str().len())
     }
 
     /// Returns the directories that the user named.
-    pub(crate) fn named(&self) -> impl Iterator<Item = &Path> + Clone {
+    pub(crate) fn named_dirs(&self) -> impl Iterator<Item = &Path> + Clone {
         self.roots.iter().chain(&self.mapped).map(PathBuf::as_path)
     }
 }

@@ -23,7 +23,7 @@ pub enum ProgramProblem {
     #[error("{0}")]
     NotFound(io::Error),
     /// The program is not a regular file that this user may execute.
-    #[error("it is not a regular file that this user may execute")]
+    #[error("it is not a regular file that the daemon's user may execute")]
     NotExecutable,
     /// The file, or a directory above it, belongs to a user other than root and this user.
     #[error(

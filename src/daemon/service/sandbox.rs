@@ -195,7 +195,7 @@ fn drop_capabilities(trust: &Trust) {
         inheritable: CapabilitySet::empty(),
     };
     if let Err(error) = set_capabilities(None, kept) {
-        log::warn!("cannot drop capabilities: {error}");
+        log::warn!("cannot drop capabilities, keeping them: {error}");
     }
 }
 

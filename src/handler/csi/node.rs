@@ -69,7 +69,7 @@ pub(in crate::handler) fn apply_reply(
         Ok(driver) => driver,
         Err(why) => {
             let why = escape::text(why.as_str());
-            log::debug!("{plugin}: NodeGetInfo failed; its node information is unchanged: {why}");
+            log::debug!("{plugin}: NodeGetInfo failed, the node information is unchanged: {why}");
             return false;
         }
     };

@@ -116,7 +116,7 @@ struct Part {
 impl Leases {
     /// Adds a client that wants devices. After this, wake the handler; [`Leases::take_outcomes`]
     /// returns the outcome when it is known.
-    pub(crate) fn request(&self, id: u64, holder: Holder, wish: Wish, now: Time) {
+    pub(crate) fn add_request(&self, id: u64, holder: Holder, wish: Wish, now: Time) {
         self.lock().leases.push(Lease {
             id,
             holder,
@@ -188,7 +188,8 @@ impl Leases {
             let is_over = lease.until <= now;
             // An earlier client goes first, whatever is free.
             let is_behind = names.clone().any(|name| awaited.contains(name));
-            let chosen = (is_over || !is_behind).then(|| lease.choose(&awaited, leases, plugins));
+            let chosen =
+                (is_over || !is_behind).then(|| lease.choose_devices(&awaited, leases, plugins));
             match chosen {
                 Some(Err(refusal)) if is_over => outcomes.push((lease.id, Err(refusal))),
                 Some(Err(_)) | None => awaited.extend(names.cloned()),
@@ -248,7 +249,7 @@ impl Lease {
 
     /// Chooses devices of each resource, if enough are free and no earlier client waits for
     /// devices of that resource.
-    fn choose(
+    fn choose_devices(
         &self,
         awaited: &[String],
         leases: &[Self],

@@ -432,7 +432,7 @@ impl Listing {
             let message = format!("all devices are unhealthy: {why}");
             context.emit(plugin, EventType::Normal, "DevicesUnhealthy", message);
         } else {
-            log::debug!("{plugin}: still no list of devices: {why}");
+            log::debug!("{plugin}: ListAndWatch ended before it sent a list of devices: {why}");
         }
         if is_kept.is_some() && self.grace.is_none() {
             self.grace = Some(context.set_timer(DEVICE_GRACE));

@@ -239,16 +239,16 @@ impl Client {
         stream.handle_interruption(context);
         let plugin = &self.plugin;
         let forget = |driver: &mut Driver| {
-            let was_known = driver.count(Health::Healthy) > 0;
+            let had_healthy = driver.count(Health::Healthy) > 0;
             driver.forget_health();
-            was_known
+            had_healthy
         };
         let why = escape::text(why);
         if self.drivers.0.with(plugin, forget) == Some(true) {
             let message = format!("device health is unknown: {why}");
             context.emit(plugin, EventType::Normal, "DeviceHealthUnknown", message);
         } else {
-            log::debug!("{plugin}: device health is still unknown: {why}");
+            log::debug!("{plugin}: device health is unknown: {why}");
         }
     }
 

@@ -217,7 +217,7 @@ impl Connection {
         self.streams.refuse(id);
         let code = code.0.to_be_bytes();
         self.outbox
-            .answer(FrameType::RST_STREAM, 0, id.get(), &code);
+            .insert_control(FrameType::RST_STREAM, 0, id.get(), &code);
     }
 
     /// Returns the send window of a stream that is opened now.
@@ -292,7 +292,8 @@ impl Connection {
             }
         }
         self.peer = Some(settings);
-        self.outbox.answer(FrameType::SETTINGS, flag::ACK, 0, &[]);
+        self.outbox
+            .insert_control(FrameType::SETTINGS, flag::ACK, 0, &[]);
         Ok(None)
     }
 
@@ -314,7 +315,8 @@ impl Connection {
         let opaque: [u8; 8] = head.exact_payload(payload)?;
         self.flood.count_without_progress(self.now)?;
         if !head.has(flag::ACK) {
-            self.outbox.answer(FrameType::PING, flag::ACK, 0, &opaque);
+            self.outbox
+                .insert_control(FrameType::PING, flag::ACK, 0, &opaque);
         }
         Ok(None)
     }

@@ -256,7 +256,7 @@ impl Connection {
     pub(super) fn update_window(&mut self, stream: u32, increment: u32) {
         let increment = increment.to_be_bytes();
         self.outbox
-            .answer(FrameType::WINDOW_UPDATE, 0, stream, &increment);
+            .insert_control(FrameType::WINDOW_UPDATE, 0, stream, &increment);
     }
 
     /// Resets a stream, unless it has already ended.

@@ -271,7 +271,7 @@ impl DevicePlugins {
         let (dir, reason) = (escape::path(&self.dir), escape::text(reason));
         match caller {
             Some(Process { pid, uid }) => {
-                let pid = pid.unwrap_or_default();
+                let pid = pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
                 log::warn!("{dir}: rejected a device plugin: {reason} pid={pid} uid={uid}");
             }
             None => log::warn!("{dir}: rejected a device plugin: {reason}"),

@@ -11,7 +11,7 @@ impl PluginManager {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {
             let leases = &inventory.leases;
-            leases.request(client.0, Holder { pid, uid }, wish, now);
+            leases.add_request(client.0, Holder { pid, uid }, wish, now);
             if self.wake_device_handler(now) {
                 return;
             }

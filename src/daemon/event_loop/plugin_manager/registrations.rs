@@ -83,7 +83,7 @@ mod tests {
     use crate::handler::HandlerTable;
 
     #[test]
-    fn the_path_map_does_not_move_the_sockets_of_device_plugins() {
+    fn the_path_map_does_not_apply_to_sockets_of_device_plugins() {
         let mut config = Config::default();
         config.path_map.add("/", "/host");
         let path_map = map_to_itself(&config.path_map, Some(Path::new("/d")));

@@ -83,7 +83,7 @@ impl PluginManager {
         let roots = self.dirs.iter().filter(|dir| dir.ends_with(PLUGINS_DIR));
         let roots = roots.filter_map(|dir| dir.parent());
         let allowed = trust.endpoint_dirs.iter().map(PathBuf::as_path);
-        let dirs = self.mounts.named().chain(allowed);
+        let dirs = self.mounts.named_dirs().chain(allowed);
         let dirs = dirs.chain(device_plugins).chain(roots);
         let elsewhere = path_outside(file, &dirs, &self.mounts);
         let elsewhere = elsewhere.map(|file| Distrust::Elsewhere(file.into()));

@@ -174,7 +174,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Handles the pending signals. Returns the first one that asks for the end.
+    /// Handles the pending signals. Returns the first one that requests termination.
     fn read_signals(&mut self) -> io::Result<Option<Signal>> {
         while let Some((signal, _)) = self.signals.read()? {
             if signal != Signal::SIGUSR1 {
@@ -243,7 +243,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Listens again on each socket that was removed.
+    /// Listens again on each socket that was removed or replaced.
     fn listen_again(&mut self, report: Reporter<'_>) -> io::Result<()> {
         let registry = self.poll.registry();
         for (at, listener) in self.listeners.iter_mut().enumerate() {

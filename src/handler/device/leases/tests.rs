@@ -78,7 +78,7 @@ impl Node {
         };
         let pid = i32::try_from(id).unwrap();
         let holder = Holder { pid, uid: 0 };
-        self.leases.request(id, holder, wish, Time::ZERO);
+        self.leases.add_request(id, holder, wish, Time::ZERO);
         self.advance();
     }
 
