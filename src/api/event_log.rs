@@ -221,6 +221,7 @@ mod tests {
     use super::*;
     use crate::handler::{EventType, Notice};
     use crate::manager::event::EventKind;
+    use crate::watch::{Problem, Report};
 
     fn event(socket: &str, kind: EventKind) -> Event {
         let plugin = Plugin {
@@ -380,6 +381,35 @@ mod tests {
         assert!(shown(&log).iter().any(|it| it == "Up /r/0 x1"));
         let sum: usize = log.events.iter().map(|kept| kept.len).sum();
         assert_eq!(sum, log.len);
+    }
+
+    #[test]
+    fn the_words_of_an_event_count_as_its_length() {
+        let mut log = EventLog::default();
+        for (generation, reason) in [(1, "First"), (2, "Second")] {
+            let kind = EventKind::Reported(Box::new(Notice {
+                kind: EventType::Warning,
+                reason,
+                message: "x".repeat(KEPT_EVENTS_OF_ONE_LEN / 2),
+            }));
+            log.add(generation, event("/r/a", kind), Time::ZERO);
+        }
+        assert_eq!(shown(&log), ["Second /r/a x1"]);
+    }
+
+    #[test]
+    fn a_report_about_a_directory_that_is_repeated_is_counted() {
+        let mut log = EventLog::default();
+        for (generation, problem) in [(1, Problem::TooDeep), (2, Problem::Missing)] {
+            let dir: Arc<Path> = Path::new("/r").into();
+            let trouble = Report::Trouble { dir, problem };
+            for generation in [generation, generation + 2] {
+                let event = Event::Directory(Box::new(trouble.clone()));
+                log.add(generation, event, Time::ZERO);
+            }
+        }
+        let expected = ["DirectoryLimited /r x2", "DirectoryLost /r x2"];
+        assert_eq!(shown(&log), expected);
     }
 
     #[test]

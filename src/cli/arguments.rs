@@ -249,6 +249,8 @@ mod tests {
         for far in ["--fast", "-o", "--", ""] {
             assert_eq!(suggested(far), "", "{far}");
         }
+        let short = did_you_mean("-a", ["-o"].into_iter());
+        assert_eq!(short, "", "every short option is close to all others");
     }
 
     #[test]

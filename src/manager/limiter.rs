@@ -153,6 +153,8 @@ mod tests {
         assert_eq!((limiter.held.len(), limiter.next_release()), (0, None));
         limiter.held.retain(|(id, _)| *id != SocketId(0));
         assert_eq!(ready(&mut limiter, usize::MAX), "a");
+        let mut limiter = limiter_holding(SOFT_OPERATION_LIMIT);
+        assert!(limiter.is_any_free(at), "nothing is queued");
     }
 
     #[test]

@@ -196,6 +196,8 @@ fn what_was_not_undone_is_a_warning() {
     let plugin = Plugin::serve_type(&dir.path().join("reg.sock"), "Toaster", "sample");
     daemon.until_logged(": registered Toaster sample");
     assert!(plugin.until_notified().plugin_registered);
+    let warned = daemon.seen_with(" WARN ");
+    assert!(warned.is_empty(), "at the first start: {warned:?}");
     assert!(daemon.end_with(Signal::SIGTERM).0.success());
     plugin.stop();
     let daemon = start("CSIPlugin");

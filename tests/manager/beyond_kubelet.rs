@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF, DIAL_TIMEOUT, HANDLER_TIMEOUT, STALLED_AFTER};
 use plugind::handler::Reason;
-use plugind::manager::Input;
+use plugind::manager::{Input, State};
 use plugind::time::Time;
 
 use crate::node::Node;
@@ -277,6 +277,7 @@ fn a_manager_that_is_to_end_begins_nothing() {
     world.manager.handle_input(Input::Stop, world.now);
     world.appear(B, Script::csi("b"));
     world.vanish(C);
+    assert_eq!(world.state(C), Some(State::Deregistering));
     world.advance(Duration::from_millis(1999));
     assert!(!world.manager.is_stopped());
     world.advance(Duration::from_millis(1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plugind::config::{BACKOFF, DEFAULT_TYPES, SLOW_CHECK, SOFT_OPERATION_LIMIT, UnknownTypes};
 use plugind::handler::built_in;
-use plugind::manager::Manager;
+use plugind::manager::{Manager, State};
 
 use crate::script::{Answer, Script, WATCH};
 use crate::world::World;
@@ -67,8 +67,12 @@ fn plugins_that_do_not_answer_take_half_of_the_descriptors() {
         world.appear(&format!("/r/silent-{n}"), Script::silent());
     }
     assert_eq!(world.open_connections().len(), 4);
+    let warning = "low on file descriptors: plugins wait to be registered or checked; raise \
+                   the hard limit on open files (ulimit -Hn)";
+    assert_eq!(world.warnings(), [warning], "it is not repeated at once");
     world.appear("/r/honest", Script::csi("honest"));
     assert_eq!(world.counts().1, 0, "it is in line");
+    assert_eq!(world.state("/r/honest"), Some(State::Discovered));
     world.advance(Duration::from_secs(60));
     assert_eq!(world.counts().1, 1);
     assert!(world.open_connections().len() <= 4);

@@ -98,6 +98,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (file, link) = (dir.path().join("..data"), dir.path().join("a.conf"));
         symlink(&file, &link).unwrap();
+        assert_eq!(MAX_CONFIG_FILE, 64 << 10, "the message below names it");
         fs::write(&file, vec![b'#'; MAX_CONFIG_FILE]).unwrap();
         let content = read(&link, true).unwrap().unwrap();
         assert_eq!(content.len(), MAX_CONFIG_FILE);

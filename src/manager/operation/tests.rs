@@ -270,6 +270,9 @@ fn every_state_meets_every_event() {
                 ..Recorder::default()
             };
             let step = state.clone().handle(event, &mut recorder);
+            if let Step::Ignores(_, name) = &step {
+                assert_eq!(event_name.split(['(', ',']).next(), Some(*name));
+            }
             let step = show_step(&step, &recorder.calls);
             if step != "ignored" {
                 writeln!(table, "    {event_name} -> {step}")

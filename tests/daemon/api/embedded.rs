@@ -1,10 +1,10 @@
 //! The API of a plugin manager in the loop of its embedder.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use plugind::config::{ApiSocket, Config};
+use plugind::config::{API_CLIENTS, ApiSocket, Config};
 
 use crate::support::node::{Node, watching};
 
@@ -31,6 +31,29 @@ fn an_embedder_has_an_api_only_if_it_asks_for_one() {
     let node = Node::start();
     assert_eq!(node.plugins.api_socket(), None);
     assert!(!node.plugins.is_stopped());
+}
+
+#[test]
+fn a_client_too_many_reads_its_refusal_to_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().canonicalize().unwrap().join(".api.sock");
+    let config = Config {
+        api_socket: ApiSocket::At(socket.clone()),
+        ..watching(dir.path())
+    };
+    let mut node = Node::start_with(dir, &config);
+    let served: Vec<_> = (0..API_CLIENTS).map(|_| connect(&socket)).collect();
+    let mut refused = connect(&socket);
+    let request = b"GET /v1/plugins HTTP/1.1\r\nHost: x\r\n\r\n";
+    refused.write_all(request).unwrap();
+    let mut seen = Vec::new();
+    let end = node.until("the end of the connection", |_| {
+        let end = refused.read_to_end(&mut seen);
+        (!matches!(&end, Err(error) if error.kind() == ErrorKind::WouldBlock)).then_some(end)
+    });
+    end.expect("the connection is closed, not reset");
+    assert!(seen.starts_with(b"HTTP/1.1 503 "), "{seen:?}");
+    drop(served);
 }
 
 #[test]
