@@ -58,7 +58,7 @@ impl Budget {
         self.0.limit.store(octets, Relaxed);
     }
 
-    /// Returns the number of octets that are held.
+    /// Returns the number of octets that are held and count against the limit.
     pub fn held(&self) -> usize {
         self.0.held.load(Relaxed)
     }
@@ -79,7 +79,8 @@ impl Budget {
 
 impl Reserved {
     /// Changes the share to this number of octets, of which the first [`SMALL_SHARE`] are not
-    /// counted. Fails and changes nothing if the share would grow and exceed the budget.
+    /// counted. Fails and changes nothing if the share would grow and the sum of all shares exceed
+    /// the limit.
     pub fn resize(&mut self, octets: usize) -> Result<(), OverBudget> {
         let octets = octets.saturating_sub(SMALL_SHARE);
         let counters = &*self.budget.0;
@@ -112,7 +113,8 @@ pub(crate) fn spilled<A: Array>(list: &SmallVec<A>) -> usize {
     }
 }
 
-/// Reserves memory for `size` octets: doubles the capacity, as vectors do, but not beyond `most`.
+/// Reserves memory for `size` octets: doubles the capacity, as vectors do, but not beyond `most`,
+/// which must not be less than `size`.
 pub(crate) fn grow(octets: &mut Vec<u8>, size: usize, most: usize) {
     if size > octets.capacity() {
         let doubled = octets.capacity().saturating_mul(2).clamp(size, most);

@@ -1,7 +1,8 @@
 //! The configuration of `plugind`, and its timeouts, limits and default paths.
 //!
-//! Contains only data. Each constant is documented with its reason, and with kubelet's value if
-//! that is a different one: `protocol` has the constants of gRPC and HTTP/2, `limits` all others.
+//! Does no input or output. Each timeout and limit is documented with its reason, and with
+//! kubelet's value if that is a different one: `protocol` has those of gRPC and HTTP/2, `limits`
+//! all others.
 
 mod limits;
 mod path_map;
@@ -32,6 +33,7 @@ pub struct Config {
     /// cannot. Ignored in a dry run. The sockets in the directory are removed at the start.
     pub device_plugins_dir: Option<PathBuf>,
     /// The file that stores the registered plugins across restarts; `None`: they are not stored.
+    /// Ignored in a dry run.
     pub state_file: Option<PathBuf>,
     /// The directory of the lock files that keep two plugin managers from using one directory, of
     /// the links by name and of the default API socket. `None`: no lock files, and the default
@@ -61,8 +63,8 @@ pub struct Config {
     pub trust: Trust,
     /// The maximum memory for the data of all plugins together, in octets, in addition to what the
     /// plugin manager itself needs; at least 1 MiB is sensible. What would exceed this limit and is
-    /// not small is refused: an attempt to register fails, or a list of devices is rejected. No
-    /// registered plugin is deregistered because of this limit.
+    /// not small is refused: a call to a plugin fails, so that the plugin may not be registered, or
+    /// a list of devices is rejected. No registered plugin is deregistered because of this limit.
     pub memory_budget: usize,
 }
 
@@ -72,8 +74,9 @@ pub enum ApiSocket {
     /// The API is off.
     #[default]
     None,
-    /// `plugind.sock` in the run directory. If it cannot be created, a warning is logged. Off in a
-    /// dry run, which may run beside another plugin manager.
+    /// `plugind.sock` in the run directory. If it cannot be created, a warning is logged, or the
+    /// start fails if [`Config::socket_group`] is set. Off in a dry run, which may run beside
+    /// another plugin manager.
     Default,
     /// The socket at this path. If it cannot be created, the start fails.
     At(PathBuf),
@@ -100,7 +103,7 @@ pub struct HandlerConfig {
 pub enum LogFormat {
     /// `2026-01-31T12:00:00.250Z INFO  message`
     Text,
-    /// An object with `time`, `level`, `target` and `message`.
+    /// An object with `time`, `level`, `target` and `message`, and the fields of an event.
     Json,
     /// `<6>message`: the journal adds the time itself, and takes the priority from the prefix.
     Journald,
@@ -158,10 +161,13 @@ pub struct Exec {
 /// (kubelet: does not notice).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDown {
-    /// The plugin stays registered and is shown as down.
+    /// The plugin stays registered and is shown as down. A device plugin that registered by calling
+    /// `kubelet.sock` is deregistered after 5 minutes, or at once if another plugin of its name is
+    /// up.
     #[default]
     Keep,
-    /// The plugin is deregistered after it has been down for this time.
+    /// The plugin is deregistered after it has been down for this time, or at once if it registered
+    /// by calling `kubelet.sock` and another plugin of its name is up.
     Deregister(Duration),
 }
 
@@ -198,8 +204,9 @@ impl fmt::Display for UnknownTypes {
     }
 }
 
-/// Shows the options in force, except for the plugins directories and the programs:
-/// `types=CSIPlugin unknown-types=reject on-down=keep memory-budget=16Mi`.
+/// Shows the most important options in force:
+/// `types=CSIPlugin unknown-types=reject on-down=keep memory-budget=16Mi`. The plugins directories
+/// and the programs are not among them.
 impl fmt::Display for DaemonConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let types = self.handlers.types.join(",");

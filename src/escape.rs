@@ -65,7 +65,8 @@ pub(crate) fn write_json(
     value.serialize(&mut Serializer::with_formatter(out, Ascii))
 }
 
-/// The format of JSON in which every character that is not visible ASCII is `\uXXXX`.
+/// The format of JSON whose strings are printable ASCII: every other character that JSON allows
+/// unescaped is `\uXXXX`.
 struct Ascii;
 
 impl Formatter for Ascii {

@@ -63,9 +63,10 @@
 //!   same events as text, and the newest of them are kept. A failed registration is
 //!   [`AttemptFailed`](manager::event::EventKind::AttemptFailed).
 //! - [`config::Config::run_dir`] names a directory for locks, which keep two plugin managers from
-//!   using one plugins directory. Without it, nothing is locked, and nothing is created in `/run`.
-//! - With [`config::Config::api_socket`], the API ([`guide::api`]) is served in the same turns.
-//!   Without it, the plugin manager has no socket of its own.
+//!   using one plugins directory. Without it, nothing is locked. By default, nothing is created in
+//!   `/run`.
+//! - With [`config::Config::api_socket`], the API ([`guide::api`]) is served in the same turns. By
+//!   default, the plugin manager does not listen on any socket.
 //! - To stop, call [`daemon::PluginManager::stop`] and continue until
 //!   [`daemon::PluginManager::is_stopped`]; then [`daemon::PluginManager::save`] writes the state
 //!   file, if there is one.

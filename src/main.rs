@@ -13,8 +13,8 @@ use plugind::cli::{
 use plugind::config::DaemonConfig;
 use plugind::daemon::{Daemon, Logger};
 
-/// Runs the command. No command is inlined, so that the daemon does not have the variables of the
-/// others on its stack.
+/// Runs the command. The commands with large variables are not inlined, so that the daemon does not
+/// have these on its stack.
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
         Ok(Command::Run(command_line)) => run(&command_line),
@@ -84,7 +84,8 @@ fn exit_code_of(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| print_error(&error, ExitCode::FAILURE))
 }
 
-/// Prints to standard output. A closed output is not a failure.
+/// Prints to standard output. Succeeds even if the output cannot be written, for example because it
+/// is closed.
 fn print(text: &str) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS

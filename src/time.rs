@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A point in time: the time since an origin that the caller chose (the daemon: its own start).
 ///
 /// Counted in nanoseconds, which is enough for 584 years and makes comparisons, the most frequent
-/// operation, cheap. The origin is 1, so that an `Option<Time>` takes no more memory than a `Time`.
+/// operation, cheap. The origin is stored as 1, so that an `Option<Time>` is as small as a `Time`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(NonZeroU64);
 
@@ -97,7 +97,7 @@ pub(crate) fn rfc3339(since_1970: Duration) -> String {
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let millis = since_1970.subsec_millis().into();
     let mut text = *b"0000-00-00T00:00:00.000Z";
-    // Every log line has such a text, and `format!` takes eight times as long.
+    // Log lines in most formats have such a text, and `format!` takes eight times as long.
     for (mut number, digits) in [
         (year, 0..4),
         (month, 5..7),

@@ -11,7 +11,7 @@ use crate::watch::Report;
 /// An event of the plugin manager, which was logged before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An event of a socket or its plugin.
+    /// An event of a socket or its plugin, or of the daemon.
     Plugin(Box<PluginEvent>),
     /// A watched directory, or one below it, cannot be watched or listed, or can be again.
     Directory(Box<Report>),

@@ -187,8 +187,8 @@ fn plugin_len(plugin: &Plugin) -> usize {
     plugin.kind.len() + plugin.name.len() + endpoint + versions.sum::<usize>()
 }
 
-/// Returns the length of the texts from peers and handlers in an event. Nearly every event has
-/// none: its message is made from its kind when it is read.
+/// Returns the length of the message of an event that stores texts, such as the words of a peer; 0
+/// for any other event, whose message takes memory only while it is read.
 fn texts_len(event: &Event) -> usize {
     match event {
         Event::Plugin(event) if event.has_words() => event.message().to_string().len(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::histogram::Histogram;
 use crate::escape;
 
-/// A label.
+/// A label: its name and its value.
 pub(super) type Label<'a> = (&'a str, &'a [u8]);
 
 /// The samples of metrics, as text.

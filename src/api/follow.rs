@@ -18,10 +18,10 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Follower {
     position: Position,
-    /// The last generation at which everything had been sent.
+    /// The last generation at which everything was rendered; `None` before that has happened.
     caught_up: Option<Generation>,
-    /// The time before which nothing more is rendered, unless there is much to send: see
-    /// [`API_FOLLOW_PAUSE`].
+    /// The time before which nothing more is rendered, unless [`MAX_GATHERED`] changes and events
+    /// have gathered: see [`API_FOLLOW_PAUSE`].
     resumes_at: Time,
 }
 
@@ -112,8 +112,8 @@ impl Follower {
         false
     }
 
-    /// Records that everything was sent, and delays later changes. Returns `false`: the response is
-    /// not over.
+    /// Records that everything was rendered, and delays later changes. Returns `false`: the
+    /// response is not over.
     fn pause(&mut self, view: &View<'_>) -> bool {
         self.caught_up = Some(view.manager.generation());
         self.resumes_at = view.now + API_FOLLOW_PAUSE;

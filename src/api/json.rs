@@ -20,7 +20,8 @@ use crate::manager::{Generation, Record, State};
 use crate::time::rfc3339;
 use crate::time::{self, Time};
 
-/// A list of records or devices. Its items are created one at a time while the list is written.
+/// A list of records or devices. Its items are created one at a time while the list is written, so
+/// it can be written only once.
 #[derive(Serialize)]
 #[serde(bound = "I: Iterator<Item: Serialize>")]
 pub(super) struct List<'a, I> {

@@ -2,7 +2,7 @@
 //!
 //! A metric is a row of `METRICS`. Gauges are computed while they are rendered, and most counters
 //! are those of [`Counters`], so nothing is kept here between two responses. The number of series
-//! is bounded by the number of sockets and by the number of rows of each table.
+//! is bounded by the limits on sockets, directories, types, and rows of a table.
 
 use std::fmt::Display;
 

@@ -16,8 +16,9 @@
 //! ```
 //!
 //! A connection has one request and one response, which is rendered as a whole and has a limited
-//! length. Only a response that follows changes has no end of its own: it is rendered as fast as
-//! the client reads, so a client that does not read takes a bounded amount of memory.
+//! length. Two kinds of responses have no end of their own: the one to a client that holds devices,
+//! and the ones that follow changes. Those are rendered as fast as the client reads, so a client
+//! that does not read takes a bounded amount of memory.
 //!
 //! Reading order: `request` parses the head of a request, `response` encodes responses,
 //! `connection` is the state machine of one client, with its deadlines. `route` converts a

@@ -98,7 +98,7 @@ fn is_zero(digits: &[u8]) -> bool {
 }
 
 /// Returns the target in origin form: without the scheme and authority of an absolute-form target,
-/// which some libraries send.
+/// which some libraries send. Refuses other forms, and schemes other than `http`.
 ///
 /// RFC 9112 §3.2.2: "a server MUST accept the absolute-form in requests even though most HTTP/1.1
 /// clients will only send the absolute-form to a proxy."

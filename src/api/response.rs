@@ -98,13 +98,14 @@ impl Status {
     pub const BAD_REQUEST: Self = Self("400 Bad Request");
     /// 403: the client is not permitted to make the request.
     pub const FORBIDDEN: Self = Self("403 Forbidden");
-    /// 404: the path, plugin or resource does not exist.
+    /// 404: the path, socket, plugin or resource does not exist, or the daemon does not offer the
+    /// change.
     pub const NOT_FOUND: Self = Self("404 Not Found");
     /// 405: the method is not allowed for the target.
     pub const METHOD_NOT_ALLOWED: Self = Self("405 Method Not Allowed");
     /// 408: the request was not complete within 10 s.
     pub const REQUEST_TIMEOUT: Self = Self("408 Request Timeout");
-    /// 409: the request conflicts with the state of a plugin.
+    /// 409: the request conflicts with the state of a plugin or of its devices.
     pub const CONFLICT: Self = Self("409 Conflict");
     /// 413: the request has a body.
     pub const CONTENT_TOO_LARGE: Self = Self("413 Content Too Large");
@@ -114,7 +115,7 @@ impl Status {
     pub const HEADER_FIELDS_TOO_LARGE: Self = Self("431 Request Header Fields Too Large");
     /// 500: the response would be too long.
     pub const INTERNAL_SERVER_ERROR: Self = Self("500 Internal Server Error");
-    /// 502: a plugin has refused a call.
+    /// 502: a plugin has refused a call, or its reply is not valid.
     pub const BAD_GATEWAY: Self = Self("502 Bad Gateway");
     /// 503: there are too many clients, or the daemon is not ready or is stopping.
     pub const SERVICE_UNAVAILABLE: Self = Self("503 Service Unavailable");

@@ -42,7 +42,7 @@ pub enum Access {
     Metrics,
     /// Everything but changes.
     Read,
-    /// Everything but changes other than the allocation of devices.
+    /// What [`Access::Read`] permits, and the allocation of devices.
     Allocate,
     /// Everything.
     Change,
@@ -67,7 +67,7 @@ enum Task {
     Answer(Call),
     /// The outcome of a change. Contains the change until the caller takes it.
     Change(Option<Change>),
-    /// Further changes and events.
+    /// Lines, one for each further change or event.
     Follow(Follower),
     /// Nothing: the response stays open as long as the client holds devices.
     Hold,
@@ -81,7 +81,8 @@ impl Server {
     }
 
     /// Adds a client that has connected. Returns `None` if there are too many, or if the server is
-    /// stopping. Metrics clients, which may be on other machines, leave room for others.
+    /// stopping. Metrics clients, which may be on other machines, leave room for other clients, and
+    /// clients that may not make changes leave room for those that may.
     pub fn accept(&mut self, access: Access, now: Time) -> Option<ClientId> {
         let others = || self.clients.iter().filter(|it| !it.is_lease);
         let metrics = others().filter(|it| it.access == Access::Metrics).count();
@@ -188,8 +189,9 @@ impl Server {
         }
     }
 
-    /// Returns the earliest time at which [`Server::advance`] would render anything if the manager
-    /// is at this generation; `None` if it would not.
+    /// Returns the earliest time at which [`Server::advance`] would render anything, or
+    /// [`Server::poll_change`] return a change, if the manager is at this generation; `None` if
+    /// there is nothing to do.
     pub fn work_at(&self, generation: Generation) -> Option<Time> {
         let times = self.clients.iter();
         times.filter_map(|client| client.work_at(generation)).min()

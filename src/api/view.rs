@@ -1,6 +1,7 @@
 //! The state from which responses are rendered.
 //!
-//! A view has only references and values: `daemon` creates one for each turn and does not keep it.
+//! A view has only references and values: `daemon` creates one in each turn in which responses are
+//! rendered, and does not keep it.
 
 use std::time::Duration;
 

@@ -50,8 +50,8 @@ pub const API_STALL: Duration = Duration::from_secs(30);
 /// (octets): about thirty records.
 pub const API_OUTPUT: usize = 16 * 1024;
 
-/// The maximum length of the body of any other response (octets): 8 KiB for each of [`MAX_SOCKETS`]
-/// records, which is many times the usual length.
+/// The maximum length of the body of a response to a client that does not follow changes (octets):
+/// 8 KiB for each of [`MAX_SOCKETS`] records, which is many times the usual length.
 pub const API_BODY: usize = 16 * 1024 * 1024;
 
 /// The output for all clients after which rendering ends for this turn (octets): only the response
@@ -69,9 +69,9 @@ pub const API_DEVICE_NODES: usize = 1024;
 /// output: a registration is several changes, and each output wakes the client.
 pub const API_FOLLOW_PAUSE: Duration = Duration::from_millis(10);
 
-/// The number of clients of the API, and of `kubelet.sock`, that may wait to be accepted; none
-/// waits for more than a few turns. Beyond this number, the kernel refuses a client or makes its
-/// `connect` wait (kubelet: usually 4,096).
+/// The number of clients of the API, and of `kubelet.sock`, that may wait to be accepted: usually
+/// none waits for more than a few turns of the event loop. Beyond this number, the kernel refuses a
+/// client or makes its `connect` wait (kubelet: usually 4,096).
 pub const BACKLOG: i32 = 64;
 
 /// The pause before clients are accepted again after the process has run out of file descriptors.
@@ -188,8 +188,8 @@ pub const MAX_PROGRAMS: usize = 16;
 /// do not delay other types.
 pub const MAX_PROGRAMS_OF_TYPE: usize = MAX_PROGRAMS / 2;
 
-/// The amount of a program's standard error that is kept (bytes): its first line is shown as the
-/// reason of a failure.
+/// The amount of a program's standard error that is kept (bytes): its first line that is not blank
+/// is shown as the reason of a failure.
 pub const MAX_PROGRAM_ERRORS: usize = 4 * 1024;
 
 /// The number of operations that wait at once for plugins to answer, above which new attempts are
@@ -206,8 +206,8 @@ pub const PERMIT_TIME: Duration = Duration::from_millis(5);
 /// log, files, the start of a program, and [`API_CLIENTS`] (kubelet: no such reserve).
 pub const DESCRIPTOR_RESERVE: usize = 32 + API_CLIENTS;
 
-/// The minimum limit of file descriptors with which the daemon starts: with a lower one, it would
-/// start and register nothing.
+/// The minimum limit of file descriptors with which the daemon starts: with little more than
+/// [`DESCRIPTOR_RESERVE`], it would start, but register plugins slowly or not at all.
 pub const LEAST_DESCRIPTORS: usize = DESCRIPTOR_RESERVE + 16;
 
 /// The minimum time between two warnings about a shortage of descriptors, which may last for days
@@ -239,7 +239,7 @@ pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The maximum number of events that are kept until an embedder reads them; the oldest are dropped
-/// first (kubelet: keeps none, but sends events to the API server).
+/// first (kubelet: keeps none).
 pub const MAX_UNREAD_EVENTS: usize = 256;
 
 /// The maximum length of a plugin type or name (bytes): about four times the 253 of the longest
@@ -332,7 +332,7 @@ pub const MEMORY_BUDGET: usize = 16 * MEBIBYTE;
 /// The minimum memory budget that can be configured: what a hundred ordinary plugins need.
 pub const LEAST_MEMORY_BUDGET: usize = MEBIBYTE;
 
-/// The number of octets that are not counted for each holder, which is a connection or a list of
+/// The number of octets that are not counted for each holder, such as a connection or a list of
 /// devices: several times what a connection and a list of a few hundred devices take.
 pub const SMALL_SHARE: usize = 16 * 1024;
 
@@ -370,7 +370,9 @@ pub const MAX_CSI_REPLY: usize = 16 * 1024;
 pub const DEVICE_OPTIONS_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The time for which the devices of a plugin are kept, marked as unhealthy, after its stream has
-/// ended (kubelet: `endpointStopGracePeriod`, 5 min).
+/// ended (kubelet: `endpointStopGracePeriod`, 5 min). Also the time after which a plugin that
+/// registered by calling `kubelet.sock` is deregistered if it is down, unless the user has set
+/// another time, or if it has not called again since a restart of the daemon.
 pub const DEVICE_GRACE: Duration = Duration::from_secs(300);
 
 /// The maximum number of plugins that have registered by calling `kubelet.sock`, except for those
@@ -396,7 +398,7 @@ pub const ACCEPTS_AT_ONCE: usize = 16;
 pub const REGISTRATION_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum number of calls in progress of one client of `kubelet.sock`: plugins usually use a
-/// connection for each call (kubelet: 100, gRPC's limit on streams).
+/// connection for each call (kubelet: no limit).
 pub const MAX_CLIENT_REGISTRATIONS: usize = 16;
 
 /// The pauses between attempts to create `kubelet.sock`; after its removal, the first attempt is
@@ -483,15 +485,16 @@ pub const LOG_RETRY: Duration = Duration::from_millis(250);
 pub const WATCH_RETRY: Duration = Duration::from_secs(1);
 
 /// The pauses between scans of a directory that changes continually: a plugin in a directory that
-/// is renamed repeatedly may wait for the longest pause (kubelet: scans no directory twice).
+/// is renamed repeatedly may wait for the longest pause (kubelet: no pause; it scans a directory at
+/// each creation).
 pub const SCAN_PAUSES: Backoff = Backoff {
     first: Duration::from_millis(10),
     cap: Duration::from_secs(5),
 };
 
 /// The pause after a scan of all directories because events were lost. The pause does not grow:
-/// plugins in all directories wait for it if one directory floods the event queue (kubelet: does
-/// not notice lost events).
+/// plugins in all directories wait for it if one directory floods the event queue (kubelet: only
+/// logs that events were lost).
 pub const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
 /// The pauses between examinations of a known name that changes continually (kubelet: no pause; it
@@ -522,7 +525,7 @@ pub const LIMITED_RETRY: Backoff = Backoff {
 };
 
 /// The maximum number of directories that are watched, each with its own inotify watch (kubelet: no
-/// limit). The kernel's own limit per user is often 8,192.
+/// limit). The kernel's own limit per user is at least 8,192 by default.
 pub const MAX_DIRECTORIES: usize = 1024;
 
 /// The maximum number of names in one directory that are read, which takes a few milliseconds
@@ -543,7 +546,7 @@ pub const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum number of events that are kept for readers: an operator looks at the last minutes.
 pub const KEPT_EVENTS: usize = 256;
 
-/// The number of events about security that are not displaced by other events.
+/// The number of events about security that are not displaced by events of other sockets.
 pub const KEPT_SECURITY_EVENTS: usize = 64;
 
 /// The maximum memory for the kept events, approximately (octets).
@@ -561,7 +564,7 @@ pub const KEPT_EVENTS_OF_ONE_LEN: usize = 8 * 1024;
 /// reader that has missed more reads everything again.
 pub const MAX_REMOVED_RECORDS: usize = 256;
 
-/// The maximum total length of the paths of those records (octets).
+/// The maximum total length of the paths of the removed records that are remembered (octets).
 pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
 
 // --- The simulated plugin ------------------------------------------------------------------------
@@ -582,6 +585,6 @@ pub const REGISTER_RETRY: Backoff = Backoff {
     cap: Duration::from_secs(10),
 };
 
-/// The time limit for that registration, during which kubelet calls the plugin (NVIDIA's plugin: no
-/// limit).
+/// The time limit for the registration of a simulated device plugin at `kubelet.sock`, during which
+/// kubelet calls the plugin (NVIDIA's plugin: no limit).
 pub const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -106,12 +106,12 @@ pub const MAX_SETTINGS: usize = 32;
 /// The maximum length of a GOAWAY's debug data that is kept (octets): a sentence.
 pub const MAX_GOAWAY_DEBUG: usize = 256;
 
-/// The maximum number of unsent frames that answer the peer, such as acknowledgements; at this
-/// number, reading stops until they are written. That many frames take about 1 KiB.
+/// The maximum number of unsent control frames, such as acknowledgements; at this number, reading
+/// stops until they are written. That many frames take about 1 KiB.
 pub const MAX_UNSENT_ANSWERS: u32 = 64;
 
 /// The number of unsent octets at which no further headers or data are queued: one frame of the
-/// largest size, so that there is always enough to write when the socket becomes writable.
+/// initial maximum size, so that there is always enough to write when the socket becomes writable.
 pub const UNSENT_OCTETS: usize = 16 * 1024;
 
 /// The maximum number of frames within [`FLOOD_WINDOW`] that advance none of the calls: PING,

@@ -73,7 +73,8 @@ pub enum Distrust {
     Elsewhere(Arc<Path>),
     /// The endpoint is an abstract socket, which every user can create.
     Abstract,
-    /// Other users can change the plugins directory; the text describes how.
+    /// Other users can change a directory that the plugin depends on: the plugins directory, or
+    /// that of `kubelet.sock`, the run directory or that of the state file. The text describes how.
     Directory(Arc<str>),
 }
 
@@ -88,7 +89,7 @@ impl Trust {
         uid == ROOT || uid == self.own_uid
     }
 
-    /// Checks the user of a process that serves an endpoint.
+    /// Checks the user of a process that listens on a plugin's socket, or the owner of its file.
     pub fn check_user(&self, uid: u32) -> Result<(), Distrust> {
         let mut pinned = self.names.iter();
         if self.is_own(uid) || self.uids.contains(&uid) || pinned.any(|it| it.uid == uid) {
@@ -122,7 +123,7 @@ impl PinnedName {
     }
 }
 
-/// Shows what is wrong, and how to allow it.
+/// Shows what is wrong and, if an option allows it, that option.
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -31,7 +31,7 @@ pub(super) struct Connection {
 pub(super) enum Transfer {
     /// This many bytes were moved, at least one.
     Bytes(usize),
-    /// Nothing was moved: there is nothing to move, or no room for it.
+    /// Nothing was moved: there is nothing to move, no room for it, or a write has failed before.
     Nothing,
     /// Nothing was moved, and nothing can be until the loop reports readiness.
     WouldBlock,

@@ -54,7 +54,7 @@ pub use self::service::handlers;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 pub use self::service::{Daemon, Load, config_file, doctor, missing, probe, simulate};
 
-/// The reason why a start failed, or why a directory was not added.
+/// The reason why a start or a reload failed, or why a directory was not added.
 #[derive(Debug)]
 pub enum SetupError {
     /// The poll loop cannot be created.

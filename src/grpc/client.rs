@@ -60,8 +60,8 @@ impl Client {
         }
     }
 
-    /// Counts the connection's memory against `budget`: once the budget is exceeded, all calls end
-    /// with [`CallError::OverBudget`].
+    /// Counts the connection's memory against `budget`. If that memory grows and the budget has no
+    /// room for it, all calls of this client end with [`CallError::OverBudget`].
     #[must_use]
     pub fn within(self, budget: &Budget) -> Self {
         let reserved = Some(budget.reserve());
@@ -337,7 +337,7 @@ impl Client {
         }
     }
 
-    /// Counts the memory held against the budget; ends all calls if the budget is exceeded.
+    /// Counts the memory held against the budget; ends all calls if the budget has no room for it.
     fn enforce_budget(&mut self, now: Time) {
         let Some(mut reserved) = self.reserved.take() else {
             return;

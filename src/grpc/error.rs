@@ -1,7 +1,7 @@
 //! The errors with which a call can end.
 //!
-//! Each variant is a cause. `code` maps it to the gRPC code that other gRPC clients would report;
-//! `transparent_retry` returns how often the call may be retried.
+//! Each variant of [`CallError`] is a cause. [`CallError::code`] returns the gRPC code for it, and
+//! [`CallError::transparent_retry`] how often the call may be retried.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub enum CallError {
 /// A response that is not gRPC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotGrpc {
-    /// An HTTP status other than 200 and no `grpc-status`.
+    /// An HTTP status other than 200, in a response that is not Trailers-Only.
     HttpStatus(u16),
     /// Content of another type: the first octets of the type, or empty if it is missing.
     ContentType(Vec<u8>),
@@ -83,10 +83,10 @@ pub enum ProtocolError {
     /// The response ended without a status.
     #[error("it ended without grpc-status")]
     NoStatus,
-    /// The status was OK, but the response had no message.
+    /// The status of a unary call was OK, but the response had no message.
     #[error("its status is OK, but it has no message")]
     NoMessage,
-    /// The response had more than one message.
+    /// The response to a unary call had more than one message.
     #[error("it has more than one message")]
     SecondMessage,
     /// The response ended in the middle of a message.
@@ -104,7 +104,8 @@ pub enum ProtocolError {
 /// transparent retries of gRPC (gRFC A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransparentRetry {
-    /// No retry: the server may have processed the call, or has refused it twice.
+    /// No retry: the server may have processed the call or has refused it twice, the call was
+    /// cancelled, or it would fail again.
     Never,
     /// One retry: the server reported that it has not processed the call.
     Once,
@@ -136,7 +137,7 @@ impl CallError {
         }
     }
 
-    /// Returns whether the server closed the connection instead of responding.
+    /// Returns whether the connection was closed, or broke, before the call ended.
     pub fn is_eof(&self) -> bool {
         let Self::Connection { error, .. } = self else {
             return false;

@@ -26,18 +26,18 @@ pub enum Event {
         /// The octets of the reply, or the error.
         result: Result<Vec<u8>, CallError>,
     },
-    /// A message was received on a stream.
+    /// A message was received on a server-streaming call.
     Message {
-        /// The stream.
+        /// The call.
         call: CallId,
         /// The octets of the message.
         message: Vec<u8>,
     },
-    /// A stream ended.
+    /// A server-streaming call ended.
     Closed {
-        /// The stream.
+        /// The call.
         call: CallId,
-        /// `Ok` if the server ended the stream with success, or the error.
+        /// `Ok` if the server ended the call with the status OK, or the error.
         result: Result<(), CallError>,
     },
 }

@@ -8,7 +8,7 @@ use crate::http2::{Encoded, Encoder, Fields};
 /// the form that all gRPC servers accept.
 ///
 /// grpc-js and tonic refuse an `:authority` that is empty or a path; C-core and grpc-js refuse a
-/// request without `:authority`. C-core refuses a `:scheme` other than `http`.
+/// request without `:authority`. C-core refuses a `:scheme` of `unix`.
 pub(super) fn write_request(path: &[u8], timeout: Option<&Timeout>, block: &mut Encoder<'_>) {
     block
         .encoded(&METHOD_AND_SCHEME)

@@ -22,14 +22,15 @@
 //!
 //! - A client starts calls at any time, even before the server has sent anything:
 //!   [`unary`](Client::unary) or [`server_streaming`](Client::server_streaming). Each call ends
-//!   exactly once, with [`Event::Finished`] or [`Event::Closed`], at its deadline at the latest,
-//!   even if it was started on a closed connection: the caller need not keep track of calls.
-//!   [`CallError::transparent_retry`] returns whether a failed call may be retried.
+//!   exactly once, with [`Event::Finished`] or [`Event::Closed`], at the latest at its deadline if
+//!   it has one, even if it was started on a closed connection: the caller need not keep track of
+//!   calls. [`CallError::transparent_retry`] returns how often a failed call may be retried.
 //! - A server reports a call when its request is complete. The response can be sent at any time
 //!   later: [`reply`](Server::reply), or [`send`](Server::send) and [`finish`](Server::finish). On
 //!   a call that has ended, these do nothing.
 //! - Flow-control windows are updated here: while a client's events are not polled, the server of
-//!   a stream has to wait. A server that sends faster than its client reads gets [`Backpressure`].
+//!   a stream has to wait once its window is used up. A server that sends faster than its client
+//!   reads gets [`Backpressure`].
 //!
 //! # Example
 //!
@@ -64,8 +65,8 @@
 //! # }
 //! ```
 //!
-//! The examples `request` and `serve` in `tests/examples/` drive the connection below a call on a
-//! TCP stream.
+//! The examples `request` and `serve` in `tests/examples/` drive an HTTP/2 connection, the layer
+//! below calls, on a TCP stream.
 //!
 //! # Inside
 //!

@@ -176,7 +176,8 @@ impl Server {
         self.has_unsent |= call.has_unsent();
     }
 
-    /// Drops a call whose stream or connection has ended.
+    /// Drops a call whose stream or connection has ended; queues [`Incoming::Ended`] if the call
+    /// was reported and its response is not finished.
     fn fail(&mut self, stream: StreamId) {
         if let Some(index) = self.position(stream) {
             if self.calls.remove(index).is_served() {
@@ -199,8 +200,7 @@ impl Server {
     }
 
     /// Writes as much of a response as the connection accepts. Drops the call once the response is
-    /// complete, or if the client does not accept its headers. Returns whether the call was
-    /// dropped.
+    /// complete, or if its headers are too large to be sent. Returns whether the call was dropped.
     fn write_call(&mut self, index: usize, now: Time) -> bool {
         let call = &mut self.calls[index];
         let is_over = call.write(&mut self.http2, now);

@@ -117,8 +117,9 @@ impl ServerCall {
         }
     }
 
-    /// Ends the call with DEADLINE_EXCEEDED because its deadline has passed. Returns `true` if the
-    /// response was finished but not written in time: then the caller must reset the stream.
+    /// Ends the call with DEADLINE_EXCEEDED because its deadline has passed, and drops its queued
+    /// messages. Returns `true`, and does nothing, if the response was finished but not written in
+    /// time: then the caller must reset the stream.
     pub(super) fn time_out(&mut self, now: Time) -> bool {
         if matches!(self.state, State::Ending { .. }) {
             return true;
@@ -154,8 +155,8 @@ impl ServerCall {
         }
     }
 
-    /// Processes the end of the request; returns the method and the message if the call is
-    /// complete.
+    /// Processes the end of the request; returns the method and the message. Returns `None` if the
+    /// call was ended before, or is ended now because its message is missing or incomplete.
     pub(super) fn end_request(&mut self, now: Time) -> Option<(&'static str, Vec<u8>)> {
         let State::AwaitingRequest {
             method,
@@ -187,7 +188,7 @@ impl ServerCall {
         self.answer.len() - self.sent >= config::UNSENT_MESSAGES
     }
 
-    /// Queues a message of the response.
+    /// Queues a message of the response; drops the message if the response is finished.
     pub(super) fn send(&mut self, message: &[u8]) {
         if self.is_served() {
             self.answer.drain(..self.sent);

@@ -154,7 +154,7 @@ impl Status {
         }
     }
 
-    /// Returns the message as encoded in `grpc-message`.
+    /// Returns the message as encoded in `grpc-message`, truncated at a limit.
     ///
     /// "Percent-Encoded → 1*(Percent-Byte-Unencoded / Percent-Byte-Encoded);
     /// Percent-Byte-Unencoded → 1*( %x20-%x24 / %x26-%x7E )".
@@ -206,7 +206,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Decodes the percent-encoding of a `grpc-message`.
+/// Decodes the percent-encoding of a `grpc-message`, and truncates the message at a limit.
 ///
 /// "When decoding invalid values, implementations MUST NOT error or throw away the message": a `%`
 /// without two hexadecimal digits after it is kept, and invalid UTF-8 is replaced.

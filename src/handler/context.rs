@@ -185,7 +185,8 @@ impl<'a> Context<'a> {
         id
     }
 
-    /// Runs a program. [`Event::ProgramEnded`] reports its end.
+    /// Runs a program, after other programs if the maximum number of them are running.
+    /// [`Event::ProgramEnded`] reports its end.
     pub fn spawn(&mut self, program: Program) -> EffectId {
         self.push_spawn(program, None)
     }
@@ -258,8 +259,8 @@ impl<'a> Context<'a> {
     }
 
     /// Reports why a plugin that has announced itself cannot be used any more, although its process
-    /// may be alive: the plugin is down until it announces itself again. Has no effect on other
-    /// plugins.
+    /// may be alive: the plugin is down until it announces itself again. Does nothing if the plugin
+    /// has not announced itself.
     pub fn set_down(&mut self, plugin: &Arc<Plugin>, reason: Reason) {
         let plugin = plugin.clone();
         self.effects.push(Effect::SetDown { plugin, reason });
@@ -307,8 +308,8 @@ pub struct Stream {
     pub method: &'static str,
     /// The encoded request.
     pub request: Vec<u8>,
-    /// The time limit for dialing. The call itself has none: a handler that expects a message
-    /// within some time has to set a timer.
+    /// The time limit for dialing and for the server's HTTP/2 settings. The call itself has none: a
+    /// handler that expects a message within some time has to set a timer.
     pub dial_timeout: Duration,
 }
 
@@ -461,7 +462,8 @@ pub enum Event {
     Disconnected {
         /// The number of the effect.
         id: EffectId,
-        /// The reason why it cannot be established; `None`: it was established and broke.
+        /// The reason why the socket cannot be connected to; `None`: the connection broke, or the
+        /// server has sent no valid HTTP/2 settings in time.
         error: Option<DialError>,
     },
     /// A timer expired.

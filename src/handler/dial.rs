@@ -34,7 +34,8 @@ pub enum DialError {
     /// The socket is not trusted: it was not connected to, or the connection was closed at once.
     #[error("{0}")]
     Untrusted(Distrust),
-    /// The file descriptors of the daemon, or of the system, are used up (EMFILE, ENFILE).
+    /// The file descriptors of the daemon that are meant for plugins, or those of the system, are
+    /// used up (EMFILE, ENFILE).
     #[error("no file descriptors are left")]
     NoDescriptors,
     /// The time limit was exceeded.

@@ -13,7 +13,7 @@
 //! driver whose node information has changed ([`ExecHandler::asking_nodes`]). The environment
 //! contains the same values ([`environment`]), and standard input contains all that the plugin
 //! reported, as JSON. Status 0 accepts; any other end refuses, with the first line of standard
-//! error that is not blank as the reason.
+//! error that is not blank as the reason, or else a description of the end.
 //!
 //! The values passed to a program have a grammar (`exec/grammar.rs`): a plugin with other values is
 //! refused. A plugin that an older version of this crate registered and saved may have such values:
@@ -74,7 +74,7 @@ pub struct ExecHandler {
 #[derive(Debug)]
 struct Queue {
     phase: Phase,
-    /// The first one runs, and the others wait.
+    /// The first one is the one that `phase` describes; the others wait.
     jobs: VecDeque<Job>,
 }
 
@@ -143,7 +143,8 @@ impl ExecHandler {
         Answer::Pending
     }
 
-    /// Runs the program as soon as none runs for this plugin name.
+    /// Runs the program once the earlier jobs of the plugin's name have ended. If the first of
+    /// these pauses, retries it at once.
     fn submit(
         &mut self,
         verb: Verb,
@@ -195,8 +196,9 @@ impl ExecHandler {
         job
     }
 
-    /// Handles the failure to start the `del` that is first in a queue: schedules another try and
-    /// refuses the questions that wait behind the `del`, or gives up the `del`.
+    /// Handles the failure to start the `del` that is first in a queue: answers its question with
+    /// the failure, and either schedules another try and refuses the questions that wait behind the
+    /// `del`, or gives up the `del`.
     fn handle_not_started(
         &mut self,
         queue: usize,
@@ -293,7 +295,8 @@ impl ExecHandler {
     }
 
     /// Returns the answer that follows from a program's end: status 0 accepts, and any other end
-    /// refuses, with the first line of standard error that is not blank as the reason.
+    /// refuses, with the first line of standard error that is not blank as the reason, or else a
+    /// description of the end.
     fn answer_for(&self, outcome: &ProgramOutcome) -> Result<(), Reason> {
         if outcome.end == ProgramEnd::Exited(0) {
             return Ok(());
@@ -366,7 +369,8 @@ impl PluginHandler for ExecHandler {
 
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         if let Some(plugin) = context.plugin() {
-            // Programs are detached from plugins, so this is an event of NodeGetInfo.
+            // Programs and their pauses are detached from plugins, so this is an event of a call of
+            // NodeGetInfo or of the timer for the next call.
             if self.nodes.handle_event(event, plugin, context) {
                 self.submit(Verb::ReAdd, plugin.clone(), None, context);
             }
@@ -447,7 +451,8 @@ fn cancel_debt(owed: Option<Owed>, context: &mut Context<'_>) {
     }
 }
 
-/// Reports that a `del` could not be started: a warning the first time, and when it is given up.
+/// Reports that a `del` could not be started: as a warning until the second failure that counts
+/// ([`Owed::tries`]), and when the `del` is given up.
 fn report_not_started(
     job: &Job,
     reason: &Reason,

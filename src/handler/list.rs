@@ -47,10 +47,11 @@ pub enum Unlistable {
     /// The message cannot be decoded.
     #[error("cannot decode the list of devices")]
     Undecodable,
-    /// The list has more than [`MAX_DEVICES`] devices.
+    /// The list has more than [`MAX_DEVICES`] devices; for a DRA driver, those that are known from
+    /// its earlier reports count, too.
     #[error("too many devices devices={listed} limit={MAX_DEVICES}")]
     TooMany {
-        /// The number of listed devices.
+        /// The number of devices.
         listed: usize,
     },
     /// The message is larger than [`MAX_REPLY`].

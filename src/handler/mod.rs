@@ -1,7 +1,8 @@
 //! The handlers, which do the work for plugins once they are identified.
 //!
 //! Pure, like the whole folder. A [`PluginHandler`] is asked three questions about a plugin of its
-//! type, always in the order validate, register, deregister, and normally one at a time for each
+//! type, in the order validate, register, deregister (deregister may also come without register, if
+//! the plugin was registered before a restart of the daemon), and normally one at a time for each
 //! plugin name: only if an answer takes longer than
 //! [`STALLED_AFTER`](crate::config::STALLED_AFTER), questions about another socket of that name may
 //! overlap with the open one. The handler answers at once ([`Answer::Done`]) or later
@@ -62,12 +63,14 @@
 //!   [`Answer::Pending`], and answer in [`PluginHandler::handle_event`]. The manager waits for
 //!   [`HANDLER_TIMEOUT`](crate::config::HANDLER_TIMEOUT), and then abandons the question: forget
 //!   its ticket.
-//! - **After a no**, the plugin is tried again with backoff. After a no to validate, the pause is
-//!   the longest one of [`BACKOFF`](crate::config::BACKOFF), once
-//!   [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is over. A no to register must leave nothing
-//!   behind. Any answer to deregister only ends the wait for it.
-//! - **An effect ends with one event**, unless it is cancelled; a stream and a connection have more
-//!   events before that, and a debt ([`Context::owe`]) ends only when it is cancelled.
+//! - **After a no**, the plugin is tried again with backoff; a plugin that has announced itself has
+//!   to do that again instead. After a no to validate, the pause is the longest one of
+//!   [`BACKOFF`](crate::config::BACKOFF), once [`FIRST_MINUTE`](crate::config::FIRST_MINUTE) is
+//!   over. A no to register must leave nothing behind. Any answer to deregister only ends the wait
+//!   for it.
+//! - **An effect with an [`EffectId`] ends with one event**, unless it is cancelled; a stream and a
+//!   connection have more events before that, and a debt ([`Context::owe`]) ends only when it is
+//!   cancelled.
 //! - **An effect belongs to a plugin**: the one for which the handler is called when it requests
 //!   the effect. [`Context::plugin`] returns that plugin with each event. The manager cancels a
 //!   plugin's open effects when the plugin is refused, when a question about it is abandoned, and
@@ -133,8 +136,8 @@ pub(crate) use wording::dial_failure;
 /// A handler for plugins of one type.
 ///
 /// The contract for each plugin name: validate, then register, then deregister, each only after the
-/// previous question was answered or abandoned. A second socket with the same name is validated and
-/// registered while the first is still registered. A question that is open for longer than
+/// previous question was answered or abandoned. A second socket with the same name may be validated
+/// and registered while the first is still registered. A question that is open for longer than
 /// [`STALLED_AFTER`](crate::config::STALLED_AFTER) does not delay the other sockets of its name:
 /// from then on, questions about different *sockets* of the name may overlap. There is never more
 /// than one question about one socket at a time, so a handler that keeps its state by socket is not
@@ -149,7 +152,8 @@ pub trait PluginHandler: Send {
     fn register(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// Reverts the registration of a plugin. Its process may have ended, so do not call the plugin.
-    /// The manager has cancelled the plugin's open effects before.
+    /// The manager has cancelled the plugin's open effects before. The handler may not know the
+    /// plugin: its registration was abandoned, or dates from before a restart of the daemon.
     fn deregister(&mut self, plugin: &Arc<Plugin>, context: &mut Context<'_>) -> Answer;
 
     /// Returns the reason for refusing a plugin because another plugin of its type and name is
@@ -186,7 +190,7 @@ pub trait PluginHandler: Send {
     }
 
     /// Handles an event of one of the handler's effects. [`Context::plugin`] returns the plugin
-    /// that the effect belongs to.
+    /// that the effect belongs to, or `None` if the effect is detached.
     fn handle_event(&mut self, event: Event, context: &mut Context<'_>) {
         let _ = (event, context);
     }

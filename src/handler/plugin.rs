@@ -37,8 +37,9 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// Returns the plugin that described itself as `info` on `socket`, without checking it. The
-    /// manager checks it after it has looked up the handler, in the same order as kubelet.
+    /// Returns the plugin that described itself as `info` on `socket`, without checking it. An
+    /// empty endpoint stands for `socket`. The manager checks the plugin after it has looked up the
+    /// handler, in the same order as kubelet.
     pub(crate) fn unchecked(mut info: PluginInfo, socket: Arc<Path>) -> Self {
         let endpoint = if info.endpoint.is_empty() || *info.endpoint == *socket.as_os_str() {
             socket.clone()
@@ -65,7 +66,8 @@ impl Plugin {
     }
 
     /// Checks everything but the type, by rules that hold for plugins of all types: the lengths of
-    /// the texts, which are kept, and the characters of the name and of the endpoint.
+    /// the texts and the number of versions, because these are kept, and the characters of the name
+    /// and of the endpoint.
     pub(crate) fn check(&self) -> Result<(), Reason> {
         let (name, endpoint) = (&self.name, self.endpoint.as_os_str().as_bytes());
         let is_own_socket = Arc::ptr_eq(&self.endpoint, &self.socket);
@@ -125,7 +127,7 @@ impl Plugin {
 }
 
 /// Returns the components of a path without `.` and repeated slashes, and with `..` resolved if a
-/// component precedes it.
+/// name or the root precedes it.
 fn normalized(path: &OsStr) -> Vec<Component<'_>> {
     let mut components = Vec::new();
     for component in Path::new(path).components() {

@@ -19,7 +19,7 @@ pub struct Program {
     pub environment: Vec<(&'static str, OsString)>,
     /// The contents of its standard input.
     pub input: Vec<u8>,
-    /// The time after which the program is killed, with all processes that it has started.
+    /// The time after which the program is killed, with the other processes of its process group.
     pub timeout: Duration,
 }
 

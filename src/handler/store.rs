@@ -15,7 +15,7 @@ use super::plugin::Plugin;
 /// The handler has to limit the size of an entry. A reader receives a snapshot of an entry.
 #[derive(Debug)]
 pub struct Store<T> {
-    /// Sorted by name; the entries of one name from the oldest to the current one.
+    /// Sorted by name; of the entries of one name, the current one is the last.
     entries: Arc<Mutex<Vec<Arc<T>>>>,
 }
 
@@ -46,7 +46,7 @@ impl<T: AsRef<Plugin>> Store<T> {
         entries[range_of_name(&entries, name)].to_vec()
     }
 
-    /// Returns the names of all entries, sorted.
+    /// Returns the names of all entries, sorted, each once.
     pub fn names(&self) -> Vec<String> {
         let entries = self.lock();
         let names = entries.iter().map(|it| T::as_ref(it).name.clone());

@@ -126,7 +126,7 @@ impl HandlerTable {
     }
 
     /// Returns the part of the registration of a plugin of type `kind` that a dry run leaves out,
-    /// or `None` if it leaves nothing out.
+    /// or `None` if it leaves nothing out or the type has no handler.
     pub fn not_checked(&self, kind: &str) -> Option<&'static str> {
         self.get(self.find(kind)?)?.not_checked()
     }

@@ -1,7 +1,7 @@
 //! Texts for plugins in kubelet's words: lists as Go prints them, and failed calls as grpc-go does.
 //!
-//! Operators search for these sentences, and scripts match them. Nothing is escaped here: the texts
-//! in them are returned to the plugin that has sent them.
+//! Operators search for these sentences, and scripts match them. Only what Go escapes is escaped
+//! here: the texts in them are returned to the plugin that has sent them.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -9,12 +9,13 @@ use std::path::Path;
 use super::{CallFailure, DialError};
 use crate::grpc::{CallError, Code};
 
-/// Returns a list as Go's `%v` prints it: `[v1 v2]`.
+/// Returns a list as Go's `%v` prints it: `[v1 v2]`. The rest of a long list is left out.
 pub(super) fn list(entries: &[String]) -> String {
     join(entries, |text, entry| text.push_str(entry))
 }
 
-/// Returns a list as Go's `%q` prints it: `["v1" "v2"]`.
+/// Returns a list as Go's `%q` prints it: `["v1" "v2"]`; the escapes of unusual characters may
+/// differ. The rest of a long list is left out.
 pub(super) fn quoted_list<T: fmt::Debug>(entries: &[T]) -> String {
     join(entries, |text, entry| {
         // Writing to a string cannot fail.
@@ -52,7 +53,7 @@ pub(super) fn connection_error(error: &DialError, endpoint: &Path) -> String {
     let endpoint = endpoint.display();
     let own_words = error.to_string();
     let dial = match error {
-        // The texts of strerror(3), which Go's net package shows.
+        // Go's net package shows the texts of strerror(3), in lower case.
         DialError::Gone => "connect: no such file or directory",
         DialError::Refused | DialError::NotASocket => "connect: connection refused",
         DialError::Busy => "connect: resource temporarily unavailable",

@@ -12,13 +12,13 @@ use super::{Error, huffman, integer};
 /// The HPACK decoder for one direction of one connection.
 pub struct Decoder {
     table: Table,
-    /// The largest size that we allow for the dynamic table.
+    /// The largest size that is allowed for the dynamic table.
     max_table_size: usize,
 }
 
 impl Decoder {
-    /// Returns a decoder that allows a dynamic table of `max_table_size`, as advertised in our
-    /// SETTINGS.
+    /// Returns a decoder that allows a dynamic table of `max_table_size`, as advertised in the
+    /// SETTINGS of this end.
     pub const fn new(max_table_size: usize) -> Self {
         Self {
             table: Table::new(max_table_size),
@@ -102,8 +102,8 @@ impl Decoder {
     ///
     /// RFC 7541 §4.2: "This dynamic table size update MUST occur at the beginning of the first
     /// header block following the change to the dynamic table size." There may be two, the smallest
-    /// size in between and the final one; more are harmless. Since we never lower the allowed size,
-    /// a size update is never required.
+    /// size in between and the final one; more are harmless. Since the allowed size is never
+    /// lowered, a size update is never required.
     ///
     /// RFC 7541 §6.3: "The new maximum size MUST be lower than or equal to the limit determined by
     /// the protocol using HPACK. A value that exceeds this limit MUST be treated as a decoding

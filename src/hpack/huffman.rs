@@ -1,6 +1,6 @@
 //! The Huffman code for strings: RFC 7541 §5.2 and appendix B.
 //!
-//! Decoding only: nothing that we send is long enough to be worth compressing.
+//! Decoding only: few strings that are sent are long enough to be worth compressing.
 //!
 //! The code is canonical: among the codes of one length, the numerical order is the order of the
 //! symbols, and a longer code is greater than every shorter one if both are aligned to the left.

@@ -78,8 +78,8 @@ const fn low_octet(value: usize) -> u8 {
 const CONTINUES: u8 = 0x80;
 
 /// The number of octets that may follow the prefix. Together with the prefix this makes five, the
-/// usual limit: enough for 2^28, which is far above any block that we accept, and few enough that
-/// the sum cannot overflow 32 bits.
+/// usual limit: enough for 2^28, which is far above any accepted block, and few enough that the sum
+/// cannot overflow 32 bits.
 const MAX_CONTINUATION_OCTETS: u32 = 4;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //!
 //! The decoder and the encoder differ in size on purpose. The decoder is complete, because the peer
 //! chooses what it sends. The encoder is stateless: it adds nothing to the peer's dynamic table and
-//! does not compress strings. A request of eight short fields would gain nothing from either, and a
+//! does not compress strings. A request of eight short fields would gain little from either, and a
 //! table that both ends must keep in step is a source of errors.
 //!
 //! # Used alone
@@ -32,12 +32,12 @@
 //!     .field(":status", "200")
 //!     .field("content-type", "application/grpc");
 //!
-//! // The value of our SETTINGS_HEADER_TABLE_SIZE, which is 4096 by default.
+//! // The SETTINGS_HEADER_TABLE_SIZE that this end advertises; 4096 if it advertises none.
 //! let mut decoder = Decoder::new(4096);
 //! let (mut fields, mut size) = (Vec::new(), 0);
 //! decoder.decode(&block, &mut |name, value| {
-//!     // One octet of a block can stand for a field of 4096 octets, so fields are kept only up to
-//!     // a limit.
+//!     // One octet of a block can stand for a field of 4064 octets, the largest that fits in the
+//!     // table, so fields are kept only up to a limit.
 //!     size += name.len() + value.len();
 //!     if size <= 16 * 1024 {
 //!         fields.push((name.to_vec(), value.to_vec()));
@@ -90,7 +90,7 @@ pub enum Error {
     /// A dynamic table size update follows the first field of the block.
     #[error("dynamic table size update after the first field of a header block")]
     LateSizeUpdate,
-    /// A dynamic table size update exceeds the size that we allow.
+    /// A dynamic table size update exceeds the size that the decoder allows.
     #[error("dynamic table size update above the allowed size")]
     SizeUpdateAboveLimit,
 }

@@ -1,9 +1,9 @@
 //! The tables that an index refers to: RFC 7541 §2.3, §4 and appendix A.
 //!
-//! The static table is fixed by the RFC; the dynamic table is filled by the peer, newest entry
-//! first, and evicts its oldest entries when it is full. All its names and values share one buffer,
-//! which is not allocated before the first literal. A literal is assembled after the entries and,
-//! if it is inserted, becomes an entry without being moved.
+//! The static table is fixed by the RFC; the dynamic table is filled by the peer and evicts its
+//! oldest entries when it is full. All its names and values share one buffer, which is not
+//! allocated before the first literal. A literal is assembled after the entries and, if it is
+//! inserted, becomes an entry without being copied.
 //!
 //! ```text
 //! octets: [ evicted | oldest entry | ... | newest entry | a literal that is being read ]
@@ -190,6 +190,8 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Returns the size of the entry.
+    ///
     /// RFC 7541 §4.1: "The size of an entry is the sum of its name's length in octets (as defined
     /// in Section 5.2), its value's length in octets, and 32."
     fn size(self) -> usize {
@@ -233,8 +235,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 /// For each name length, the entries of the static table with a name of that length, one bit per
 /// entry.
 ///
-/// This makes look-ups cheap: few entries have names of the same length, and most names that are
-/// looked up are not in the table.
+/// This makes look-ups cheap: few entries have names of the same length.
 static OF_LENGTH: [u64; LONGEST_NAME + 1] = {
     let mut entries = [0; LONGEST_NAME + 1];
     let mut position = 0;

@@ -36,7 +36,8 @@ impl Block {
         }
     }
 
-    /// Appends the fragment of a CONTINUATION frame.
+    /// Appends the fragment of a CONTINUATION frame; fails if the frame is on another stream, or if
+    /// the block exceeds a limit.
     ///
     /// RFC 9113 §6.10: "A CONTINUATION frame MUST be preceded by a HEADERS, PUSH_PROMISE or
     /// CONTINUATION frame without the END_HEADERS flag set"; §4.3: "with no interleaved frames of

@@ -1,10 +1,10 @@
 //! The receive buffer, cut into frames.
 //!
-//! The caller reads into one buffer, and frames are taken out of it without being copied: the last
-//! one stays in place until the next is asked for. The buffer grows with what was received, never
-//! to a length that a frame announces, and never beyond one frame of the size that we accept. Until
-//! a frame is complete, only its head is examined, so a peer that sends one octet at a time does
-//! not cause more work.
+//! The caller reads into one buffer, and frames are taken without being copied out of it: the last
+//! one stays in the buffer until the next is requested. The buffer grows with what was received,
+//! never to a length that a frame announces, and never beyond one frame of the largest accepted
+//! size. Until a frame is complete, only its head is examined, so a peer that sends one octet at a
+//! time does not cause the whole frame to be read again and again.
 
 use super::error::Violation;
 use super::frame::{HEAD, Head, INITIAL_MAX_FRAME_SIZE};
@@ -24,8 +24,9 @@ pub(super) struct Deframer {
 }
 
 impl Deframer {
-    /// Returns the room to read into, which is empty if the buffer is full and its next frame is
-    /// complete or too large.
+    /// Returns the room to read into, and grows the buffer if it is full. A full buffer does not
+    /// grow, and the room is empty, if the next frame is complete or too large, or if the buffer
+    /// has its largest size.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
         if self.end == self.octets.len() && self.peek_head() == Ok(None) {
@@ -113,7 +114,7 @@ impl Deframer {
 /// so few others that it maps and unmaps these pages again and again.
 const INITIAL: usize = 480;
 
-/// The largest size of the buffer (octets): one frame of the size that we accept.
+/// The largest size of the buffer (octets): one frame of the largest accepted size.
 const LARGEST: usize = HEAD + INITIAL_MAX_FRAME_SIZE as usize;
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ pub trait Endpoint {
     fn received(&mut self, octets: usize, now: Time);
 
     /// Reports that nothing more can be read or written: the peer closed the connection, or the
-    /// connection broke. Octets received before are still processed.
+    /// connection broke. Octets received before are still processed; those still to be written are
+    /// dropped.
     fn eof(&mut self, now: Time);
 
     /// Returns the octets to write next.
@@ -45,8 +46,7 @@ pub trait Endpoint {
     }
 }
 
-/// Copies what one end has to write directly to the other end, as much as fits; returns the number
-/// of octets copied.
+/// Moves the octets that `from` has to write to `to`, as many as fit; returns their number.
 pub fn carry(
     from: &mut (impl Endpoint + ?Sized),
     to: &mut (impl Endpoint + ?Sized),

@@ -1,8 +1,8 @@
 //! Errors of connections and streams: their causes, and the codes to send.
 //!
-//! RFC 9113 §5.4 defines two scopes of errors, and so do the types: a [`StreamError`] ends one
-//! stream (RST_STREAM), a [`ConnectionError`] ends the connection (GOAWAY, if the peer can still
-//! receive it).
+//! RFC 9113 §5.4 defines two scopes of errors: a [`StreamError`] ends one stream (RST_STREAM), a
+//! [`Violation`] ends the connection (GOAWAY). A [`ConnectionError`] is any reason why a connection
+//! ended, such as a violation, a timeout or EOF.
 
 use std::fmt;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// The reason why a connection ended.
+/// The reason why a connection ended, or why one that is closing will end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
     /// The peer did not send the connection preface of HTTP/2, but something else or nothing.
@@ -100,7 +100,7 @@ pub enum ConnectionError {
     /// after a GOAWAY with an error.
     #[error("{0}")]
     GoAwayReceived(GoAwayReceived),
-    /// We sent GOAWAY, and the last stream has ended.
+    /// This end sent GOAWAY, and the last stream has ended.
     #[error("the connection was shut down")]
     ShutDown,
 }
@@ -123,10 +123,10 @@ impl GoAwayReceived {
     }
 }
 
-/// A breach of the protocol or of our limits that ends the connection.
+/// A breach of the protocol or of a limit by the peer that ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A frame larger than we accept.
+    /// A frame larger than this end accepts.
     #[error("a frame that exceeds SETTINGS_MAX_FRAME_SIZE octets={0}")]
     FrameTooLarge(u32),
     /// A frame of a length that its type does not allow.
@@ -150,13 +150,13 @@ pub enum Violation {
     /// A request on a stream below one that was already opened.
     #[error("a request on stream {0} after one on a higher stream")]
     StreamOrder(u32),
-    /// A CONTINUATION without a header block to continue.
+    /// A CONTINUATION without a header block to continue, or on another stream than the block.
     #[error("CONTINUATION without a header block")]
     StrayContinuation,
     /// Another frame inside a header block.
     #[error("{0} inside a header block")]
     InterruptedBlock(FrameType),
-    /// A PUSH_PROMISE: our SETTINGS forbid pushes by a server, and a client cannot push.
+    /// A PUSH_PROMISE: a client's SETTINGS forbid the server to push, and a client cannot push.
     #[error("PUSH_PROMISE, which is not allowed")]
     Push,
     /// A header block that cannot be decoded.
@@ -176,7 +176,8 @@ pub enum Violation {
     /// A breach of flow control on the connection.
     #[error("{0}")]
     Window(WindowError),
-    /// A GOAWAY with a last stream that we cannot have opened, or above that of an earlier GOAWAY.
+    /// A GOAWAY with a last stream that this end cannot have opened, or above that of an earlier
+    /// GOAWAY.
     #[error("GOAWAY with an invalid last stream last_stream={0}")]
     GoAwayStream(u32),
     /// More of something than the limits allow.
@@ -219,13 +220,14 @@ pub enum Awaited {
         "the peer sent no SETTINGS within {within:.1?} of connecting: the HTTP/2 handshake timed out"
     )]
     Settings {
-        /// The time allowed, from the moment that the connection was made.
+        /// The time allowed, from the moment that the connection was made, rounded to tenths
+        /// of a second.
         within: Duration,
     },
     /// Completing a header block.
     #[error("the peer did not complete a header block in time")]
     HeaderBlock,
-    /// Reading what we write.
+    /// Reading what this end writes.
     #[error("the peer stopped reading")]
     Reading,
 }
@@ -264,13 +266,13 @@ pub enum StreamError {
     /// The message is malformed (RFC 9113 §8.1.1).
     #[error("{0}")]
     Malformed(Malformed),
-    /// A header list of more octets than we advertise.
+    /// A header list of more octets than this end advertises.
     #[error("a header list of more than {MAX_HEADER_LIST} octets")]
     HeaderListTooLarge,
-    /// A header list of more fields than we accept.
+    /// A header list of more fields than this end accepts.
     #[error("a header list of more than {MAX_FIELDS} fields")]
     TooManyFields,
-    /// More 1xx responses than we accept.
+    /// More 1xx responses than this end accepts.
     #[error("too many 1xx responses")]
     TooManyInformational,
     /// A frame after the peer ended its side.

@@ -1,7 +1,7 @@
 //! Header fields: what is kept of a decoded block, and whether the block is well formed.
 //!
 //! [`Fields`] keeps all names and values of a block in one buffer, which the next block reuses.
-//! However much a block decodes to, no more is kept than our limits allow. [`Section`] applies the
+//! However much a block decodes to, no more is kept than the limits allow. [`Section`] applies the
 //! rules of RFC 9113 §8.2 and §8.3 to the block as a whole. Which rules apply depends on the
 //! purpose of the block, which only the stream knows.
 
@@ -52,7 +52,8 @@ impl Fields {
         self.octets.reserve(likely);
     }
 
-    /// Frees the memory of a large header list; called while no event borrows the fields.
+    /// Drops the fields if names and values take more than [`KEPT_OCTETS`] of memory; called only
+    /// when the last event with fields was processed.
     pub(super) fn shrink(&mut self) {
         if self.octets.capacity() > KEPT_OCTETS {
             *self = Self::default();
@@ -97,7 +98,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Checks the next field, and keeps it if there is room.
+    /// Counts the next field, and checks and keeps it while the list is within the limits.
     pub(super) fn check_field(&mut self, name: &[u8], value: &[u8], fields: &mut Fields) {
         // RFC 9113 §6.5.2: "The value is based on the uncompressed size of field lines, including
         // the length of the name and value in units of octets plus an overhead of 32 octets for
@@ -303,7 +304,8 @@ const CONNECTION_FIELDS: [&[u8]; 5] = [
 /// A typical size of the fields in a header block of a gRPC server (octets).
 const LIKELY_OCTETS: usize = 128;
 
-/// The maximum memory that is kept between blocks (octets): several times an ordinary response.
+/// The maximum memory for names and values that is kept between blocks (octets): several times an
+/// ordinary response.
 const KEPT_OCTETS: usize = 1024;
 
 #[cfg(test)]

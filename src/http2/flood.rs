@@ -1,12 +1,13 @@
 //! Limits on frames that do not advance any call: floods and rapid resets.
 //!
-//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, frames on streams that have ended, extensions: each is
-//! legal, cheap to send and not free to read, so each is counted. Headers and data of a call in
-//! progress, in either direction, reset these counters. So does the passing of time, because a
-//! connection may stay open for days with nothing but an occasional keepalive.
+//! PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, frames on streams that have ended,
+//! extensions: each is legal, cheap to send and not free to read, so each is counted. Content,
+//! trailers and the headers of final responses, in either direction, reset these counters. So does
+//! the passing of time, because a connection may stay open for days with nothing but an occasional
+//! keepalive.
 //!
-//! More than 1000 such frames within 60 s end the connection with GOAWAY ENHANCE_YOUR_CALM, and
-//! every call on it: an attempt to register fails, and is repeated with backoff. While 64 answers
+//! If a counter exceeds its limit (1000 frames, or 100 DATA frames without data) before it is
+//! reset, the connection and every call on it end with GOAWAY ENHANCE_YOUR_CALM. While 64 answers
 //! are unsent, no further frame is processed.
 //!
 //! Requests that are cancelled before they are answered are counted separately: each causes work
@@ -21,7 +22,7 @@ use crate::time::Time;
 /// The counters of one connection.
 #[derive(Debug, Default)]
 pub(super) struct FloodGuard {
-    /// The time at which counting began.
+    /// The time at which all counters were last reset.
     since: Time,
     /// Frames that did not advance a call.
     without_progress: u32,
@@ -74,7 +75,7 @@ impl FloodGuard {
         Ok(())
     }
 
-    /// Resets all counters if enough time has passed.
+    /// Resets all counters if the last such reset was at least [`config::FLOOD_WINDOW`] ago.
     fn reset_window(&mut self, now: Time) {
         if now.saturating_since(self.since) >= config::FLOOD_WINDOW {
             *self = Self {

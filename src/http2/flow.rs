@@ -7,7 +7,7 @@ use super::error::WindowError;
 /// The largest window allowed: 2^31-1.
 pub(super) const MAX_WINDOW: u32 = 0x7fff_ffff;
 
-/// The window for what we send.
+/// The window for what this end sends.
 ///
 /// Negative after the peer has lowered its INITIAL_WINDOW_SIZE below what was already sent: "A
 /// sender MUST track the negative flow-control window and MUST NOT send new flow-controlled frames

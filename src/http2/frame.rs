@@ -1,5 +1,5 @@
-//! What all frames have in common: the frame header (RFC 9113 §4.1), called head here, flags and
-//! padding.
+//! The header that begins every frame (RFC 9113 §4.1), called head here; its flags, and the padding
+//! of DATA and HEADERS.
 //!
 //! Stateless: each frame is checked by itself, regardless of earlier frames.
 
@@ -10,11 +10,11 @@ use super::stream_id::StreamId;
 /// The length of a frame head in octets.
 pub(super) const HEAD: usize = 9;
 
-/// The largest payload that every endpoint accepts, and the largest that we accept or send (2^14
-/// octets): the initial value of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
+/// The largest payload that every endpoint accepts, and the largest that is accepted or sent here
+/// (2^14 octets): the initial value of SETTINGS_MAX_FRAME_SIZE (RFC 9113 §6.5.2).
 pub(super) const INITIAL_MAX_FRAME_SIZE: u32 = 16_384;
 
-/// The flags, each with the frame types that define it.
+/// The flags, each with the frame types on which it is read or set here.
 pub(super) mod flag {
     /// SETTINGS, PING: the frame is an acknowledgement.
     pub(in crate::http2) const ACK: u8 = 0x1;
@@ -42,8 +42,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head of a frame with a payload of `length` octets (fewer than 2^24: no frame of
-    /// ours has more than 16,384).
+    /// Returns the head of a frame with a payload of `length` octets (fewer than 2^24; more than
+    /// 16,384 are never sent).
     pub(super) fn new(kind: FrameType, flags: u8, stream: u32, length: usize) -> Self {
         debug_assert!(length < 1 << 24);
         Self {

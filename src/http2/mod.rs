@@ -43,8 +43,9 @@
 //! at any time: [`open`](Connection::open) (clients), [`send_headers`](Connection::send_headers),
 //! [`send_data`](Connection::send_data), [`reset`](Connection::reset),
 //! [`shutdown`](Connection::shutdown). The first three do not queue what does not fit: they return
-//! `Later`, or how much was taken, and the caller offers the rest again after the next event or
-//! [`sent`](Endpoint::sent). The octets of [`Event::Data`] are released with
+//! `Later`, or how much was taken. The caller offers the rest again after each
+//! [`sent`](Endpoint::sent), and when step 2 is done: a WINDOW_UPDATE or SETTINGS that makes room
+//! is not an event. The octets of [`Event::Data`] are released with
 //! [`consume`](Connection::consume) after use; otherwise the peer's flow-control window runs out.
 //!
 //! The last event is [`Event::Closed`]. A failure ends either one stream ([`Event::Failed`]; the

@@ -32,12 +32,13 @@ pub(super) struct Outbox {
     /// The highest stream of whose HEADERS an octet was written. A client opens streams in the
     /// order of their identifiers, so the same is true of all lower ones.
     begun: u32,
-    /// Whether the buffer is closed: nothing can be written.
+    /// Whether the buffer is closed: it stays empty, and new frames are dropped.
     closed: bool,
 }
 
 impl Outbox {
-    /// Returns a send buffer with `preface`, which is empty for a server, and our SETTINGS.
+    /// Returns a send buffer with `preface`, which is empty for a server, and a SETTINGS frame with
+    /// `settings`.
     ///
     /// RFC 9113 §3.4: "In HTTP/2, each endpoint is required to send a connection preface as a
     /// final confirmation of the protocol in use".
@@ -116,17 +117,20 @@ impl Outbox {
         self.check_invariants();
     }
 
-    /// Returns whether so few answers are unsent that the peer's next frame may be processed.
+    /// Returns whether the peer's next frame may be processed: few answers are unsent, or the
+    /// buffer is closed.
     pub(super) fn has_room_to_answer(&self) -> bool {
         self.answers < config::MAX_UNSENT_ANSWERS || self.closed
     }
 
-    /// Returns whether there is room for the headers and data of a message.
+    /// Returns whether another HEADERS or DATA frame may be queued: few octets are unsent, and the
+    /// buffer is not closed.
     pub(super) fn has_room(&self) -> bool {
         self.octets.len() - self.sent < config::UNSENT_OCTETS && !self.closed
     }
 
-    /// Returns whether at least the first octet of the stream's HEADERS was written.
+    /// Returns whether at least the first octet of the HEADERS with which a client opened `stream`
+    /// was written. The result means nothing on a server.
     pub(super) fn has_begun(&self, stream: StreamId) -> bool {
         stream.get() <= self.begun
     }
@@ -170,7 +174,7 @@ impl Outbox {
         (self.sent, self.next_frame, self.queue, self.answers) = (0, 0, 0, 0);
     }
 
-    /// Moves the unsent octets to the front if they are the smaller part of the buffer.
+    /// Moves the unsent octets to the front if they are at most half of the buffer.
     fn compact(&mut self) {
         if self.sent < self.octets.len() - self.sent {
             return;

@@ -65,7 +65,7 @@ fn detect_http1(octets: &[u8], ended: bool) -> Detected {
     Err(OtherProtocol::Http1(answer.code))
 }
 
-/// Detects an HTTP/1 request, whose first line may be incomplete.
+/// Detects an HTTP/1 request, whose first line may be incomplete, or classifies another protocol.
 fn detect_http1_request(octets: &[u8], ended: bool) -> Detected {
     let mut request = httparse::Request::new(&mut []);
     let parsed = request.parse(&octets[..octets.len().min(STATUS_LINE)]);
@@ -96,7 +96,8 @@ pub(super) const CLIENT_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The beginning of every response in HTTP/1.0 and HTTP/1.1.
 const HTTP1: &[u8] = b"HTTP/1.";
 
-/// The number of octets within which the first line of HTTP/1 must be complete.
+/// The number of octets that are searched for the status of an HTTP/1 response, or for the version
+/// of a request.
 const STATUS_LINE: usize = 64;
 
 /// The number of octets that distinguish TLS from anything else: the type of a record and its

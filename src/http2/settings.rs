@@ -1,7 +1,7 @@
 //! The settings of both sides of a connection (RFC 9113 §6.5.2).
 //!
-//! Ours are constants, which depend on our role; the peer's begin with the initial values below and
-//! change with every SETTINGS frame.
+//! Those of this end are constants, which depend on its role; the peer's begin with the initial
+//! values below and change with every SETTINGS frame.
 
 use super::error::Violation;
 use super::flow::MAX_WINDOW;
@@ -76,11 +76,11 @@ pub(super) const ENTRY: usize = 6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The largest dynamic table that this side keeps for header blocks it receives; the blocks
-    /// that we send do not use it.
+    /// that [`Encoder`](crate::hpack::Encoder) writes do not use the table.
     pub header_table_size: u32,
     /// Whether this side accepts server pushes.
     pub enable_push: bool,
-    /// The maximum number of streams that may be open; `None` means no limit.
+    /// The maximum number of streams that the other side may have open; `None` means no limit.
     pub max_concurrent_streams: Option<u32>,
     /// The window of a new stream: how much data this side accepts on it at first.
     pub initial_window_size: u32,
@@ -105,7 +105,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Applies one value of the peer's SETTINGS frame; `role` is ours.
+    /// Applies one value of the peer's SETTINGS frame; `role` is that of this end, not the peer's.
     pub(super) fn apply(&mut self, id: SettingId, value: u32, role: Role) -> Result<(), Violation> {
         match id {
             SettingId::HEADER_TABLE_SIZE => self.header_table_size = value,

@@ -36,13 +36,14 @@ use crate::config;
 pub(super) struct Stream {
     /// The stream's identifier.
     pub(super) id: StreamId,
-    /// Whether we have not sent END_STREAM.
+    /// Whether END_STREAM is still to be sent.
     pub(super) can_send: bool,
     /// Whether the peer has not sent END_STREAM.
     pub(super) can_receive: bool,
-    /// Whether the headers of a response and all content offered since were queued. Servers only.
+    /// Whether the headers of a response and all content offered since were queued; used only on
+    /// servers.
     pub(super) is_answered: bool,
-    /// The window for what we send.
+    /// The window for what this end sends.
     pub(super) send: SendWindow,
     /// The window for what the peer sends.
     pub(super) receive: ReceiveWindow,

@@ -2,8 +2,8 @@
 //!
 //! Streams are opened in the order of their identifiers, and all by the client, because pushes are
 //! refused; so they are kept in one list, which needs no sorting. Of the last few streams that
-//! ended, only the side that ended each is remembered: late frames are normal on a stream that we
-//! ended, and an error on one that the peer ended.
+//! ended, only the side that ended each is remembered: late DATA and HEADERS are normal on a stream
+//! that this end reset, and an error on one that the peer ended.
 
 use smallvec::SmallVec;
 
@@ -102,7 +102,7 @@ impl Streams {
     ///
     /// Closed: "An endpoint MAY treat receipt of any other type of frame on a closed stream as a
     /// connection error [...] of type STREAM_CLOSED, except as noted below". The exceptions are
-    /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that we reset.
+    /// WINDOW_UPDATE, RST_STREAM, and any frame on a stream that this end reset.
     pub(super) fn find(&mut self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         // §5.1.1: "Streams initiated by a client MUST use odd-numbered stream identifiers".
         let is_of_client = id.get() % 2 == 1;
@@ -122,8 +122,8 @@ impl Streams {
     ///
     /// RFC 9113 §5.1.1: "The identifier of a newly established stream MUST be numerically greater
     /// than all streams that the initiating endpoint has opened or reserved". HEADERS from a client
-    /// are late trailers if we ended the stream, and a request out of order if there is no record
-    /// of the stream.
+    /// are late trailers if this end reset the stream, and count as a request out of order if the
+    /// stream has no record.
     fn check_late_frame(&self, kind: FrameType, id: StreamId) -> Result<Found<'_>, Violation> {
         let mut ended = self.ended.iter().flatten();
         let by_peer = ended.find(|ended| ended.stream == id).map(|e| e.by_peer);

@@ -289,7 +289,7 @@ impl Peer {
     }
 
     /// Sends `octets` up to `times` times and reads what the connection writes, until the
-    /// connection has ended.
+    /// connection has ended; returns its events.
     pub(crate) fn flood(&mut self, octets: &[u8], times: usize) -> Vec<String> {
         let mut events = Vec::new();
         for _ in 0..times {

@@ -293,7 +293,8 @@ impl Execution<'_> {
     }
 
     /// Asks the plugin's handler. Returns the question if the answer is pending, or `None` if the
-    /// handler has accepted.
+    /// handler has accepted. Without asking, refuses a plugin that has no handler, is not valid or
+    /// not trusted, or whose endpoint is taken.
     fn ask_handler(
         &mut self,
         question: Question,
@@ -401,9 +402,9 @@ impl Socket {
         names.block(plugin, self.id, holder);
     }
 
-    /// Converts a handler's answer to a question. A plugin that fails validation is retried once
-    /// the current plugin of its name is deregistered or down, because the current plugin may be
-    /// the reason for the failure, as for CSI drivers.
+    /// Converts the error with which a handler has answered a question into a refusal. A plugin
+    /// that fails validation is retried once the current plugin of its name is deregistered or
+    /// down, because the current plugin may be the reason for the failure, as for CSI drivers.
     pub(super) fn process_answer(
         &mut self,
         question: Question,

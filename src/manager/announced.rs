@@ -13,7 +13,8 @@
 //!                    Output::AnnouncementAnswered, and the socket is forgotten    ...Answered(Ok)
 //! ```
 //!
-//! - A plugin that is refused is not tried again: it has to call again, as with kubelet.
+//! - A plugin that is refused or cannot be dialed is not tried again: it has to call again, as with
+//!   kubelet.
 //! - A plugin that is announced again with the same endpoint replaces the earlier one, which is
 //!   deregistered first and not notified. With another endpoint, both serve the name, as with
 //!   kubelet since 1.37: the newest one is used, and when that is deregistered, the one before it.
@@ -23,8 +24,8 @@
 //!   restart.
 //! - A plugin that its handler gives up while the plugin's process lives is down for the same time:
 //!   it has to announce itself again.
-//! - After a restart of the daemon, its predecessor's plugins have the same time to announce
-//!   themselves again.
+//! - After a restart of the daemon, its predecessor's plugins have `DEVICE_GRACE` to announce
+//!   themselves again, whatever `OnDown` is.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -81,8 +82,8 @@ impl Visit<'_> {
 
 impl Sockets {
     /// Checks the limits on announced plugins. A plugin whose name is announced already may exceed
-    /// them, but by no more than [`MAX_REGISTRATIONS`] in total: it may have another endpoint each
-    /// time.
+    /// them, because it usually replaces the earlier one. But it may have another endpoint each
+    /// time, so [`MAX_ANNOUNCED`] may be exceeded by no more than [`MAX_REGISTRATIONS`].
     fn may_announce(
         &self,
         plugin: &Plugin,
@@ -241,7 +242,8 @@ impl Sockets {
 }
 
 impl Socket {
-    /// Withdraws the announcement of the plugin, if there is one: the plugin is then deregistered.
+    /// Withdraws the announcement of the plugin, if there is one, even from before a restart: the
+    /// plugin is then deregistered.
     pub(super) fn withdraw(&mut self, context: &mut Context) {
         let is_announced = |desired: &mut Desired| desired.announced.is_some();
         if let Some(mut gone) = self.desired.take_if(is_announced) {

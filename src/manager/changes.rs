@@ -32,11 +32,12 @@ pub enum State {
     Registered,
     /// The plugin is registered, but a newer one of its name is used.
     Standby,
-    /// The plugin is registered, but does not answer.
+    /// The plugin is registered, but does not answer, or its handler has given it up.
     Down,
     /// The last attempt failed; the next one follows after a pause.
     Backoff,
-    /// The plugin was refused; it is asked again after a pause, or when handlers change.
+    /// The plugin was refused, or would be in a dry run; it is asked again after a pause, or when
+    /// the cause may have been removed.
     Rejected,
     /// The plugin is being deregistered.
     Deregistering,
@@ -71,7 +72,7 @@ impl State {
         }
     }
 
-    /// Returns the state of that name, which may be in upper or lower case.
+    /// Returns the state of that name, in upper or lower case, or `None` if no state has that name.
     pub fn parse(name: &str) -> Option<Self> {
         let mut states = Self::ALL.into_iter();
         states.find(|state| state.name().eq_ignore_ascii_case(name))
@@ -103,7 +104,7 @@ pub(super) struct Changes {
     removed: VecDeque<Removed>,
     /// The total length of the paths of the removed records, in octets.
     removed_len: usize,
-    /// The generation of the newest removal that was forgotten.
+    /// The generation of the newest removal that was forgotten; 0 if none was.
     expired: Generation,
 }
 
@@ -165,8 +166,8 @@ impl Changes {
         }
     }
 
-    /// Returns whether a reader that has seen this generation can get every later change: no
-    /// removal after it was forgotten, and the generation is not in the future.
+    /// Returns whether a reader that has seen this generation can get every later change: the
+    /// generation is not in the future, and no later removal was forgotten.
     pub(super) fn is_known(&self, seen: Generation) -> bool {
         (self.expired..=self.generation).contains(&seen)
     }

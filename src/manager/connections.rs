@@ -25,9 +25,10 @@ use crate::time::Time;
 pub(super) enum Owner {
     /// The running operation of a socket.
     Operation(SocketId),
-    /// A handler's unary call, which ends soon.
+    /// A handler's unary call, which has a deadline.
     Call(EffectId),
-    /// A handler's stream or connection, which stays open for as long as its plugin is registered.
+    /// A handler's stream or connection, which may stay open for as long as its plugin is
+    /// registered.
     Stream(EffectId),
     /// A registered plugin: the end of the connection, or of the peer process, means that the
     /// plugin may be down.
@@ -139,7 +140,7 @@ impl Connections {
         self.last
     }
 
-    /// Returns the owner of a connection, or `None` if the connection has ended.
+    /// Returns the owner of a connection, or `None` if the connection was removed.
     #[inline]
     pub(super) fn owner(&self, conn: ConnectionId) -> Option<Owner> {
         Some(self.owners.get(&conn)?.owner)
@@ -150,7 +151,7 @@ impl Connections {
         self.owners.get(&conn).is_some_and(|owned| owned.is_open)
     }
 
-    /// Gives a connection to another owner, unless the connection has ended.
+    /// Gives a connection to another owner, unless the connection was removed.
     pub(super) fn hand_over(&mut self, conn: ConnectionId, owner: Owner) {
         if let Some(owned) = self.owners.get_mut(&conn) {
             let before = std::mem::replace(&mut owned.owner, owner);
@@ -229,9 +230,10 @@ impl Connections {
         self.in_use() < self.limit - self.limit / 4
     }
 
-    /// Removes the oldest source of liveness, which has the lowest number. A linear search is fast
-    /// enough, because descriptors rarely run short. Returns the connection and its socket, and
-    /// whether the connection is open.
+    /// Removes the source of liveness with the lowest number, which is the oldest one unless the
+    /// numbers have wrapped around. A linear search is fast enough, because descriptors rarely run
+    /// short. Returns the connection and its socket, and whether the connection is open, or `None`
+    /// if none is left.
     pub(super) fn remove_oldest_liveness(&mut self) -> Option<(ConnectionId, SocketId, bool)> {
         let mut owners = self.owners.iter();
         let oldest = owners.find_map(|(conn, owned)| match owned.owner {
@@ -244,8 +246,8 @@ impl Connections {
 
     /// Returns whether a warning that descriptors run short is due, and if so, records its time.
     ///
-    /// The log's limiter always admits the line of that warning: plugins can cause only one in each
-    /// [`SHORTAGE_WARNING_INTERVAL`].
+    /// The line of that warning counts towards the daemon's own share of the log: plugins can cause
+    /// only one in each [`SHORTAGE_WARNING_INTERVAL`].
     pub(super) fn take_due_warning(&mut self, now: Time) -> bool {
         let is_recent = |at| now < at + SHORTAGE_WARNING_INTERVAL;
         let is_due = !self.warned_at.is_some_and(is_recent);
@@ -261,7 +263,8 @@ impl Connections {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// `None` unless the connection is established and open.
+    /// `None` unless the connection is established and open, and while it belongs to an operation
+    /// that makes no calls.
     pub(super) client: Option<Box<Client>>,
 }
 
@@ -271,7 +274,7 @@ impl Connection {
         Self { id, client: None }
     }
 
-    /// Returns the deadline of the calls on the connection.
+    /// Returns the next deadline of the client, such as that of a call.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.client.as_ref()?.poll_timeout()
     }

@@ -32,7 +32,7 @@ pub(super) struct Context {
     pub(super) work: VecDeque<Work>,
     /// The number of plugins that handlers know.
     pub(super) plugins: usize,
-    /// The number of changes to the plugins that handlers know.
+    /// The number of changes to the plugins that are saved across a restart, except for debts.
     pub(super) revision: u64,
     /// The changes of records.
     pub(super) changes: Changes,
@@ -53,7 +53,8 @@ pub(super) struct Policy {
     pub(super) on_down: OnDown,
     pub(super) path_map: PathMap,
     pub(super) trust: Trust,
-    /// The directories that other users can change.
+    /// The directories below which no socket is trusted, each with the reason: other users can
+    /// change it, or a directory that all plugins depend on.
     pub(super) distrusted: Vec<(PathBuf, Distrust)>,
     /// Whether the daemon is stopping: then no operation is started.
     pub(super) is_stopping: bool,
@@ -118,8 +119,8 @@ impl Context {
         });
     }
 
-    /// Counts a wait for a descriptor, and warns of the shortage, unless the last warning is
-    /// recent.
+    /// Counts that something waits or is refused for lack of a descriptor, and warns of the
+    /// shortage, unless the last warning is recent.
     pub(super) fn warn_of_shortage(&mut self, shortage: Shortage) {
         self.measure_limit_hit(Limit::Descriptors);
         if self.connections.take_due_warning(self.now) {
@@ -144,12 +145,14 @@ impl Context {
 }
 
 impl Context {
-    /// Makes a descriptor available for an operation. Returns false if that fails.
+    /// Makes a descriptor available for an operation, like [`Context::make_room`]. Returns false if
+    /// that fails, or if operations have their share of the descriptors already.
     pub(super) fn make_room_for_operation(&mut self) -> bool {
         self.connections.room_for_operations() > 0 && self.make_room()
     }
 
-    /// Makes a descriptor available. Returns false if that fails.
+    /// Makes a descriptor available, by giving up sources of liveness if necessary. Returns false
+    /// if that fails.
     pub(super) fn make_room(&mut self) -> bool {
         while self.connections.in_use() >= self.connections.limit {
             if !self.give_up_liveness() {

@@ -25,12 +25,13 @@ pub struct Desired {
     pub(super) announced: Option<Box<Announced>>,
     /// The time at which this process first saw the socket.
     pub found: Time,
-    /// The time since which the plugin has to be registered: the socket was found, or the plugin
-    /// was deregistered.
+    /// The time since which the plugin has to be registered: the socket was found, or a plugin has
+    /// left the actual state at its path.
     pub(super) wanted_since: Time,
     /// The backoff after failed attempts.
     pub backoff: RetryDelay,
-    /// The failure of the last attempt; `None` before the first attempt and after a success.
+    /// The failure of the last attempt; `None` before the first attempt, after a success, and after
+    /// a result of a dry run.
     pub last_failure: Option<Box<Failure>>,
     /// The result of a dry run, once there is one: the plugin that would be registered, or the
     /// refusal.
@@ -44,11 +45,12 @@ pub struct Desired {
     /// The number of attempts to register its plugin.
     pub attempts: u32,
     /// The plugin that was registered through this socket before a restart, until it is registered
-    /// again.
+    /// again or deregistered.
     pub restored: Option<Arc<Plugin>>,
     /// The plugin that was registered at its path before, and the user ID of that plugin's process.
     pub(super) predecessor: Option<Box<(Arc<Plugin>, u32)>>,
-    /// The time reserved for its next dial, because it refused the last connection.
+    /// The time reserved for its next dial, because it refused the last connection, or the time at
+    /// which an operator has requested a retry.
     pub(super) redial_at: Option<Time>,
     /// Whether a retry was requested since the last attempt began. If that attempt fails, the next
     /// one follows without a delay.
@@ -91,8 +93,8 @@ impl Desired {
         self.last_failure.as_deref() == Some(&Failure::Dial(DialError::Refused))
     }
 
-    /// Returns whether this plugin was refused for the same reason before, and so is not notified
-    /// again.
+    /// Returns whether this plugin is not notified of this refusal, because it was notified of the
+    /// same one last, and once is enough (`is_notified_once`).
     pub(super) fn was_notified(&self, plugin: Option<&Arc<Plugin>>, refusal: &Refusal) -> bool {
         refusal.is_notified_once()
             && self.notified.as_deref() == Some(refusal)
@@ -119,7 +121,8 @@ impl Desired {
         self.predecessor.take()
     }
 
-    /// Records the failure of an attempt. Returns whether the previous attempt had another result.
+    /// Records the failure of an attempt, and sets the backoff. Returns whether the failure is new:
+    /// the last attempt before, if there was one, had another result.
     pub(super) fn record_failed(&mut self, failure: &Failure, now: Time) -> bool {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if std::mem::take(&mut self.is_retried) {
@@ -206,14 +209,14 @@ impl RetryDelay {
 
     /// Returns the time until which no attempt is made, or `None` if nothing failed.
     ///
-    /// kubelet refuses an attempt while `now - last_error <= delay`, so the earliest attempt of
-    /// kubelet is later than this, by less than a clock resolves.
+    /// kubelet also makes no attempt at exactly this time: it refuses one while
+    /// `now - last_error <= delay`.
     pub fn until(&self) -> Option<Time> {
         let Failed { at, delay } = **self.failed.as_ref()?;
         Some(at + delay)
     }
 
-    /// Returns the delay after the last failure.
+    /// Returns the delay after the last failure, or `None` if nothing failed.
     pub fn delay(&self) -> Option<Duration> {
         Some(self.failed.as_ref()?.delay)
     }

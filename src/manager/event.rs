@@ -29,7 +29,7 @@ use crate::handler::{DialError, EventType, Notice, Plugin};
 /// The number of events and changes of records since the start of the daemon.
 pub type Generation = u64;
 
-/// An event of a socket or its plugin.
+/// An event of a socket, its plugin or the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginEvent {
     /// The number of the event; 0 until it is emitted.
@@ -63,8 +63,8 @@ pub enum EventKind {
     SocketMissing,
     /// The plugin is registered and was notified.
     Registered {
-        /// The time since its socket was found or, if a plugin was registered there before, since
-        /// that plugin was deregistered.
+        /// The time since its socket was found or, if a plugin has left the actual state there,
+        /// since the last one left it.
         took: Duration,
     },
     /// The plugin was deregistered, or a registration that was not completed was undone.
@@ -102,11 +102,13 @@ pub enum EventKind {
     OperationDropped(&'static str),
     /// A registered plugin does not answer, or its handler has given it up.
     Down {
-        /// The process of the plugin, if it is known.
+        /// The process of the plugin, if it is known and did not answer; `None` if the driver or
+        /// the handler is the reason.
         process: Option<Process>,
         /// The reason.
         failure: Box<Failure>,
-        /// The time after which the plugin is deregistered; `None` if it stays registered.
+        /// The time after which the plugin is deregistered if it is still down; `None` if it stays
+        /// registered.
         grace: Option<Duration>,
     },
     /// A registered plugin that was down answers again.
@@ -115,7 +117,7 @@ pub enum EventKind {
     PluginChanged,
     /// The newer plugins of the name were deregistered: this one is current again.
     Promoted,
-    /// The plugin was registered under the name of a plugin that runs as another user.
+    /// The plugin was registered under the name of a plugin that runs, or ran, as another user.
     TakenOver {
         /// The user ID of the plugin's process.
         uid: u32,
@@ -124,7 +126,8 @@ pub enum EventKind {
         /// The registration socket of the previous plugin.
         previous_socket: Arc<Path>,
     },
-    /// The plugin would be refused in strict mode.
+    /// The plugin would be refused in strict mode, or other users can change a directory that
+    /// plugins or the daemon rely on.
     Untrusted(Distrust),
     /// A handler has reported this about the plugin.
     Reported(Box<Notice>),
@@ -196,7 +199,7 @@ impl PluginEvent {
     }
 
     /// Returns whether the event is about security: a plugin or directory that is not trusted, or a
-    /// name that was taken over by another user. Other events do not displace such an event.
+    /// name that was taken over by another user. The daemon keeps such events longer than others.
     pub fn is_security(&self) -> bool {
         match &self.kind {
             EventKind::TakenOver { .. } | EventKind::Untrusted(_) => true,
@@ -245,8 +248,8 @@ impl PluginEvent {
         )
     }
 
-    /// Returns whether `other` is the same event again: only the generation, the attempt and the
-    /// time for which or after which it is retried may differ.
+    /// Returns whether `other` is the same event again: only the generation, the attempt, the time
+    /// for which or after which it is retried, and the mark of a repetition may differ.
     pub fn is_repeated_by(&self, other: &Self) -> bool {
         let is_same_kind = match (&self.kind, &other.kind) {
             (
@@ -372,10 +375,10 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
-/// The target of events about security, which have their own share of the log.
+/// The target of events about security, which share the log volume of lines about the daemon.
 const ABOUT_SECURITY: &str = "plugind::manager::trust";
 
-/// The target of lines about the daemon, which the logger always admits.
+/// The target of lines about the daemon, which lines about plugins cannot displace.
 const ABOUT_DAEMON: &str = "plugind::manager::connections";
 
 /// The message about a socket that was removed while the daemon was not running.

@@ -43,10 +43,10 @@ pub enum Refusal {
     /// No handler is registered for this plugin type.
     #[error("no handler for plugin type {:?}", escape::text(.0))]
     NoHandler(String),
-    /// The plugin is not valid.
+    /// The plugin's description is not valid, or the handler has not accepted it.
     #[error("validation failed: {}", escape::text(.0.as_str()))]
     Validation(Reason),
-    /// The handler could not register the plugin.
+    /// The handler could not register the plugin, or could not deregister it.
     #[error("registration failed: {}", escape::text(.0.as_str()))]
     Registration(Reason),
     /// The plugin is refused for as long as the plugin behind the socket `holder`, which has the
@@ -80,8 +80,8 @@ impl Failure {
         matches!(self, Self::Refused(Refusal::Ignored(_)))
     }
 
-    /// Returns whether the file at the path has changed: the watch will report that in a moment, so
-    /// until then there is nothing to report.
+    /// Returns whether the socket at the path is missing or was replaced. The watch usually reports
+    /// that in a moment, so an attempt that fails for this reason is not a warning.
     pub fn is_overtaken(&self) -> bool {
         matches!(
             self,
@@ -109,8 +109,8 @@ impl Failure {
     }
 
     /// Returns whether retrying soon is pointless once the plugin has had [`FIRST_MINUTE`]: the
-    /// plugin answers, but its answer is not acceptable. Only another socket, other handlers or
-    /// another configuration can change that.
+    /// plugin answers, but its answer is not acceptable. Usually only another socket, other
+    /// handlers, another configuration or the end of another plugin can change that.
     pub fn is_terminal(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
@@ -122,7 +122,8 @@ impl Failure {
 
 impl Refusal {
     /// Returns `RegistrationStatus.error` in kubelet's exact wording, or `None` if the plugin is
-    /// not notified at all. Not escaped, because it is sent to the plugin itself.
+    /// not notified at all. A handler's reason is not escaped, because the plugin itself receives
+    /// it.
     pub fn status_error(&self, socket: &Path) -> Option<String> {
         Some(match self {
             Self::Ignored(_) => return None,
@@ -157,7 +158,7 @@ impl Refusal {
         }
     }
 
-    /// Returns whether a plugin is notified only once of this refusal, for as long as its
+    /// Returns whether a plugin is notified at most once of this refusal, for as long as its
     /// description stays the same: the plugin was refused before its handler began to register it.
     pub(super) fn is_notified_once(&self) -> bool {
         !matches!(self, Self::Registration(_) | Self::EndpointTaken { .. })

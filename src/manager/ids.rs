@@ -8,7 +8,8 @@ use std::fmt;
 
 use crate::handler::EffectOwner;
 
-/// The ID of a path at which a socket exists or a plugin is registered. Never reused.
+/// The ID of a path at which a socket exists, a plugin is registered or an operation runs. Never
+/// reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub(super) u64);
 
@@ -51,12 +52,13 @@ impl ConnectionId {
     pub(super) const MAX: u32 = (1 << 29) - 1;
 }
 
-/// The process at the other end of a connection: the one that called `listen`.
+/// The process at the other end of a connection: the one that called `listen`, or `connect` if the
+/// daemon has accepted the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// The process ID; `None` if the process is in a PID namespace that is not visible here.
     pub pid: Option<u32>,
-    /// The user ID of the process when it called `listen`.
+    /// The user ID of the process when it made that call.
     pub uid: u32,
 }
 

@@ -1,20 +1,21 @@
 //! The limit on operations that wait for plugins to answer, and the queue of sockets that wait for
 //! one of its permits.
 //!
-//! At most [`SOFT_OPERATION_LIMIT`] new attempts call their plugins at a time, because the process
-//! does not give back the memory that simultaneous operations have needed. Checks, and attempts
-//! that dial once more, take a permit without waiting for one. An operation whose plugin answers
-//! needs its permit only for a moment. An operation that has held its permit for [`PERMIT_TIME`]
-//! while other sockets wait loses the permit and continues without one: from then on it costs only
-//! a descriptor, and so does an operation that waits for a handler or for the lock of a plugin
-//! name.
+//! A new attempt begins only while fewer than [`SOFT_OPERATION_LIMIT`] permits are held, because
+//! the process does not give back the memory that simultaneous operations have needed. Checks, and
+//! attempts that dial once more, take a permit without waiting for one. An operation whose plugin
+//! answers needs its permit only for a moment. An operation that has held its permit for
+//! [`PERMIT_TIME`] while other sockets wait loses the permit and continues without one: from then
+//! on it costs only a descriptor, and so does an operation that waits for a handler or for the lock
+//! of a plugin name.
 //!
 //! Permits are granted in the order of arrival. Handlers are asked in another order: each plugin
 //! name has a queue of its own (see `names`).
 //!
-//! A socket that exists and refuses connections is dialed every few seconds, because its plugin
-//! may begin to listen at any moment. There may be thousands of such sockets, so attempts after
-//! the first one are spaced: the next socket is dialed [`REDIAL_INTERVAL`] after the one before.
+//! A socket that exists and refuses connections is dialed every few seconds during its
+//! [`REDIAL_PERIOD`](crate::config::REDIAL_PERIOD), because its plugin may begin to listen at any
+//! moment. There may be thousands of such sockets, so attempts after the first one are spaced: the
+//! next socket is dialed [`REDIAL_INTERVAL`] after the one before.
 
 use std::collections::VecDeque;
 

@@ -46,8 +46,8 @@ pub enum Input {
         /// The process that called, if the daemon can see it.
         caller: Option<Process>,
     },
-    /// The call by which a plugin has announced itself has ended before it was answered: the plugin
-    /// is not registered.
+    /// The call by which a plugin has announced itself has ended before it was answered: the
+    /// announcement is withdrawn.
     CallEnded {
         /// The number of the call.
         id: AnnouncementId,
@@ -59,8 +59,8 @@ pub enum Input {
         /// The peer process, if the daemon can see it.
         process: Option<Process>,
     },
-    /// The socket of a connection requested by [`Output::Dial`] is not trusted. Precedes
-    /// [`Input::Connected`].
+    /// The socket of a connection requested by [`Output::Dial`], or its process, is not trusted.
+    /// Sent once for each reason, before [`Input::Connected`].
     Distrusted {
         /// The connection.
         conn: ConnectionId,
@@ -107,7 +107,8 @@ pub enum Input {
     /// The handlers or the configuration have changed: attempts that have failed are retried at
     /// once.
     Reconsider,
-    /// The daemon stops: starts no new operations and gives running ones [`STOP_GRACE`].
+    /// The daemon stops: no operation is started any more. Those that run are cancelled, except
+    /// that those whose end a plugin or a handler would notice have [`STOP_GRACE`] to end.
     Stop,
 }
 
@@ -142,9 +143,9 @@ pub enum Output {
         /// The bytes to write if that is possible without waiting.
         final_bytes: Vec<u8>,
     },
-    /// Watch the process at the other end of this connection, and then send
-    /// [`Input::PeerWatched`]. If that is impossible, keep the connection open, and send
-    /// [`Input::Closed`] when it ends.
+    /// Watch the process at the other end of this connection: send [`Input::PeerWatched`] now, and
+    /// [`Input::ProcessEnded`] when the process ends. If that is impossible, keep the connection
+    /// open, and send [`Input::Closed`] when it ends.
     WatchPeer {
         /// The connection.
         conn: ConnectionId,
@@ -205,7 +206,7 @@ impl World {
     }
 }
 
-/// The number of a call by which a plugin announces itself. Never reused.
+/// The number of a call by which a plugin announces itself. Not reused until the daemon restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnouncementId(pub u64);
 
@@ -218,7 +219,7 @@ pub enum AnnouncementError {
     Superseded,
     /// The announcement was withdrawn before it was answered: the plugin is deregistered.
     Withdrawn,
-    /// [`MAX_ANNOUNCED`] plugins have announced themselves.
+    /// [`MAX_ANNOUNCED`] plugins have announced themselves already, and none of them is down.
     TooMany,
     /// The plugin's process has announced [`MAX_ANNOUNCED_OF_PROCESS`] plugins already.
     TooManyOfProcess,
@@ -228,7 +229,7 @@ pub enum AnnouncementError {
 
 impl AnnouncementError {
     /// Returns the message of the status that is sent to the plugin, in kubelet's words if kubelet
-    /// has any. Not escaped, because the plugin itself receives it.
+    /// has any. A handler's reason is not escaped, because the plugin itself receives it.
     pub fn status_error(&self, endpoint: &Path) -> String {
         match self {
             Self::Failed(Failure::Dial(error)) => {
@@ -316,5 +317,5 @@ pub(super) fn program_result(end: &ProgramEnd) -> &'static str {
     }
 }
 
-/// The result of a program that was killed because its handler cancelled it.
+/// The result of a program that was killed because its effect was cancelled.
 pub(super) const CANCELLED: &str = "cancelled";

@@ -132,14 +132,15 @@ impl Manager {
         }
     }
 
-    /// Sets whether plugins are registered or only observed, from the next attempt on.
+    /// Sets whether plugins are registered or only observed, from the next attempt on. Plugins that
+    /// announce themselves are registered in any case.
     pub fn set_mode(&mut self, mode: Mode) {
         self.context.policy.mode = mode;
     }
 
     /// Sets the mapping of endpoint paths that plugins report from their own mount namespaces.
     ///
-    /// Handlers and the log keep the paths as the plugins reported them.
+    /// Handlers and events keep the paths as the plugins reported them.
     pub fn set_path_map(&mut self, path_map: PathMap) {
         self.context.policy.path_map = path_map;
     }
@@ -228,7 +229,8 @@ impl Manager {
         }
     }
 
-    /// Returns when to call [`Manager::handle_timeout`] next, and the owner of that deadline.
+    /// Returns when to call [`Manager::handle_timeout`] next, and the owner of that deadline, or
+    /// `None` if no deadline is set.
     pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
         self.context.timers.first()
     }
@@ -242,8 +244,9 @@ impl Manager {
         outputs.pop_front()
     }
 
-    /// Returns the local end of a connection, or `None` if the connection is not established. After
-    /// passing received bytes to this end, or writing bytes from it, call [`Manager::handle_io`].
+    /// Returns the local end of a connection, or `None` if the connection is not open or belongs to
+    /// an operation that makes no calls. After passing received bytes to this end, or writing bytes
+    /// from it, call [`Manager::handle_io`].
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut impl Endpoint> {
         match self.context.connections.owner(conn)? {
             owner @ (Owner::Operation(id) | Owner::Liveness(id, _)) => {
@@ -260,12 +263,12 @@ impl Manager {
         self.run_until_idle();
     }
 
-    /// Returns every path at which a socket exists or a plugin is registered, in unspecified order.
+    /// Returns every [`Socket`], in unspecified order.
     pub fn sockets(&self) -> impl Iterator<Item = &Socket> {
         self.sockets.iter()
     }
 
-    /// Returns what is known about a path.
+    /// Returns what is known about a path, or `None` if nothing is known.
     pub fn socket(&self, path: &Path) -> Option<&Socket> {
         self.sockets.at(&path.into())
     }
@@ -281,7 +284,8 @@ impl Manager {
         self.sockets().filter_map(Socket::registered)
     }
 
-    /// Returns the plugins that were restored and have not answered since, in unspecified order.
+    /// Returns the restored plugins that wait to be registered again, in unspecified order. Leaves
+    /// out those whose last attempt ended with a refusal.
     pub fn awaiting(&self) -> impl Iterator<Item = &Arc<Plugin>> {
         self.sockets().filter_map(|socket| {
             let registered = socket.registered().filter(|it| it.is_restored());
@@ -371,7 +375,7 @@ impl Manager {
         self.sockets.iter().all(|socket| socket.active.is_none())
     }
 
-    /// Returns whether [`Input::Stop`] has been carried out completely.
+    /// Returns whether the manager was stopped ([`Input::Stop`]) and no operation runs any more.
     pub fn is_stopped(&self) -> bool {
         self.context.policy.is_stopping && self.is_idle()
     }
@@ -386,7 +390,8 @@ impl Manager {
         self.context.changes.generation
     }
 
-    /// Starts the next generation, for an event that the manager does not emit itself.
+    /// Starts the next generation, for an event that the manager does not emit itself, and returns
+    /// it.
     pub fn advance_generation(&mut self) -> Generation {
         self.context.changes.advance()
     }
@@ -398,9 +403,9 @@ impl Manager {
         self.context.emit(PluginEvent::of_daemon(kind));
     }
 
-    /// Tries the selected plugins again at once, as if none of their attempts had failed: those
-    /// that were refused or wait for their backoff are registered, and those that are down are
-    /// checked. Returns the number of these, or `None` if no record was selected.
+    /// Retries the selected plugins now, and restarts their backoff: those that were refused or
+    /// wait for their backoff are dialed again, and those that are down are checked. Returns the
+    /// number of these, or `None` if no record was selected.
     pub fn retry(&mut self, is_selected: &dyn Fn(&Record<'_>) -> bool, now: Time) -> Option<usize> {
         self.context.now = now;
         let mut is_any_selected = false;

@@ -24,7 +24,8 @@ use smallvec::SmallVec;
 use super::ids::SocketId;
 use crate::handler::{NameKey, Plugin};
 
-/// Every plugin name that an operation has acquired or waits for, or that is registered.
+/// Every plugin name that an operation has acquired or waits for, that is registered, or for which
+/// a socket is to be retried.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     names: BTreeMap<NameKey, Name>,
@@ -60,7 +61,7 @@ pub(super) struct Instance {
     pub(super) socket: SocketId,
     /// The user ID of its process, if the daemon can see the process.
     pub(super) uid: Option<u32>,
-    /// Whether the plugin is not known to be down.
+    /// Whether the plugin is up; `false` if it is down or must be deregistered.
     pub(super) is_up: bool,
 }
 
@@ -132,7 +133,7 @@ impl Names {
         found.map_or(&[], |name| &name.instances)
     }
 
-    /// Returns the plugin to use for a name: the newest.
+    /// Returns the plugin to use for a name: the newest, or `None` if none is registered.
     pub(super) fn current(&self, plugin: &Arc<Plugin>) -> Option<&Instance> {
         self.instances(plugin).last()
     }
@@ -224,7 +225,7 @@ impl Names {
     }
 }
 
-/// Removes a name that has no instances, and for which no socket waits.
+/// Removes a name, unless it has instances or a socket waits for it.
 fn remove_if_unused(entry: OccupiedEntry<'_, NameKey, Name>) {
     let name = entry.get();
     if name.instances.is_empty() && name.queue.is_empty() && name.blocked.is_empty() {

@@ -18,8 +18,8 @@ use crate::grpc::CallError;
 use crate::handler::{DialError, Plugin, Reason};
 
 impl Visit<'_> {
-    /// Records the outcome of an operation, and marks its socket dirty, unless the plugin was
-    /// registered and the socket still exists.
+    /// Records the outcome of an operation. Marks its socket dirty, unless the plugin was
+    /// registered and neither its socket nor its handler was removed or replaced meanwhile.
     pub(super) fn record_outcome(&mut self, mut active: Active, outcome: Outcome) {
         let promoted = active.promoted.take();
         self.socket.is_dirty = true;
@@ -95,7 +95,8 @@ impl Visit<'_> {
         }
         let handler = self.manager.host.handlers.find(&plugin.kind);
         if let (true, Some(registered)) = (active.handler != handler, &mut self.socket.registered) {
-            // The handler was replaced meanwhile: the new one has to register the plugin.
+            // The handler was replaced or removed meanwhile: it has to deregister the plugin. After
+            // that, the new handler, if there is one, registers the plugin.
             registered.health.must_deregister = true;
             self.socket.is_dirty = true;
         }
@@ -111,7 +112,7 @@ impl Visit<'_> {
     }
 
     /// Emits the event `Promoted` for a plugin that has become current, and notifies its handler,
-    /// unless that plugin was deregistered, too.
+    /// unless the plugin is not current any more.
     fn notify_promoted(&mut self, plugin: &Arc<Plugin>) {
         let current = self.manager.names.current(plugin);
         let Some(id) = current
@@ -137,7 +138,7 @@ impl Visit<'_> {
         }
     }
 
-    /// Records the outcome of a dry run.
+    /// Records the result of a dry run, and emits an event if the result has changed.
     fn record_observed(&mut self, active: &Active, found: Result<Arc<Plugin>, Refusal>) {
         let now = self.manager.context.now;
         let desired = self.socket.desired_of(active);
@@ -162,8 +163,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Records that another plugin answers behind the socket of a registered plugin, or of one that
-    /// was registered before a restart.
+    /// Records that another plugin answers behind the socket of `plugin`, which is registered or
+    /// was registered before a restart, and has to be deregistered now.
     fn record_changed(&mut self, active: &Active, plugin: &Arc<Plugin>) {
         self.emit_of(active, Some(plugin), EventKind::PluginChanged);
         self.manager.names.set_is_up(plugin, self.socket.id, false);
@@ -211,7 +212,8 @@ impl Visit<'_> {
 
     /// Requests another examination of the path if the socket there is not the one that the watch
     /// has found. inotify does not report that if the path is a symbolic link to the socket, or if
-    /// the file system has no birth times and the modification time has changed.
+    /// the file system has no birth times and the modification time, which then identifies the
+    /// socket, has changed.
     fn examine_replaced(&mut self, failure: &Failure) {
         if *failure == Failure::Dial(DialError::Replaced) {
             let path = self.socket.path.clone();
@@ -234,7 +236,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Records that a registered plugin did not answer.
+    /// Processes a failed check of a registered plugin, and sets the time of the next one. If the
+    /// daemon lacked a descriptor or memory for the check, the plugin does not count as down.
     fn record_check_failure(&mut self, failure: &Failure) {
         self.examine_replaced(failure);
         let context = &mut self.manager.context;
@@ -317,9 +320,10 @@ impl Visit<'_> {
 /// Returns a warning if a plugin that was registered runs as another user than the plugin that had
 /// its name: the newest of that name or else `predecessor`, which was at the same path.
 ///
-/// Every process that may create sockets in a watched directory may register under any name, and
-/// the newest plugin of a name is the one to use. In a rolling update the old and the new plugin
-/// run as the same user, so another user is worth a warning.
+/// Unless trust is strict or the name is pinned, every process that may create sockets in a watched
+/// directory may register under any name, and the newest plugin of a name is the one to use. In a
+/// rolling update the old and the new plugin usually run as the same user, so another user is worth
+/// a warning.
 fn takeover_warning(
     plugin: &Plugin,
     uid: Option<u32>,

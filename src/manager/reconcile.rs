@@ -29,7 +29,8 @@ pub enum Target {
 }
 
 /// Returns the action that a path needs: `desired` is the socket that exists there, `actual` the
-/// socket whose plugin a handler knows, and `running` the purpose of the operation that runs.
+/// socket whose plugin a handler knows, and `running` the purpose of the operation that runs. If a
+/// plugin must be deregistered although its socket exists, the caller passes `None` as `desired`.
 pub fn action(
     desired: Option<Identity>,
     actual: Option<Identity>,

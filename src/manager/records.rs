@@ -26,7 +26,7 @@ use crate::time::Time;
 pub struct Record<'a> {
     /// The path of the registration socket.
     pub socket: &'a Arc<Path>,
-    /// The plugin, once it has described itself.
+    /// The plugin, if it is known: it has described itself, or was restored.
     pub plugin: Option<&'a Arc<Plugin>>,
     /// The state of the plugin.
     pub state: State,
@@ -239,7 +239,7 @@ impl ChangeCursor {
     }
 
     /// Returns the generation of the last change that the reader has seen. Another reader can
-    /// continue from there.
+    /// continue from there: for a record that this one has not seen, `is_new` may then be false.
     pub fn seen(&self) -> Generation {
         self.seen
     }
@@ -292,8 +292,7 @@ impl<'a> Records<'a> {
         Some(self.record_of(socket))
     }
 
-    /// Returns every path at which a socket exists or a plugin is registered, in the order of the
-    /// paths.
+    /// Returns every [`Socket`], in the order of the paths.
     pub fn sockets_by_path(self) -> impl Iterator<Item = &'a Socket> {
         self.0.sockets.by_path()
     }
@@ -303,7 +302,7 @@ impl<'a> Records<'a> {
         let summary = socket.summary();
         let mut state = summary.state;
         if let (State::Registered, Some(registered)) = (state, &socket.registered) {
-            // A restored plugin is not an instance of its name before its socket is found again.
+            // A restored plugin is not an instance of its name until it is registered again.
             let current = self.0.names.current(&registered.plugin);
             let is_used = current.is_none_or(|it| it.socket == socket.id);
             if !is_used && !registered.is_restored() {

@@ -6,12 +6,13 @@
 //! A plugin that is killed leaves its socket behind, so its directory does not show that it has
 //! gone. Once the plugin is registered, the connection on which it was notified becomes its source
 //! of liveness: the daemon watches the peer process, whose end is reported within milliseconds, or,
-//! before Linux 6.5, holds the connection open. If descriptors run short, the plugin is checked at
-//! intervals of 30 s or more instead. When the source is lost, the plugin is checked: GetInfo is
-//! called again. If the plugin answers, only the source of liveness was lost. Otherwise the plugin
-//! is down, and is checked again with backoff until it answers or its socket is removed. It stays
-//! registered meanwhile, unless [`OnDown`](crate::config::OnDown) requires its deregistration; its
-//! handler is not informed.
+//! if that is impossible, as before Linux 6.5, holds the connection open. If descriptors run short,
+//! the plugin is checked at intervals of 30 s or more instead. When the source is lost, the plugin
+//! is checked: GetInfo is called again. If the plugin answers, only the source of liveness was
+//! lost. Otherwise the plugin is down, and is checked again with backoff until it answers or its
+//! socket is removed. It stays registered meanwhile, unless [`OnDown`](crate::config::OnDown)
+//! requires its deregistration; its handler is not informed. Plugins that announce themselves
+//! differ (see `announced`).
 //!
 //! Most drivers are registered by a registrar, another process. The connection on which a handler
 //! has called the endpoint becomes the driver's source of liveness in the same way: once that is
@@ -65,8 +66,8 @@ pub(super) enum By {
         /// [`DEVICE_GRACE`](crate::config::DEVICE_GRACE).
         is_announced: bool,
     },
-    /// A handler of the process before a restart. The plugin is to be deregistered, because its
-    /// socket was removed or replaced, or it did not announce itself again.
+    /// A handler of the process before a restart, or before the stop that is in progress. The
+    /// plugin is to be deregistered.
     Predecessor,
 }
 
@@ -96,7 +97,8 @@ pub struct Health {
 #[derive(Debug)]
 pub(super) struct Down {
     pub(super) since: Time,
-    /// The time at which the plugin is deregistered if it is still down; `None`: never.
+    /// The time at which the plugin is deregistered if it is still down; `None` if it stays
+    /// registered or is to be deregistered now.
     pub(super) grace_until: Option<Time>,
     /// Whether the handler has given up the plugin: an answer to a check does not change that.
     is_given_up: bool,
@@ -139,7 +141,7 @@ impl Registered {
         self.by == By::Restored { is_announced: true }
     }
 
-    /// Returns whether the plugin announced itself, and has to do so again after another restart.
+    /// Returns whether the plugin announced itself, and has to do so again after the next restart.
     pub(super) fn is_announced(&self) -> bool {
         match self.by {
             By::Restored { is_announced } => is_announced,
@@ -155,7 +157,8 @@ impl Health {
         Some(self.down.as_ref()?.since)
     }
 
-    /// Returns the time at which the plugin is deregistered if it is still down then.
+    /// Returns the time at which the plugin is deregistered if it is still down then, or `None` if
+    /// no such time is set.
     pub(super) fn grace_until(&self) -> Option<Time> {
         self.down.as_ref()?.grace_until
     }
@@ -197,7 +200,8 @@ impl Health {
         }
         let until = self.checks.until().filter(|until| now < *until);
         if until.is_some() {
-            // The plugin answered a short time ago: its server may close idle connections.
+            // The plugin was checked a short time ago. If it answered, its server may close idle
+            // connections.
             self.check_at = until;
         } else {
             self.checks.succeed();
@@ -205,7 +209,8 @@ impl Health {
         until.is_none()
     }
 
-    /// Records that the plugin's handler has given it up. Returns whether the plugin was up before.
+    /// Records that the plugin's handler has given it up, and cancels its next check. Returns
+    /// whether the plugin was up before.
     pub(super) fn give_up(&mut self, now: Time) -> bool {
         self.check_at = None;
         if let Some(down) = &mut self.down {
@@ -220,8 +225,9 @@ impl Health {
         true
     }
 
-    /// Records that the plugin answered. If its source of liveness is lost again at once, the next
-    /// check waits. Returns whether the plugin was down.
+    /// Records that the plugin answered, so it need not be deregistered. If its source of liveness
+    /// is lost again at once, the next check waits. Returns whether the plugin was down and is up
+    /// again: one that its handler has given up stays down.
     pub(super) fn record_answer(&mut self, now: Time) -> bool {
         self.must_deregister = false;
         let was_down = self.down.take_if(|down| !down.is_given_up).is_some();
@@ -238,9 +244,10 @@ impl Health {
         was_down
     }
 
-    /// Records that the plugin did not answer, and sets the time of the next check. Returns whether
-    /// it is down from now on: a failure that the watch is about to explain (`is_overtaken`) counts
-    /// only if the next check fails, too.
+    /// Records that the plugin did not answer, and sets the time of the next check, unless its
+    /// handler has given it up. Returns whether it was up and is down from now on: a first failure
+    /// that the watch may be about to explain (`is_overtaken`) counts only if the next check fails,
+    /// too.
     pub(super) fn record_no_answer(&mut self, is_overtaken: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
             self.checks.succeed();

@@ -136,7 +136,7 @@ impl Manager {
         false
     }
 
-    /// Visits a socket, unless it is being visited.
+    /// Visits a socket, unless it does not exist any more or is being visited.
     pub(super) fn visit(&mut self, id: SocketId, visit: impl FnOnce(&mut Visit<'_>)) {
         let Some(mut socket) = self.sockets.take_out(id) else {
             return;
@@ -253,7 +253,8 @@ impl Manager {
         self.sockets.mark_all_dirty(context);
     }
 
-    /// Drops everything that still runs, because [`STOP_GRACE`] is over.
+    /// Drops the operations that still run, and closes every connection to a plugin, because
+    /// [`STOP_GRACE`] is over.
     pub(super) fn stop_at_once(&mut self) {
         self.stop = Scheduled::default();
         let ids: Vec<_> = self.sockets.iter().map(|socket| socket.id).collect();
@@ -263,13 +264,13 @@ impl Manager {
             });
         }
         self.host.hang_up_all(&mut self.context);
-        // The other work is for operations, which were dropped, and for handlers, which are not
-        // called any more.
+        // The other work is for operations, which were dropped, and for handlers, which need not
+        // process any more events.
         let is_kept = |work: &Work| matches!(work, Work::Examine(_));
         self.context.work.retain(is_kept);
     }
 
-    /// Asserts that every claim, deadline and connection has one owner.
+    /// Asserts, in debug builds only, that every claim, deadline and connection has one owner.
     pub(super) fn check_invariants(&self) {
         if !cfg!(debug_assertions) {
             return;

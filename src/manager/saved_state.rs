@@ -6,8 +6,8 @@
 //!
 //! A file is at most [`MAX_STATE_FILE`] long, which is also the most that is read. Each of
 //! [`MAX_SOCKETS`](crate::config::MAX_SOCKETS) plugins has a share of that length, which no honest
-//! plugin exceeds. If a file would be longer, the longest entries are left out, so a plugin with a
-//! very long description never displaces another one.
+//! plugin exceeds. If a file would be longer, the longest entries are left out, so a registered
+//! plugin with a very long description does not displace those with shorter ones.
 //!
 //! A file from before a reboot does not apply to the sockets of this boot, and a file that is
 //! truncated or was not written by this program has no meaning. Both are rejected, and only the
@@ -214,7 +214,8 @@ impl Manager {
     /// a restart. If another socket has replaced it, or another plugin answers there, the restored
     /// plugin is deregistered first. If the socket has gone, the plugin is deregistered when
     /// [`super::Input::Lost`] reports that, unless a plugin with its type, name and endpoint is
-    /// registered through another socket by then: to deregister it would undo that registration.
+    /// registered through another socket by then: to deregister it would undo that registration. A
+    /// restored plugin that announced itself has [`DEVICE_GRACE`] to do so again.
     pub fn restore(&mut self, state: SavedState) {
         for owed in state.owed {
             let (plugin, ..) = owed.into_plugin();

@@ -29,7 +29,7 @@ use crate::http2::Endpoint as _;
 use crate::time::Time;
 use crate::watch::Identity;
 
-/// A path at which a socket exists or a plugin is registered.
+/// A path at which a socket exists, a plugin is registered or an operation runs.
 #[derive(Debug)]
 pub struct Socket {
     pub(super) id: SocketId,
@@ -54,8 +54,8 @@ pub(super) struct Claims {
     pub(super) permit: Permit,
     /// The plugin for whose name its operation holds or awaits the lock.
     pub(super) name: Option<Arc<Plugin>>,
-    /// The plugin of this socket that was refused because of another one of its name: the socket is
-    /// retried once that one is deregistered or down.
+    /// The plugin of this socket that was refused, perhaps because of another one of its name: the
+    /// socket is retried once that one is deregistered or down.
     pub(super) blocked: Option<Arc<Plugin>>,
     /// The handler that knows its plugin or was asked about it: the effects of the plugin are
     /// cancelled when this changes.
@@ -110,7 +110,7 @@ impl Socket {
         &self.path
     }
 
-    /// Returns the socket at the path, if one exists.
+    /// Returns the socket that exists at the path, or the announcement of its plugin, if any.
     pub fn desired(&self) -> Option<&Desired> {
         self.desired.as_ref()
     }
@@ -168,7 +168,7 @@ impl Socket {
 
     /// Returns the plugin to save, if any: a handler knows the plugin or has yet to be asked to
     /// deregister it, or it was registered before a restart. Also returns the identity of its
-    /// socket, and whether the plugin announced itself.
+    /// socket, and whether the plugin has to announce itself again after the next restart.
     pub(super) fn plugin_to_save(&self) -> Option<(&Arc<Plugin>, Identity, bool)> {
         if let Some(it) = &self.registered {
             return Some((&it.plugin, it.identity, it.is_announced()));
@@ -185,7 +185,7 @@ impl Socket {
 
     // --- Claims ---
 
-    /// Returns whether the operation holds a permit in its current state.
+    /// Returns whether an operation runs that takes a permit in its current state.
     pub(super) fn claims_permit(&self) -> bool {
         self.running().is_some_and(Operation::holds_permit)
     }
@@ -231,7 +231,8 @@ impl Socket {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Returns the time of the next attempt, unless the socket waits for something else.
+    /// Returns the time of the next attempt; `None` if the socket does not wait for a time, for
+    /// example because it waits for a permit or the result of a dry run is final.
     pub(super) fn retry_at(&self) -> Option<Time> {
         let desired = self.desired.as_ref();
         let desired = desired.filter(|_| self.applied.permit != Permit::Queued)?;
@@ -263,7 +264,8 @@ impl Socket {
         let mut client = Box::new(Client::new(context.now).within(&context.budget));
         if let Some(until) = operation.deadline() {
             // kubelet's dial waits for the server's SETTINGS, and the one second for GetInfo starts
-            // then. So the SETTINGS have the operation's deadline, which is still that of the dial.
+            // then. So the SETTINGS have the operation's deadline, which is still that of the dial
+            // or, on a second connection, that of the notification.
             client.start_deadlines_when_ready(until);
         }
         connection.client = Some(client);
@@ -343,8 +345,8 @@ impl Socket {
         Some(registered)
     }
 
-    /// Marks for deregistration a plugin that was registered before a restart and not since,
-    /// because its socket was removed or replaced, or another plugin answers there.
+    /// Marks for deregistration a plugin that was registered before a restart and not since. If it
+    /// is being registered again, its entry in the actual state is kept.
     pub(super) fn deregister_restored(
         &mut self,
         restored: Arc<Plugin>,
@@ -447,7 +449,8 @@ impl Active {
         }
     }
 
-    /// Returns the client of the connection, once the connection is established.
+    /// Returns the client of the connection; `None` until the connection is established, and if the
+    /// operation makes no calls.
     pub(super) fn client(&mut self) -> Option<&mut Client> {
         self.connection.as_mut()?.client.as_deref_mut()
     }

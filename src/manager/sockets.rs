@@ -21,7 +21,7 @@ use crate::handler::{HandlerTable, Plugin};
 use crate::octets::PathKey;
 use crate::watch::Identity;
 
-/// Every path at which a socket exists or a plugin is registered.
+/// Every path at which a socket exists, a plugin is registered or an operation runs.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     /// `None` for a socket that is taken out.
@@ -48,12 +48,12 @@ impl Sockets {
         self.get_mut(id)
     }
 
-    /// Returns the socket with that path.
+    /// Returns the socket with that path, unless it is taken out.
     pub(super) fn at(&self, path: &Arc<Path>) -> Option<&Socket> {
         self.get(*self.by_path.get(&PathKey(path.clone()))?)
     }
 
-    /// Returns the socket with that path.
+    /// Returns the socket with that path, unless it is taken out.
     pub(super) fn at_mut(&mut self, path: &Arc<Path>) -> Option<&mut Socket> {
         let id = *self.by_path.get(&PathKey(path.clone()))?;
         self.get_mut(id)
@@ -71,13 +71,14 @@ impl Sockets {
     }
 
     /// Takes a socket out of the table, so that the manager can be changed together with the
-    /// socket. The caller must put the socket back.
+    /// socket. The caller must put the socket back. Returns `None` if it is taken out already or
+    /// does not exist.
     pub(super) fn take_out(&mut self, id: SocketId) -> Option<Box<Socket>> {
         self.by_id.get_mut(&id)?.take()
     }
 
-    /// Puts back a socket that was taken out, or removes its path if nothing is known about that
-    /// any more.
+    /// Puts back a socket that was taken out, and queues its examination if it is dirty. If nothing
+    /// is known about its path any more, removes the path instead.
     pub(super) fn put_back(&mut self, socket: Box<Socket>, context: &mut Context) {
         if socket.is_empty() {
             self.by_path.remove(&PathKey(socket.path));
@@ -104,19 +105,19 @@ impl Sockets {
         after.find_map(|(_, socket)| socket.as_deref())
     }
 
-    /// Returns every socket, in the order in which their paths were added.
+    /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Socket> {
         self.by_id.values().filter_map(Option::as_deref)
     }
 
-    /// Returns every socket, in the order of their paths.
+    /// Returns every socket that is not taken out, in the order of their paths.
     pub(super) fn by_path(&self) -> impl Iterator<Item = &Socket> {
         let mut sorted: Vec<_> = self.iter().collect();
         sorted.sort_unstable_by_key(|socket| socket.path.as_os_str());
         sorted.into_iter()
     }
 
-    /// Returns every socket, in the order in which their paths were added.
+    /// Returns every socket that is not taken out, in the order in which their paths were added.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
         self.by_id.values_mut().filter_map(Option::as_deref_mut)
     }
@@ -156,7 +157,8 @@ impl Sockets {
         }
     }
 
-    /// Retries a socket at once, because the cause of its last failure may be removed.
+    /// Ends the backoff of a socket, because the cause of its last failure may have been removed.
+    /// If an attempt runs and fails, the next one follows without a delay.
     pub(super) fn retry_now(&mut self, id: SocketId, context: &mut Context) {
         let socket = self.get_mut(id);
         if let Some(desired) = socket.and_then(|socket| socket.desired.as_mut()) {
@@ -166,8 +168,9 @@ impl Sockets {
         }
     }
 
-    /// Retries every socket whose last attempt failed, which was observed in a dry run, or on which
-    /// an operation runs, because handlers or the configuration have changed.
+    /// Retries every socket whose last attempt failed, that was observed in a dry run, or on which
+    /// an operation runs ([`Sockets::retry_now`]), because handlers or the configuration have
+    /// changed.
     pub(super) fn retry_failed(&mut self, context: &mut Context) {
         let failed = self.iter().filter(|socket| {
             let desired = socket.desired.as_ref();
@@ -180,7 +183,8 @@ impl Sockets {
     }
 
     /// Deregisters every plugin whose type is not assigned any more to the handler that registered
-    /// it. If its socket exists, the plugin is then registered with the new handler of its type.
+    /// it. If its socket exists, the plugin is then registered with the new handler of its type, or
+    /// refused if there is none.
     pub(super) fn replace_handlers(
         &mut self,
         handlers: &HandlerTable,
@@ -315,8 +319,8 @@ impl Socket {
     }
 
     /// Removes and returns the plugin that was registered through this socket before a restart. The
-    /// plugin is registered again, with the handlers of this process. If the socket was replaced,
-    /// returns `None`, and the plugin is deregistered.
+    /// plugin is registered again, with the handlers of this process. Returns `None` if no plugin
+    /// was restored here, or if the socket was replaced: then the plugin is deregistered.
     fn take_restored(&mut self, identity: Identity, context: &mut Context) -> Option<Arc<Plugin>> {
         let registered = self.registered.as_mut().filter(|it| it.is_restored())?;
         registered.by = By::Predecessor;

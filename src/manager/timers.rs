@@ -62,8 +62,8 @@ impl Timers {
         }
     }
 
-    /// Sets a deadline whose owner checks the time again when it is popped: a later `at` does not
-    /// move the deadline, which is then popped early.
+    /// Sets or removes a deadline whose owner checks the time again when it is popped: a later `at`
+    /// does not move the deadline, which is then popped early.
     pub(super) fn set_or_keep_earlier(
         &mut self,
         timer: Timer,

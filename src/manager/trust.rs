@@ -20,7 +20,8 @@ use crate::handler::Plugin;
 use crate::time::Time;
 
 impl Manager {
-    /// Sets which plugins are trusted from now on. Registered plugins stay registered.
+    /// Sets which plugins are trusted from now on. Registered plugins stay registered. The reasons
+    /// that were recorded are forgotten, and may be reported again.
     pub fn set_trust(&mut self, trust: Trust) {
         self.context.policy.trust = trust;
         for socket in self.sockets.iter_mut() {
@@ -31,8 +32,9 @@ impl Manager {
         self.sockets.mark_all_dirty(&mut self.context);
     }
 
-    /// Sets the directories that other users can change, each with the reason, and reports those
-    /// that are new. In strict mode, plugins with sockets below them are refused from now on.
+    /// Sets the directories below which no socket is trusted, each with the reason, and reports
+    /// those that are new: other users can change the directory, or one that all plugins depend on.
+    /// In strict mode, plugins with sockets below them are refused from now on.
     pub fn set_distrusted_directories(&mut self, dirs: Vec<(PathBuf, Distrust)>, now: Time) {
         self.context.now = now;
         for dir in &dirs {
@@ -136,8 +138,8 @@ impl Execution<'_> {
         })
     }
 
-    /// Returns a reason not to trust `plugin` if a registered plugin of another user has its name.
-    /// `plugin` is then retried once the other one is deregistered or down.
+    /// Returns a reason not to trust `plugin` if the current plugin of its name runs as another
+    /// user. `plugin` is then retried once the other one is deregistered or down.
     fn block_on_taken_name(&mut self, uid: u32, plugin: &Arc<Plugin>) -> Option<Distrust> {
         let names = &self.manager.names;
         let current = names.current(plugin)?;

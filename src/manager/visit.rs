@@ -163,7 +163,8 @@ impl Visit<'_> {
         context.hang_up(connection);
     }
 
-    /// Checks the plugin, including its endpoint, because a connection to the endpoint has ended.
+    /// Checks the plugin, including its endpoint, because a connection to the endpoint has ended,
+    /// unless the driver has a source of liveness or is known to be lost.
     pub(super) fn handle_endpoint_lost(&mut self) {
         let has_driver = self.has_driver();
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
@@ -223,8 +224,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Processes the deadlines of the registered plugin. If none is registered, marks the socket
-    /// dirty: an attempt may be due.
+    /// Processes the deadlines of the registered plugin. If none is registered and no operation
+    /// runs, marks the socket dirty: an attempt may be due.
     fn check_health(&mut self, is_due: &dyn Fn(Option<Time>) -> bool) {
         let context = &mut self.manager.context;
         let Some(registered) = &mut self.socket.registered else {
@@ -324,8 +325,8 @@ impl Visit<'_> {
         });
     }
 
-    /// Starts to register the plugin behind the socket, unless it has to wait for its backoff, its
-    /// redial or a permit.
+    /// Starts to register the plugin behind the socket, or to observe it in a dry run, unless it
+    /// has to wait for its backoff, its redial or a permit, or the daemon is stopping.
     pub(super) fn start_registration(&mut self) {
         let is_free = self.socket.active.is_none() && self.socket.registered.is_none();
         if !is_free || self.manager.context.policy.is_stopping || !self.reserve_start() {

@@ -76,7 +76,8 @@ impl Client {
         Some(&call.endpoint)
     }
 
-    /// Returns the next event of the connection.
+    /// Returns the next event of the connection. Rejects calls that exceed
+    /// [`MAX_CLIENT_REGISTRATIONS`], or that begin while the connection is closing.
     pub(super) fn poll_event(&mut self, now: Time) -> Option<Event> {
         loop {
             match self.server.poll_event(now)? {

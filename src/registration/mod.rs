@@ -202,7 +202,8 @@ impl Registrar {
     }
 
     /// Answers a call. Returns the connection on which the answer is to be written, or `None` if
-    /// the call is not in progress any more.
+    /// the call is not in progress any more. If other clients wait to be accepted and this was the
+    /// client's last call in progress, closes the connection after the answer.
     pub fn answer(
         &mut self,
         id: AnnouncementId,

@@ -21,8 +21,8 @@ pub(super) struct Rejected {
 /// Parses a request, and returns the plugin that it describes, whose endpoint is a socket in `dir`.
 ///
 /// kubelet appends the endpoint to the directory, whatever the endpoint contains. Here the endpoint
-/// must be the name of a file in that directory. The options in the request are ignored, as in
-/// kubelet: the handler asks the plugin for them.
+/// must be the name of a file in that directory, perhaps after `./`. The options in the request are
+/// ignored, as in kubelet: the handler asks the plugin for them.
 pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Rejected> {
     let request = RegisterRequest::decode(request).map_err(|error| Rejected {
         code: Code::Internal,
@@ -71,7 +71,7 @@ pub(super) fn parse_request(request: &[u8], dir: &Path) -> Result<Plugin, Reject
     })
 }
 
-/// Returns a text in quotation marks, as Go's `%q` prints it; a long one is cut.
+/// Returns a text in quotation marks, escaped much as by Go's `%q`; a long one is cut.
 fn quoted(text: &str) -> String {
     match text.char_indices().nth(LONGEST_QUOTED) {
         None => format!("{text:?}"),
@@ -85,7 +85,7 @@ fn is_file_name(text: &str) -> bool {
     !is_special && text.len() <= LONGEST_NAME && !text.contains(['/', '\0'])
 }
 
-/// The name of the service's socket in its directory (kubelet: `KubeletSocketBase`).
+/// The name of the service's socket in its directory (kubelet: the end of `KubeletSocket`).
 pub(crate) const SOCKET: &str = "kubelet.sock";
 
 /// The number of characters after which a text is cut in a reason: the names of files and resources

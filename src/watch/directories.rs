@@ -14,7 +14,8 @@ pub struct Directory<'a> {
     pub is_root: bool,
     /// The way in which changes are noticed.
     pub state: DirectoryState,
-    /// What is wrong with the directory. A watched directory has a problem if it exceeds a limit.
+    /// The problem of the directory, if it has one. A watched directory has one only if a limit is
+    /// exceeded.
     pub problem: Option<&'a Problem>,
 }
 

@@ -31,7 +31,8 @@ pub enum Event {
         /// The directory's watch.
         watch: WatchId,
     },
-    /// The kernel ended the watch: the directory was removed or unmounted (`IN_IGNORED`).
+    /// The watch has ended: the directory was removed or unmounted, or the daemon has removed the
+    /// watch (`IN_IGNORED`).
     Unwatched {
         /// The watch that ended.
         watch: WatchId,

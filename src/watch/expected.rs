@@ -1,8 +1,9 @@
 //! Sockets that are expected because their plugins were registered before a restart.
 //!
 //! An expected socket that is found becomes an ordinary one. It is lost if a complete listing of
-//! its directory does not contain it. If a directory cannot be listed, the state of the sockets
-//! below it is unknown: they stay expected, and the directory is reported with their number.
+//! its directory does not contain it and an examination of its path does not find it either. If a
+//! directory cannot be listed, the state of the sockets below it is unknown: they stay expected,
+//! and the directory is reported with their number.
 
 use std::path::Path;
 use std::sync::Arc;

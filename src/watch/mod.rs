@@ -8,7 +8,7 @@
 //!            Input::Event      -> [ Watch ] -> Output::Scan    (watch FIRST, then list)
 //!            Input::Scanned    ->           -> Output::Examine (what is at this path?)
 //!            Input::Examined   ->           -> Output::Unwatch
-//!   handle_timeout (1 s tick)  ->           -> Output::Found / Lost / Report
+//!   handle_timeout (deadlines) ->           -> Output::Found / Lost / Report
 //! ```
 //!
 //! Invariants:
@@ -39,10 +39,10 @@
 //!   (`pauses`), as does the examination of a name. Scans of all directories are done in rounds,
 //!   after a pause that stays short (`rounds`). The shell reads a directory in one go, up to a
 //!   limit, and decides how many outputs it carries out in one turn.
-//! - A directory with a problem is reported once. It is scanned again if that may help: on the
-//!   tick, or, if the problem is likely to last, after a pause that doubles each time. The rest of
-//!   the tree is still watched. If no directory can be watched at all, all of them are scanned at
-//!   intervals, and only the root is reported, once.
+//! - A directory with a problem is reported once. It is scanned again if that may help: every
+//!   second, or, if the problem is likely to last, after a pause that doubles each time. The rest
+//!   of the tree is still watched. If no directory can be watched at all, all of them are scanned
+//!   at intervals, and only the root is reported, once.
 //! - Once per [`config::RESYNC_INTERVAL`], every directory is scanned: the kernel does not report
 //!   some changes, such as a symbolic link whose target becomes a socket.
 
@@ -101,7 +101,8 @@ pub struct Watch {
     rounds: Rounds,
     /// The next time at which directories with a problem are tried again.
     retry_at: Option<Time>,
-    /// The next time at which everything is scanned without an event; `None` before the first scan.
+    /// The next time at which everything is scanned without an event; `None` before the first scan
+    /// is answered.
     resync_at: Option<Time>,
 }
 
@@ -160,7 +161,7 @@ impl Watch {
         self.check_invariants();
     }
 
-    /// Scans what is due by `now`; an early call is harmless.
+    /// Requests the scans and examinations that are due by `now`; an early call is harmless.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.resync_at.is_some_and(|at| at <= now) {
             self.resync_at = Some(now + config::RESYNC_INTERVAL);
@@ -258,7 +259,8 @@ impl Watch {
         }
     }
 
-    /// Examines a name that vanished: the file may have been put back or replaced.
+    /// Examines a known or expected name that vanished: the file may have been put back or
+    /// replaced.
     fn on_vanished(&mut self, watch: WatchId, name: &OsStr, now: Time) {
         let Some(dir) = self.tree.watched_by(watch) else {
             return;
@@ -287,13 +289,13 @@ impl Watch {
                 log::debug!("{}: ignored: {OTHER}", escape::path(path));
                 self.remove_path(path, now);
             }
-            // The scan reports the name, and is repeated until the name can be examined.
+            // The scan reports the problem, and is repeated until the name can be examined.
             EntryKind::Unknown => self.rescan_each(self.tree.shared_path(dir), now),
         }
     }
 
     /// Applies the kind of file at a path in a directory; changes nothing if the same file as
-    /// before is there.
+    /// before is there. Fails if a limit is reached.
     fn apply_kind(
         &mut self,
         dir: &Path,
@@ -364,8 +366,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Ignores another path to a known socket; logs that unless the path ignored before was in the
-    /// same directory.
+    /// Ignores another path to a known socket, and reports the path as lost if it was expected.
+    /// Logs that unless the path ignored before was in the same directory.
     fn ignore_other_path(&mut self, path: &Arc<Path>, identity: Identity) {
         let dir = self.tree.shared_path(split(path).0);
         if let Some(known) = self.tree.socket(identity) {
@@ -394,7 +396,8 @@ impl Watch {
         }
     }
 
-    /// Removes a path, and everything below it if it is a directory.
+    /// Removes a path, and everything below it if it is a directory; reports the known and expected
+    /// sockets there as lost.
     fn remove_path(&mut self, path: &Arc<Path>, now: Time) {
         let removed = self.tree.remove(path);
         // mutation: a directory that is moved leaves its sockets behind

@@ -35,7 +35,8 @@ pub enum Output {
         /// The identity of the socket.
         identity: Identity,
     },
-    /// A plugin socket was removed.
+    /// A plugin socket was removed, or its path is not used any more: it is known under another
+    /// path, or the root was removed.
     Lost {
         /// The path of the socket.
         path: Arc<Path>,

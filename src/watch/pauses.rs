@@ -1,8 +1,8 @@
 //! Paths for which work is requested repeatedly, and the pauses between two runs of that work.
 //!
 //! The first request is granted at once. Requests during the pause that follows are granted
-//! together when the pause ends, and the next pause is twice as long. A path without requests for a
-//! while starts with the shortest pause again.
+//! together when the pause ends, and the next pause is twice as long, up to a cap. A path without
+//! requests for [`PAUSE_CALM`] after a pause starts with the shortest pause again.
 
 use std::collections::BTreeMap;
 use std::mem;

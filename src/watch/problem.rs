@@ -24,8 +24,8 @@ pub enum Problem {
     /// The directory was missing and could not be created.
     #[error("it cannot be created: {0}")]
     NotCreated(Cause),
-    /// The directory cannot be listed: plugins that are added to it while it is not watched stay
-    /// unknown.
+    /// The directory cannot be listed: until it can be, plugins that were added to it while it was
+    /// not watched are unknown.
     #[error("it cannot be read: {0}")]
     NotRead(Cause),
     /// The directory cannot be watched: it is scanned every second instead.
@@ -106,7 +106,7 @@ impl Problem {
         !matches!(self, Nested(_) | TooDeep | MayNotAnswer(_))
     }
 
-    /// Returns whether the directory is scanned on the tick, either instead of being watched or in
+    /// Returns whether the directory is scanned every second, either instead of being watched or in
     /// addition.
     pub(super) fn is_polled(&self) -> bool {
         matches!(self, NotWatched(_) | NotExamined | NotReported(_))

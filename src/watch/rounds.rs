@@ -47,7 +47,7 @@ struct Running {
 pub struct Rescanned {
     /// The number that [`Watch::request_rescan`] returned.
     pub number: u64,
-    /// The number of directories that were scanned.
+    /// The number of directories that were scanned; one that was scanned twice counts twice.
     pub directories: usize,
     /// The number of paths at which a new socket was found, or another one than before.
     pub found: usize,

@@ -102,9 +102,10 @@ impl Watch {
         self.set_problem(dir, problem, now);
     }
 
-    /// Decides about the expected sockets below a directory that was just scanned; `is_whole`
-    /// states whether its listing is complete. The sorted names in `unknown` could not be examined.
-    /// Sockets below a subdirectory are left to the scan of that subdirectory.
+    /// Examines the expected sockets below a directory that was just scanned. If the listing is not
+    /// complete (`is_whole`) or their names could not be examined (`unknown`, sorted), reports
+    /// their number instead. Sockets below a subdirectory are left to the scan of that
+    /// subdirectory.
     fn settle_expected(&mut self, dir: &Arc<Path>, is_whole: bool, unknown: &[OsString]) {
         let (mut missing, mut undecided) = (Vec::<OsString>::new(), 0);
         for path in self.expected.below(dir) {

@@ -202,7 +202,8 @@ impl Tree {
         self.sockets.get_mut(&identity)
     }
 
-    /// Adds an unknown socket at a free path.
+    /// Adds an unknown socket at a free path. Fails if a limit is reached, or if the directory is
+    /// not known.
     pub(super) fn add_socket(&mut self, identity: Identity, socket: Socket) -> Result<(), Problem> {
         let key = PathKey(Arc::clone(&socket.path));
         let parent = self.dirs.get_mut(split(&key.0).0).ok_or(Problem::Missing)?;
@@ -218,7 +219,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds an empty directory at a free path.
+    /// Adds an empty directory at a free path. Fails if a limit is reached, or if the directory
+    /// above is not known.
     pub(super) fn add_directory(&mut self, path: &Arc<Path>) -> Result<(), Problem> {
         if self.dirs.len() >= config::MAX_DIRECTORIES {
             return Err(Problem::TooManyDirectories);
@@ -238,7 +240,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a path and everything below it; does nothing if the path is a root.
+    /// Removes a path and everything below it; does nothing if the path is a root or not known.
     pub(super) fn remove(&mut self, path: &Arc<Path>) -> Removed {
         let parent = self.get_mut(split(path).0);
         match parent.and_then(|dir| dir.children.remove(&PathKey(path.clone()))) {

@@ -1,9 +1,9 @@
 //! What the commands that query a running daemon need from the system: the connection to its API
 //! socket, deadlines, and the default path of the socket.
 //!
-//! In contrast to the rest of this folder, this code blocks: it runs in a process of its own, never
-//! in the daemon. A command that prints changes also watches standard output while it waits, so
-//! that it ends as soon as the reader of its pipe does, not at the next change.
+//! This code blocks, in contrast to the daemon's side of the API: it runs in a process of its own,
+//! never in the daemon. A command that prints changes also watches standard output while it waits,
+//! so that it ends as soon as the reader of its pipe does, not at the next change.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -149,7 +149,7 @@ pub fn time_of_day() -> u64 {
 }
 
 /// Returns the API socket to use if none was named: that of the user's own daemon if it exists,
-/// else that of root's.
+/// else that of root's daemon.
 pub fn default_socket() -> PathBuf {
     run_dir::default_api_socket()
 }

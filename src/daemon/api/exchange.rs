@@ -115,8 +115,8 @@ pub(super) fn refuse(mut stream: UnixStream) {
     let _ = stream.write(&Server::busy()); // There is room for it: nothing was written before.
 }
 
-/// Discards what has arrived. If it were unread when the connection is closed, the client would get
-/// an error after the last response.
+/// Discards what has arrived, at most [`READ_AT_ONCE`] bytes. If input is unread when a connection
+/// is closed, the client gets an error after the last response.
 fn drain(stream: &mut UnixStream) {
     let _ = stream.read(&mut [0; READ_AT_ONCE]);
 }

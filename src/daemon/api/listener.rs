@@ -6,8 +6,8 @@
 //! change the directory could put another socket in its place, so only root and the daemon's user
 //! may be able to change it.
 //!
-//! A socket that the service manager has passed in replaces the configured one. Its file is not
-//! touched.
+//! An API socket that the service manager has passed in replaces the configured one. The file of a
+//! socket that was passed in is not touched.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net;
@@ -64,8 +64,8 @@ pub(crate) fn open_all(
     Ok(listeners)
 }
 
-/// Opens the socket of a configuration. If the default one cannot be created, that is only a
-/// warning, unless a group was named for it.
+/// Opens the socket of a configuration; returns `None` if the API is off. If the default socket
+/// cannot be created, logs a warning and returns `None`, too, unless a group was named for it.
 fn open(config: &Config) -> std::result::Result<Option<Listener>, SetupError> {
     let group = config.socket_group;
     let (path, opened) = match &config.api_socket {

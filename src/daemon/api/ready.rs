@@ -1,4 +1,5 @@
-//! Whether the daemon is ready: its start is complete, and its directories can be watched.
+//! Whether the daemon is ready: its start is complete, and it notices the changes in every plugins
+//! directory.
 //!
 //! `/readyz` and the notification of the service manager both use this module, so they always
 //! agree.
@@ -14,7 +15,8 @@ use crate::watch::{DirectoryState, Watch};
 pub(crate) struct Readiness {
     /// The time at which the first scan was seen to be over.
     scanned: Option<Time>,
-    /// Whether the sockets of the first scan were dialed, or the time for that has passed.
+    /// Whether, since the first scan, there was a moment at which all sockets had been dialed, or
+    /// [`READY_TIME`] has passed.
     is_started: bool,
 }
 
@@ -33,7 +35,8 @@ impl Readiness {
         scanned.map(|scanned| scanned + READY_TIME)
     }
 
-    /// Returns why the daemon is not ready at `now`, a sentence for each reason.
+    /// Returns why the daemon is not ready at `now`, a sentence for each reason. Records that the
+    /// start is complete, if it is.
     pub(crate) fn problems(&mut self, manager: &Manager, watch: &Watch, now: Time) -> Vec<String> {
         let mut problems = Vec::new();
         match self.start_deadline() {

@@ -142,8 +142,8 @@ impl Api {
         times.into_iter().flatten().chain(accepting).min()
     }
 
-    /// Accepts clients, reads their requests, and does what is due. Returns how many clients were
-    /// refused because there were too many.
+    /// Accepts clients, reads their requests, and handles the deadlines that have passed. Returns
+    /// how many clients were refused because there were too many.
     pub(crate) fn read(&mut self, registry: &Registry, now: Time) -> usize {
         self.server.handle_timeout(now);
         self.remove_finished(); // This makes room for others.
@@ -181,7 +181,7 @@ impl Api {
         self.clients.iter().find(|it| it.id == id)?.peer
     }
 
-    /// Responds to the clients that waited for a rescan.
+    /// Responds to the clients that waited for this rescan or for an earlier one.
     pub(crate) fn finish_rescan(&mut self, result: Rescanned, now: Time) {
         let Rescanned {
             number,
@@ -228,7 +228,7 @@ impl Api {
         }
     }
 
-    /// Changes the filter of the log.
+    /// Changes the filter of the log. Returns the response to the client that has requested it.
     pub(crate) fn set_filter(&self, filter: &str) -> Response {
         let Some(log) = self.log else {
             let why = "the plugin manager has no access to the log filter";
@@ -248,7 +248,8 @@ impl Api {
         self.stop_at.get_or_insert(now + API_STOP_GRACE);
     }
 
-    /// Returns whether there is neither a socket nor a client, as some time after [`Api::stop`].
+    /// Returns whether there is neither a socket nor a client: the API is off, or its stop is
+    /// complete.
     pub(crate) fn is_stopped(&self) -> bool {
         self.listeners.is_empty() && self.clients.is_empty()
     }

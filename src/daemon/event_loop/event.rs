@@ -28,7 +28,8 @@ impl UnreadEvents {
         self.queue.shrink_to(limit);
     }
 
-    /// Adds an event; drops the oldest one if there are as many as the limit.
+    /// Adds an event; drops the oldest one if there are as many as the limit. If the limit is 0,
+    /// the event is not kept, and does not count as dropped.
     pub(crate) fn push(&mut self, event: Event) {
         if self.limit == 0 {
             return;

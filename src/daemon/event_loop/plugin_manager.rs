@@ -109,7 +109,8 @@ impl PluginManager {
     /// Starts to watch the directories of `config`, and hands the plugins that are found there to
     /// `handlers`. Missing directories are created. With a run directory, the directories are
     /// locked, except in a dry run: if another plugin manager holds a lock, waits up to
-    /// [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin manager to end.
+    /// [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin manager to end, and longer if
+    /// no running process is known to hold the lock.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
         Self::with_passed(config, handlers, Passed::default(), &mut |_| ())
     }
@@ -192,7 +193,9 @@ impl PluginManager {
         Ok(plugins)
     }
 
-    /// Restores the plugins from before a restart, and scans the directories.
+    /// Restores the plugins from before a restart, and scans the directories. Fails if the state
+    /// file cannot be trusted or written, or if a named directory has a problem that prevents the
+    /// start.
     fn restore_and_scan(&mut self, config: &Config, path_map: PathMap) -> Result<(), SetupError> {
         if let Some(file) = &mut self.state_file {
             file.check()?;
@@ -495,8 +498,8 @@ impl PluginManager {
     }
 
     /// Carries out the outputs of the manager, and releases the locks that are not needed any more.
-    /// Both are done at once, because an answer may arrive between two turns, and the next turn may
-    /// be minutes away.
+    /// Both are done at once, because the caller may answer a question or change a setting between
+    /// two turns, and the next turn may be minutes away.
     fn handle_changes(&mut self, now: Time) {
         self.drain_manager(now);
         self.release_locks();

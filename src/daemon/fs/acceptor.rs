@@ -53,9 +53,8 @@ impl Acceptor {
         self.ready_at
     }
 
-    /// Accepts a connection, or returns `None` if none is waiting. If accept(2) fails, for example
-    /// because no descriptor is left, returns `None`, too, and the next attempt follows after
-    /// [`ACCEPT_RETRY`].
+    /// Accepts a connection. Returns `None` if no connection is waiting, and for [`ACCEPT_RETRY`]
+    /// after accept(2) has failed, for example because no descriptor is left.
     pub(crate) fn accept(&mut self, now: Time) -> Option<UnixStream> {
         while self.ready_at.is_some_and(|at| at <= now) {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -67,7 +66,8 @@ impl Acceptor {
                     _ => {
                         let address = self.listener.local_addr().ok(); // Fails for a TCP socket.
                         let path = address.as_ref().and_then(|it| it.as_pathname());
-                        let socket = escape::path(path.unwrap_or_else(|| Path::new("TCP")));
+                        let socket =
+                            escape::path(path.unwrap_or_else(|| Path::new("passed socket")));
                         log::debug!("{socket}: cannot accept a connection, retrying: {error}");
                         self.ready_at = Some(now + ACCEPT_RETRY);
                     }
@@ -99,7 +99,8 @@ pub enum SocketProblem {
     /// The directory of the socket is this plugins directory, or is inside it or above it.
     #[error("it overlaps with the plugins directory {}", escape::path(.0))]
     Overlaps(PathBuf),
-    /// The socket cannot be created with its group and mode.
+    /// An old socket at the path cannot be examined or removed, or the new one cannot be created
+    /// with its group and mode.
     #[error("{0}")]
     Unusable(io::Error),
 }
@@ -136,8 +137,9 @@ pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
     Ok(UnixListener::from_std(fd.into()))
 }
 
-/// Removes the socket at a path if no process listens on it. Fails if a process listens there, or
-/// if another kind of file is at the path.
+/// Removes the socket at a path if no process listens on it. Fails if a process listens there, if
+/// another kind of file is at the path, or if the socket cannot be examined or removed. It is not
+/// an error if no file is at the path.
 pub(crate) fn remove_stale_socket(path: &Path) -> Result<(), SocketProblem> {
     // Because of the `./`, a path that begins with `@` does not name an abstract socket.
     match dial(&Path::new(".").join(path)) {

@@ -3,15 +3,15 @@
 //! registered plugin of that name, if the endpoint is a socket. [`link_path`] encodes the names.
 //!
 //! A link is replaced by renaming another one over it, so that a link exists at every moment. Links
-//! are changed at the end of a turn, not more often than once per [`LINK_INTERVAL`]. Some time
-//! after the first scan, when the plugins from before a restart have been registered again, all
-//! links are compared once with the registered plugins: links without a plugin are removed, and
-//! missing links are created. The same comparison follows a change that failed, on a full disk or
-//! in a directory that was removed. The links stay when the daemon stops, because the plugins stay
-//! registered.
+//! are changed at the end of a turn, each usually at most once per [`LINK_INTERVAL`]. Some time
+//! after the first scan, when most plugins from before a restart have been registered again, all
+//! links are compared with the registered plugins: links without a plugin are removed, and missing
+//! links are created. The same comparison is made after a change that failed, after more changes
+//! than are remembered, with a new path map, and if the directory was removed. The links stay when
+//! the daemon stops, because the plugins stay registered.
 //!
-//! Nothing is replaced or removed except symbolic links and empty directories. The process that
-//! holds the lock of a run directory maintains the links there.
+//! Nothing is replaced or removed except symbolic links, files with the name [`NEW`] and empty
+//! directories. The process that holds the lock of a run directory maintains the links there.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -50,8 +50,8 @@ pub(crate) struct ByName {
     /// Whether all links are to be compared once the first scan is over.
     awaits_scan: bool,
     compare_at: Option<Time>,
-    /// Whether there may be plugins that were restored and have not answered since. Once there are
-    /// none, there will be none again.
+    /// Whether there may be plugins that were restored and have not answered since
+    /// ([`Manager::awaiting`]). Stays `false` once there were none.
     has_restored: bool,
     is_failing: bool,
 }
@@ -93,7 +93,7 @@ impl ByName {
     }
 
     /// Queues the link of the event's plugin if the event may have changed which plugin is to be
-    /// used for the name.
+    /// used for the name. If too many links are queued, schedules a comparison of all links.
     pub(crate) fn handle_event(&mut self, event: &PluginEvent) {
         let is_change = matches!(
             event.kind,
@@ -119,8 +119,8 @@ impl ByName {
         set_at.into_iter().chain(self.compare_at).min()
     }
 
-    /// Sets the links of changed names if that is due, at most [`LINKS_AT_ONCE`]. `is_scanned`
-    /// states whether the first scan is over.
+    /// Compares all links if that is due, and sets the links of changed names, at most
+    /// [`LINKS_AT_ONCE`]. `is_scanned` states whether the first scan is over.
     pub(crate) fn handle_timeout(&mut self, world: &World<'_>, is_scanned: bool, now: Time) {
         if is_scanned && mem::take(&mut self.awaits_scan) {
             self.compare_at = Some(now + READY_TIME);
@@ -173,8 +173,8 @@ impl ByName {
         Ok(())
     }
 
-    /// Queues the links of all registered and restored plugins, and removes all other links.
-    /// Creates the directory of the links if it is missing.
+    /// Queues the links of all registered and restored plugins, and removes the links that are not
+    /// queued. Creates the directory of the links if it is missing.
     fn compare_all(&mut self, manager: &Manager) -> io::Result<()> {
         create_dir(&self.dir)?;
         let registered = manager.registered().map(|it| &it.plugin);
@@ -201,7 +201,7 @@ impl ByName {
     /// not a link stays.
     fn set_link(&mut self, changed: &Arc<Plugin>, world: &World<'_>) -> io::Result<()> {
         let Some(link) = link_path(&changed.kind, &changed.name) else {
-            return Ok(()); // The name is too long for a file name.
+            return Ok(()); // The type or name is too long for a file name.
         };
         let mut path = PathBuf::with_capacity(self.dir.as_os_str().len() + 1 + link.len());
         path.push(&self.dir);
@@ -215,7 +215,7 @@ impl ByName {
             |error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
                 // Another file is at the path, or above it, or the target is too long.
                 Errno::EINVAL | Errno::ENOTDIR | Errno::ENAMETOOLONG => {
-                    log::debug!("{}: cannot make the link: {error}", escape::path(&path));
+                    log::debug!("{}: cannot change the link: {error}", escape::path(&path));
                     Ok(())
                 }
                 _ => Err(error),

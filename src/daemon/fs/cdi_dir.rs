@@ -56,8 +56,8 @@ impl CdiDir {
         has_files.then_some(Time::ZERO).or(self.retry_at)
     }
 
-    /// Makes the pending changes. Those that fail are retried after [`CDI_RETRY`]; only the first
-    /// failure is logged.
+    /// Makes the pending changes. Those that fail are retried with the next changes, at the latest
+    /// after [`CDI_RETRY`]; only the first of several failures in a row is logged.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let new = self.leases.take_files();
         let is_due = self.retry_at.is_some_and(|at| at <= now);
@@ -97,8 +97,9 @@ fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Resul
     state_file::replace_file(&path, &dir.join(NEW), MODE, content.as_bytes())
 }
 
-/// Creates the directory if it is missing, takes its lock, and removes the files of an earlier
-/// process. An error is the reason and a remedy.
+/// Creates the directory if it is missing, checks that other users cannot change it, takes its
+/// lock, for which it waits at most [`LOCK_TIMEOUT`], and removes the files of an earlier process.
+/// An error is the reason and a remedy.
 fn prepare(dir: &Path) -> Result<CdiDir, String> {
     let unusable = |error: io::Error| format!("{error}; name a directory that is writable");
     let created = DirBuilder::new().recursive(true).mode(0o755).create(dir);

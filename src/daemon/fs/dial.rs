@@ -123,7 +123,7 @@ fn dial_file(
 
 /// Returns the path of an open file, free of symbolic links, unless the file is below one of these
 /// directories, whose paths may contain symbolic links. Without `/proc`, every file counts as
-/// outside.
+/// outside, and the path is empty.
 pub(crate) fn path_outside<'a>(
     file: &File,
     dirs: &(impl Iterator<Item = &'a Path> + Clone),

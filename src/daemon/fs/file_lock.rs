@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 
 use super::own_file::OwnFile;
 
-/// A locked file, which is unlocked on drop.
+/// A locked file, which is removed and unlocked on drop.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     /// Removes the file on drop, before the lock is released: a process that has opened the file

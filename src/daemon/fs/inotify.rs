@@ -23,7 +23,7 @@ use super::scan;
 use crate::escape;
 use crate::watch::{Cause, Event, Place, Problem, WatchId};
 
-/// A plugins directory whose parent directory is watched, too.
+/// A plugins directory, or the directory of `kubelet.sock`, whose parent directory is watched, too.
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
@@ -62,7 +62,8 @@ impl Inotify {
         }
     }
 
-    /// Watches a directory. A directory that is already watched keeps its watch.
+    /// Watches a directory and, if it is a root, its parent directory for the root's name; if that
+    /// fails, only logs the failure. A directory that is already watched keeps its watch.
     pub(crate) fn watch(&mut self, dir: &Path, place: Place) -> Result<WatchId, Problem> {
         if place == Place::Below {
             return self.add_watch(dir, INTERESTS | WatchMask::DONT_FOLLOW);
@@ -134,9 +135,9 @@ impl Inotify {
         }
     }
 
-    /// Reads the events that fit in the buffer, and passes them to `report`. An event about the
-    /// name of a root is preceded by an [`Event::Moved`] of that root. Returns whether there may be
-    /// more.
+    /// Reads the events that fit in the buffer, and passes them to `report`. An event after which
+    /// the path of a root may lead to another directory is preceded by an [`Event::Moved`] of that
+    /// root. Returns whether there may be more events.
     ///
     /// The kernel fills the buffer until no event is left or the next one does not fit. If an event
     /// of any size would still have fitted, all events have been read, and the loop reports when

@@ -45,7 +45,7 @@ fn is_plain(byte: u8) -> bool {
 /// The end of the name of every link.
 const SUFFIX: &str = ".sock";
 
-/// The length in bytes of the longest file name on Linux (`NAME_MAX`).
+/// The length in bytes of the longest file name on most file systems (`NAME_MAX`).
 pub(super) const LONGEST: usize = 255;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::watch::Identity;
 /// The locks on directories, released on drop.
 #[derive(Debug)]
 pub(crate) struct Locks {
-    /// The run directory, in which the lock files are.
+    /// The run directory, which contains the directory of the lock files.
     run_dir: PathBuf,
     /// The plugins directories, as the user named them, and their locks.
     held: Vec<(PathBuf, FileLock)>,

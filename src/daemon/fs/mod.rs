@@ -2,7 +2,7 @@
 //!
 //! In reading order: a module uses only those before it.
 //!
-//! - [`stat`]: the type and identity of a file; [`permissions`]: whether other users can change it;
+//! - [`stat`]: the type, owner and identity of a file; [`permissions`]: whether it is trusted;
 //!   [`own_file`]: a file that this process has created;
 //! - [`mounts`], [`open_path`]: open what a plugin names, without a system call that hangs;
 //! - [`run_dir`]: the run directory;

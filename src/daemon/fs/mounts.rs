@@ -5,7 +5,7 @@
 //!
 //! - One open file wakes the loop. It is closed when it reports a change, and opened again when the
 //!   roots are scanned, at most once per [`config::MOUNTS_INTERVAL`]: a node that mounts all the
-//!   time causes one wakeup per interval, and a node that does not mount causes none.
+//!   time causes one report and one scan per interval, and a node that does not mount causes none.
 //! - The open file that the table was read from is polled at the start of each turn, and whenever
 //!   the table is used outside of a turn, so that the table is never older than the turn. The first
 //!   file cannot be polled instead, because waiting for events of the loop consumes its report.
@@ -51,7 +51,7 @@ pub(crate) struct Mounts {
     scan_at: Time,
 }
 
-/// The mounts, without those that other mounts cover.
+/// The mounts, without those on whose root another mount lies.
 #[derive(Debug)]
 pub(crate) struct Table {
     mounts: Vec<Mount>,
@@ -74,7 +74,7 @@ struct Mount {
     path: PathBuf,
     /// The type of the file system.
     file_system: String,
-    /// Whether a system call on the file system may block forever.
+    /// Whether the mount counts as one on which a system call may block forever.
     may_hang: bool,
 }
 
@@ -257,15 +257,15 @@ fn resolve_links(dir: &Path) -> PathBuf {
 }
 
 impl Table {
-    /// Reads the table from a file that was just opened. A file system on which one of the `named`
-    /// directories lies counts as answering.
+    /// Reads the table from a file that was just opened. A mount at or above one of the `named`
+    /// directories counts as answering.
     fn read(mut file: File, named: &[PathBuf]) -> io::Result<Self> {
         let mut lines = Vec::new();
         file.read_to_end(&mut lines)?;
         let mut mounts = Vec::<Mount>::new();
         for mut mount in String::from_utf8_lossy(&lines).lines().filter_map(parse) {
             mount.may_hang &= !named.iter().any(|dir| dir.starts_with(&mount.path));
-            // A mount on the root of another mount covers all of it, for example an automount.
+            // A mount on the root of another mount, such as an automount, covers all of that mount.
             let above = mounts.iter_mut().find(|it| it.id == mount.parent);
             match above.filter(|it| it.path == mount.path) {
                 Some(covered) => *covered = mount,
@@ -345,15 +345,15 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
-/// Returns whether a file system is served by another process or host, so that a system call on it
-/// may block forever, and inotify(7) "does not catch remote events". `fusectl` is not: the kernel
-/// serves it.
+/// Returns whether a system call on a file system may wait forever for another process or host. On
+/// such a file system, inotify(7) "does not catch remote events". `fusectl` is not one of them: the
+/// kernel serves it.
 fn is_remote(file_system: &str) -> bool {
     let is_fuse = matches!(file_system, "fuse" | "fuseblk") || file_system.starts_with("fuse.");
     is_fuse || REMOTE.contains(&file_system)
 }
 
-/// The file systems, besides FUSE, that are served by another process or host.
+/// The file systems, besides FUSE, on which a system call may wait for another process or host.
 const REMOTE: [&str; 20] = [
     "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncpfs",
     "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs",

@@ -1,4 +1,4 @@
-//! Opens files that a plugin names, without ever waiting for a file system that does not answer.
+//! Opens files that a plugin names, without waiting for a file system that does not answer.
 //!
 //! A plugin may create a symbolic link to any path, and report any path as its endpoint. If the
 //! kernel resolves such a path as a whole, it may reach a FUSE mount whose process hangs, or an NFS
@@ -9,6 +9,10 @@
 //! system that was reached may hang. Magic links, the symbolic links on /proc that do not lead to
 //! the path that they contain, are refused: they may lead to other mount namespaces, whose mounts
 //! are not known.
+//!
+//! If `/proc` is not mounted, all file systems are assumed to answer. If openat2(2) is not
+//! available (before Linux 5.6), no symbolic link is followed while a file system may not answer;
+//! otherwise, magic links are followed, too, and `O_NOFOLLOW` applies only to the end of the path.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +35,8 @@ pub(crate) enum OpenError {
         escape::text(.0)
     )]
     MayNotAnswer(String),
-    /// The path leads through a symbolic link that is not followed.
+    /// The path leads through a symbolic link that is not followed, or to another mount by names
+    /// that are not in the kernel's lookup cache.
     #[error(
         "the path leads through a symbolic link on /proc, or through links that cannot be followed \
          safely"

@@ -1,4 +1,4 @@
-//! A file that this process has created, at a path where another file may replace it.
+//! A file that this process has created or locked, at a path where another file may replace it.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -24,7 +24,7 @@ impl OwnFile {
         Ok(Self::of(path, &fs::symlink_metadata(path)?))
     }
 
-    /// Returns the file with this metadata that this process has created at a path.
+    /// Returns the file with this metadata that this process has created or locked at a path.
     pub(crate) fn of(path: &Path, found: &Metadata) -> Self {
         Self {
             path: path.to_owned(),
@@ -32,7 +32,7 @@ impl OwnFile {
         }
     }
 
-    /// Returns whether the file is still where it was created.
+    /// Returns whether the file is still at its path.
     pub(crate) fn is_in_place(&self) -> bool {
         let found = fs::symlink_metadata(&self.path);
         found.is_ok_and(|it| (it.dev(), it.ino()) == self.id)

@@ -1,8 +1,8 @@
 //! Checks of owners and modes: whether a program may be run with the daemon's privileges, whether a
 //! file may be read or written, and whether a directory is trusted.
 //!
-//! A result stays valid after a check that has succeeded, because then only trusted users can
-//! change the file and its directories.
+//! The result of a successful check stays valid, because only trusted users can change the file and
+//! its directories.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ use nix::unistd::{AccessFlags, Uid, access};
 use crate::daemon::SetupError;
 use crate::escape;
 
-/// The reason why a program or a file is not trusted.
+/// The reason why a program, a file or a directory is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramProblem {
     /// The file does not exist, or cannot be examined.
@@ -98,8 +98,9 @@ pub(crate) fn require_trusted(dirs: &[PathBuf]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Returns the first `limit` octets of a file. Fails if other users can change the file: they could
-/// make the daemon deregister plugins, or run programs. `follows` permits a symbolic link.
+/// Returns the first `limit` octets of a regular file. Fails if other users can write to the file:
+/// they could make the daemon deregister plugins, or run programs. The directories above the file
+/// are not checked. `follows` permits a symbolic link.
 pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Result<Vec<u8>> {
     let mut flags = OFlag::O_NONBLOCK;
     if !follows {
@@ -122,18 +123,18 @@ pub(crate) fn read_trusted(path: &Path, limit: usize, follows: bool) -> io::Resu
     }
 }
 
-/// Returns the id of a user that is given by name or by id.
+/// Returns the id of a user that is given by name or by id, or `None` if the name is unknown.
 pub fn user_id(user: &str) -> Option<u32> {
     id_in(0, user)
 }
 
-/// Returns the id of a group that is given by name or by id.
+/// Returns the id of a group that is given by name or by id, or `None` if the name is unknown.
 pub fn group_id(group: &str) -> Option<u32> {
     id_in(1, group)
 }
 
-/// Returns the id of a user or group that is given by its name in one of [`ACCOUNTS`], or by its
-/// id.
+/// Returns the id of a user or group that is given by its name in the file with this index in
+/// [`ACCOUNTS`], or by its id.
 ///
 /// The C library's lookup would also ask other sources, unless it is linked statically, and would
 /// add 6 kB of code.
@@ -162,7 +163,7 @@ static PRELOADED: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// Checks the owner and the mode of every directory above a path, which must not contain symbolic
-/// links.
+/// links. `may_be_shared` is about the directories above the first one.
 fn check_directories(
     path: &Path,
     owners: &[u32],

@@ -11,6 +11,7 @@ use crate::watch::Problem;
 
 /// Returns the directories as absolute paths, each directory once even if several of the paths lead
 /// to it. Missing directories are created, because only directories that exist can be compared.
+/// Fails if one directory is inside another.
 pub(crate) fn resolve(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, SetupError> {
     let mut resolved = Vec::new();
     for dir in dirs {
@@ -59,14 +60,14 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one == other || (inode_of_one.is_some() && inode(other) == inode_of_one)
 }
 
-/// Returns the device and the inode number of a directory, or `None` if it does not exist.
+/// Returns the device and the inode number of a directory, or `None` if it cannot be examined.
 fn inode(dir: &Path) -> Option<(u64, u64)> {
     let found = Stat::follow(dir).ok()?;
     Some((found.identity.device, found.identity.inode))
 }
 
 /// Returns the absolute form of a path, which is valid for handlers and programs in any working
-/// directory.
+/// directory. Returns the path unchanged if it is empty or the working directory is unknown.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

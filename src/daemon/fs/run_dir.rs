@@ -1,5 +1,5 @@
-//! The run directory, for files that last until the next boot: `/run/plugind` for root, and another
-//! directory for other users ([`open`]).
+//! The run directory, for files that are of use only until the next boot: `/run/plugind` for root,
+//! and another directory for other users ([`open`]).
 //!
 //! The directory must belong to the daemon's user, and only that user may be able to change it.
 
@@ -70,7 +70,8 @@ pub(crate) fn api_socket(run_dir: &Path) -> PathBuf {
     run_dir.join(API_SOCKET)
 }
 
-/// Returns whether a path is the run directory, which is created at the start.
+/// Returns whether a path is the run directory, which is created at the start. The directory that
+/// root uses if `/run/plugind` cannot be created does not count.
 pub(crate) fn is_run_dir(dir: &Path, config: &Config) -> bool {
     let named = config.run_dir.as_deref();
     let uid = Uid::effective();
@@ -93,7 +94,8 @@ pub(crate) fn default_api_socket() -> PathBuf {
     own.unwrap_or(socket)
 }
 
-/// Returns the default run directory of a user other than root.
+/// Returns the default run directory of a user other than root, and of root if root may not create
+/// `/run/plugind`.
 fn own_dir(uid: Uid) -> PathBuf {
     match runtime_dir(uid) {
         Some(dir) => dir.join(NAME),
@@ -171,7 +173,7 @@ const API_SOCKET: &str = "plugind.sock";
 /// The name of the directory of the lock files in the run directory.
 const LOCKS: &str = "locks";
 
-/// The mode bit of a directory in which all users may create files, such as /tmp.
+/// The mode bit of a directory in which users can remove only their own files, such as /tmp.
 const STICKY: u32 = 0o1000;
 
 /// The name of the run directory in a user's runtime directory, and its beginning in /tmp.

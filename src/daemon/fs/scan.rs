@@ -19,8 +19,8 @@ use crate::watch::{Cause, Entry, EntryKind, Listing, Place, Problem};
 use crate::{config, escape};
 
 /// Prepares a directory for being watched and listed. A missing root is created. A directory below
-/// a root is opened, to be watched and listed through the open file ([`open_dir_path`]); returns
-/// the file, or `None` if `/proc` is not mounted.
+/// a root is opened, and returned to be watched and listed through the open file
+/// ([`open_dir_path`]). Returns `None` for a root, and if the mounts are not known.
 pub(crate) fn prepare(dir: &Path, place: Place, mounts: &Mounts) -> Result<Option<File>, Problem> {
     match place {
         Place::MissingRoot => create(dir).map(|()| None),
@@ -146,7 +146,7 @@ pub(crate) fn list(dir: &Path, at: &Path, mounts: &Mounts) -> Result<Listing, Pr
         path.push(dir);
         path.push(&name);
         let kind = match entry.file_type() {
-            // getdents64(2) returns the type of each entry, so a directory need not be examined.
+            // getdents64(2) usually returns the type of an entry, so a directory is not examined.
             Ok(found) if found.is_dir() => EntryKind::Directory,
             Ok(found) if found.is_socket() || found.is_symlink() => {
                 examined += 1 + usize::from(found.is_symlink());

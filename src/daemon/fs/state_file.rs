@@ -2,8 +2,8 @@
 //!
 //! Each version is written beside the old one and renamed over it, so that the file is complete at
 //! every moment. A version is written some time after a change, so that a burst of registrations is
-//! one version, but always before a program is started, so that the next daemon knows what the
-//! program may have set up. The file is used during one boot only, so fsync(2) is not called.
+//! one version, but always before a program is started that may set up a plugin, so that the next
+//! daemon knows of that plugin. The file is used during one boot only, so fsync(2) is not called.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -34,7 +34,8 @@ pub(crate) struct StateFile {
     due: Option<Time>,
     /// The pause before the next attempt, if the last version could not be written.
     pause: Option<Duration>,
-    /// Whether plugins were left out of the last version, which is logged once.
+    /// Whether plugins were left out of the last version. Only the first of several such versions
+    /// in a row is logged.
     is_incomplete: bool,
 }
 
@@ -52,7 +53,7 @@ impl StateFile {
     }
 
     /// Checks that only root and this user can replace the state file by another file, and that the
-    /// state file can be written.
+    /// state file can be written. Resolves the symbolic links in its path.
     pub(crate) fn check(&mut self) -> Result<(), SetupError> {
         let file = escape::path(&self.path).to_string();
         let written = match permissions::trusted_file(&self.path) {
@@ -147,7 +148,8 @@ impl StateFile {
         }
     }
 
-    /// Writes the next version now, if the manager has changed. Returns the reason if that fails.
+    /// Writes the next version now, if the manager has changed. If that fails, schedules a retry,
+    /// and returns the reason.
     pub(crate) fn save(&mut self, manager: &Manager, now: Time) -> Result<(), String> {
         self.due = None;
         self.write(manager).map_err(|error| {
@@ -179,7 +181,8 @@ impl StateFile {
         Ok(())
     }
 
-    /// Logs if the file can be written again, or if plugins are left out of it for the first time.
+    /// Logs if the file can be written again, or if plugins are left out of this version, but not
+    /// of the last one.
     fn record_success(&mut self, left_out: usize) {
         let path = escape::path(&self.path);
         if self.pause.take().is_some() {

@@ -33,7 +33,8 @@ pub(super) enum Origin {
 }
 
 impl Buffer {
-    /// Writes a line, after those in the buffer. What cannot be written is kept if the line fits.
+    /// Writes a line, after those in the buffer. What cannot be written now is kept. Drops the line
+    /// if it does not fit in the buffer together with the lines that are kept.
     pub(super) fn add<F: AsFd>(&mut self, line: &[u8], origin: Origin, sink: &Sink<F>, now: Time) {
         self.flush(sink, now);
         let room = match origin {
@@ -51,7 +52,8 @@ impl Buffer {
         self.flush(sink, now);
     }
 
-    /// Writes as much of the buffer as standard error accepts.
+    /// Writes as much of the buffer as standard error accepts. If writing fails for a reason other
+    /// than lack of room, drops the rest.
     pub(super) fn flush<F: AsFd>(&mut self, sink: &Sink<F>, now: Time) {
         let mut written = 0;
         self.is_broken = false;

@@ -47,7 +47,7 @@ impl Limiter {
     /// Returns whether a line of that many octets is admitted now, and charges for it. If not, the
     /// line counts as suppressed.
     ///
-    /// A detail is a line that is logged only on request: half of each share is kept for the other
+    /// A detail is a line that is logged only on request: half of each burst is kept for the other
     /// lines.
     pub(super) fn admit(
         &mut self,
@@ -89,7 +89,8 @@ impl Limiter {
         self.report_at
     }
 
-    /// Returns the number of suppressed lines for each subject, and resets these numbers.
+    /// Returns the subjects of suppressed lines with the numbers of these lines, and resets the
+    /// numbers. Lines that are not counted for a subject have the subject `log`.
     pub(super) fn take_suppressed(&mut self) -> Vec<(String, u64)> {
         self.report_at = None;
         let subjects = self.by_subject.iter_mut();

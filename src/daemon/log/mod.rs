@@ -259,8 +259,8 @@ impl Filtered for Logger {
     }
 }
 
-/// Returns what precedes the first `": "` of a line: the path of the socket or the name of the
-/// plugin that the line is about.
+/// Returns what precedes the first `": "` of a line: in a line about a socket or a plugin, its path
+/// or name. Returns `None` if the line does not contain `": "`.
 fn subject(message: &str) -> Option<&str> {
     let mut colons = message.match_indices(':').map(|(at, _)| at);
     let end = colons.find(|at| message[at + 1..].starts_with(' '))?;

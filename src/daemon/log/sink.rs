@@ -26,10 +26,10 @@ enum Method {
     Reopened(File),
     /// A socket: send(2) has a flag for not waiting.
     Socket,
-    /// A file or a device without a reader, such as `/dev/null`: writing never waits.
+    /// A file or a device, such as `/dev/null`: writing does not wait for a reader.
     Direct,
-    /// A terminal, or a pipe that cannot be opened again: poll(2) reports when there is room for
-    /// [`PIPE_BUF`] bytes.
+    /// A terminal, or a pipe that cannot be opened again: poll(2) reports when there is room, in a
+    /// pipe for at least [`PIPE_BUF`] bytes.
     Polled,
 }
 

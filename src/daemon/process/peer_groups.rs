@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd as _};
 
 use nix::libc::{self, gid_t, socklen_t};
 
-/// Returns whether the process that connected to a socket was in a group, by its primary group
-/// `gid` or a supplementary one (`SO_PEERGROUPS`). If it has more than [`MOST_GROUPS`]
+/// Returns whether the process that connected to a socket was in `group`: by its primary group,
+/// `gid`, or by a supplementary one (`SO_PEERGROUPS`). If the process had more than [`MOST_GROUPS`]
 /// supplementary groups, none of these is examined.
 pub(crate) fn is_in_group(stream: &impl AsFd, gid: gid_t, group: gid_t) -> bool {
     let mut groups: [gid_t; MOST_GROUPS] = [0; MOST_GROUPS];

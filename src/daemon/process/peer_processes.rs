@@ -16,9 +16,9 @@ use crate::manager::ConnectionId;
 
 /// The pidfds of the watched processes, by the connection to each.
 ///
-/// A process that serves several plugins is watched once for each of them. Only equal ids could
-/// show that two peers are the same process, but the process that called `listen` may have ended
-/// and left the socket to another process, and a third process may have its id by now.
+/// A process that serves several plugins is watched once for each of them, because equal ids do not
+/// prove that two peers are the same process: a process that called `listen` may have ended, and
+/// its id may have been given to another process.
 #[derive(Debug, Default)]
 pub(crate) struct PeerProcesses(BTreeMap<ConnectionId, OwnedFd>);
 
@@ -27,8 +27,8 @@ impl PeerProcesses {
     ///
     /// pidfd_open(2): "A PID file descriptor can be monitored using poll(2), select(2), and
     /// epoll(7). When the process that it refers to terminates, these interfaces indicate the file
-    /// descriptor as readable." Fails if the kernel is older than Linux 6.5, or if the process has
-    /// already ended.
+    /// descriptor as readable." Fails if the kernel is older than Linux 6.5, if no descriptor is
+    /// free, or if the process has already ended.
     pub(crate) fn add(
         &mut self,
         conn: ConnectionId,
@@ -37,7 +37,7 @@ impl PeerProcesses {
     ) -> io::Result<()> {
         let process = getsockopt(&connection.stream, sockopt::PeerPidfd)?;
         if has_ended(&process)? {
-            // The process that called `listen` has left the socket to a child process.
+            // The process that called `listen` has left the socket to another process.
             return Err(io::Error::other(
                 "the process has ended, and another one answers",
             ));

@@ -135,7 +135,7 @@ impl Programs {
     }
 }
 
-/// Kills all running programs: none outlives the daemon.
+/// Kills all running programs, so that none outlives a daemon that stops.
 impl Drop for Programs {
     fn drop(&mut self) {
         for running in &self.running {
@@ -183,7 +183,7 @@ impl Running {
         pid_of(&self.child)
     }
 
-    /// Kills the rest of the program's group, and the program even if it has left the group.
+    /// Kills the program's group, and the program even if it has left the group.
     fn kill(&self) {
         let pid = self.pid();
         for killed in [killpg(pid, Signal::SIGKILL), kill(pid, Signal::SIGKILL)] {

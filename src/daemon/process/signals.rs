@@ -18,8 +18,8 @@ pub(crate) const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
 pub(crate) const ASKING: [Signal; 2] = [Signal::SIGHUP, Signal::SIGUSR1];
 
 impl Signals {
-    /// Blocks these signals, so that their default actions are not taken, and opens a descriptor to
-    /// read them from.
+    /// Blocks these signals in this thread and those that it starts later, so that their default
+    /// actions are not taken, and opens a descriptor to read the signals from.
     pub(crate) fn block(signals: &[Signal]) -> io::Result<Self> {
         let mut set = SigSet::empty();
         for &signal in signals {
@@ -30,9 +30,10 @@ impl Signals {
         Ok(Self(SignalFd::with_flags(&set, flags)?))
     }
 
-    /// Returns the next pending signal, or `None` if no signal is pending, and whether a process
-    /// has sent the signal, not the kernel, which sends the signals of a terminal. `SI_USER` is 0,
-    /// and the other codes of signals from processes are negative.
+    /// Returns the next pending signal, and whether a process has sent it, not the kernel, which
+    /// sends the signals of a terminal. Returns `None` if no signal is pending.
+    ///
+    /// The code of a signal from a process is `SI_USER`, which is 0, or negative.
     pub(crate) fn read(&self) -> io::Result<Option<(Signal, bool)>> {
         Ok(self.0.read_signal()?.and_then(|info| {
             let number = i32::try_from(info.ssi_signo).ok()?;

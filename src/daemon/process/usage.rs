@@ -1,4 +1,4 @@
-//! The resources that this process uses, and facts about the peer processes of plugins: read from
+//! The resources that this process uses, and facts about the processes of plugins: read from
 //! `/proc` on request.
 
 use std::fs;
@@ -38,7 +38,7 @@ pub(crate) fn read_peer(pid: u32) -> Option<PeerFacts> {
         String::from_utf8_lossy(&cgroup),
     );
     let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
-    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path". The last line is that of version 2.
+    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path". Version 2, if mounted, is the last.
     let path = cgroup
         .lines()
         .last()

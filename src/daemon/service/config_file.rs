@@ -11,8 +11,8 @@ use crate::escape;
 /// Reads a configuration file. Returns `None` if a default one (`is_default`) does not exist. An
 /// error is one line of text.
 ///
-/// Opening the file does not block, and it is read no further than its size limit. Other users must
-/// not be able to change the file: it may name programs to run.
+/// Opening a FIFO does not block, and at most one byte beyond the size limit is read. Fails if the
+/// owner or the mode of the file lets other users change it: it may name programs to run.
 pub fn read(path: &Path, is_default: bool) -> Result<Option<Vec<u8>>, String> {
     let problem = match permissions::read_trusted(path, MAX_CONFIG_FILE + 1, true) {
         Ok(content) if content.len() > MAX_CONFIG_FILE => "it is larger than 64 KiB".to_owned(),

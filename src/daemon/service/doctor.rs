@@ -43,11 +43,12 @@ pub struct Finding {
     pub level: Level,
     /// The name of the check: one word, or two with a hyphen.
     pub check: &'static str,
-    /// What was found; if there are paths, about each of them. Texts from outside are escaped.
+    /// What was found. If there are paths, it applies to each of them. Texts from outside are
+    /// escaped.
     pub message: String,
     /// The remedy; empty if nothing has to be done.
     pub remedy: String,
-    /// The directory or file that the finding concerns, or the first of several sockets.
+    /// The directories, files or sockets that the finding concerns: only the first few of many.
     pub paths: Vec<PathBuf>,
     /// The number of all paths that the finding concerns.
     pub count: usize,
@@ -244,9 +245,9 @@ impl Doctor {
         }
     }
 
-    /// Looks for kubelet processes, whose plugin manager uses the directory below kubelet's root
-    /// directory. That is a path in kubelet's mount namespace, and is assumed to be the same path
-    /// here.
+    /// Looks for kubelet processes, whose plugin managers use [`PLUGINS_DIR`] in kubelet's root
+    /// directory. The root directory is a path in kubelet's mount namespace, and is assumed to be
+    /// the same path here.
     fn examine_kubelets(&mut self, named: &[PathBuf]) {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let kubelets = processes.filter_map(|it| Some((it.path(), kubelet_root(&it.path())?)));
@@ -263,7 +264,7 @@ impl Doctor {
         }
     }
 
-    /// Connects to the socket of the daemon's API.
+    /// Examines whether a daemon listens on the API socket, by connecting to the socket.
     fn examine_daemon(&mut self, options: &Options) {
         let in_run_dir = options.run_dir.as_deref().map(run_dir::api_socket);
         let socket = options.socket.clone().or(in_run_dir);
@@ -325,7 +326,7 @@ impl Doctor {
 }
 
 /// Returns the root directory of the kubelet that a process of root or of this user runs. `process`
-/// is the directory of the process in `/proc`.
+/// is the directory of the process in `/proc`. Returns `None` for any other process.
 fn kubelet_root(process: &Path) -> Option<PathBuf> {
     let comm = fs::read_to_string(process.join("comm")).ok()?;
     let (_, usual) = KUBELETS.iter().find(|(name, _)| *name == comm.trim_end())?;
@@ -335,7 +336,8 @@ fn kubelet_root(process: &Path) -> Option<PathBuf> {
     is_trusted.then(|| named_root(&cmdline).unwrap_or(usual).into())
 }
 
-/// Returns the root directory that a command line names. As in kubelet, the last one counts.
+/// Returns the absolute root directory that a command line names. As in kubelet, the last one
+/// counts.
 fn named_root(cmdline: &str) -> Option<&str> {
     let mut arguments = cmdline.split('\0');
     let mut root = None;
@@ -375,11 +377,12 @@ const SEARCH: u32 = 0o001;
 /// The time in which all plugins of a directory have to answer: much more than they need.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The maximum number of paths of a finding, and kubelets, that are shown.
+/// The maximum number of paths in a finding, and the maximum number of kubelets that are reported.
 const MAX_SHOWN: usize = 8;
 
-/// The number of descriptors for each plugin. It needs one while it registers, for which at most
-/// half of all are used, and later some for its process and the streams to it.
+/// The number of descriptors to provide for each plugin. Its registration needs one, and at most
+/// half of all descriptors are used for registrations; a registered plugin needs some for its
+/// process and for the connections that its handler keeps open.
 const PER_SOCKET: usize = 4;
 
 /// The least number of sockets for which there should be descriptors: a node with some plugins.

@@ -10,8 +10,8 @@ use crate::handler::{self, HandlerTable, Inventory, NO_HANDLERS};
 
 /// Returns the handlers that this crate provides, and the [`Inventory`] of the built-in ones.
 ///
-/// Fails if users other than root and this process's user can change a program, or if the kernel
-/// cannot watch programs (before Linux 5.3).
+/// Fails if a program does not exist or is not executable, if users other than root and this
+/// process's user can change it, or if the kernel cannot watch programs (before Linux 5.3).
 pub fn handlers(config: &HandlerConfig) -> Result<(HandlerTable, Inventory), SetupError> {
     let mut config = config.clone();
     resolve_programs(&mut config, false)?;
@@ -25,8 +25,8 @@ pub(super) fn create_handlers(config: &HandlerConfig) -> (HandlerTable, Inventor
     (table, inventory)
 }
 
-/// Replaces the path of each program by one without symbolic links. Fails if a program cannot be
-/// trusted.
+/// Replaces the path of each program by one without symbolic links. Fails as [`handlers`] does. If
+/// `is_strict`, a sticky directory such as /tmp must not be above a program either.
 pub(crate) fn resolve_programs(
     config: &mut HandlerConfig,
     is_strict: bool,

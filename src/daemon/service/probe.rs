@@ -1,8 +1,8 @@
 //! A probe: the daemon in a dry run, until each socket has an outcome.
 //!
 //! A [`PluginManager`] in observe mode is given one socket, or watches one directory; its events
-//! are the steps of the probe. It calls GetInfo and has the reply validated. The plugin is never
-//! notified, so a plugin in service can be probed. The probe adds one step: it connects to the
+//! are the steps of the probe. The manager calls GetInfo and validates the reply. It never notifies
+//! the plugin, so a plugin in service can be probed. The probe adds one step: it connects to the
 //! endpoint of a plugin that would be registered.
 
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ use crate::watch;
 pub struct Options {
     /// The socket, or the directory.
     pub path: PathBuf,
-    /// The daemon's configuration, as far as it decides about a plugin.
+    /// The daemon's configuration. Its directories, its API socket and its mode are not used.
     pub config: DaemonConfig,
-    /// The time limit for the whole probe, besides the daemon's own limits.
+    /// The time limit for the whole probe, besides the daemon's own limits; `None`: only those.
     pub timeout: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub struct Options {
 pub struct Report {
     /// The findings about each socket.
     pub sockets: BTreeMap<Arc<Path>, Probed>,
-    /// The reasons why directories could not be watched or read completely.
+    /// The reports about directories that could not be watched or read completely, or can be again.
     pub problems: Vec<watch::Report>,
 }
 
@@ -76,14 +76,14 @@ pub enum Outcome {
     WouldRegister,
     /// The daemon would refuse the plugin.
     WouldRefuse,
-    /// The peer is not a registration service.
+    /// The file is not a socket, or the peer is not a registration service.
     NotARegistrationService,
-    /// The peer does not answer, or not in time.
+    /// The socket cannot be connected to, or the peer does not answer in time.
     #[default]
     Unreachable,
     /// The connection was accepted and closed before any data was received.
     ClosedAtOnce,
-    /// The plugin is acceptable, but nothing listens at its endpoint.
+    /// The plugin is acceptable, but its endpoint cannot be connected to.
     EndpointUnavailable,
 }
 
@@ -127,8 +127,8 @@ impl Outcome {
 }
 
 /// Probes a socket, or the sockets in a directory. Each step is passed to `show` with the path of
-/// its socket as soon as it is taken. Fails if a program of the configuration is not trusted, or if
-/// the directory cannot be used.
+/// its socket as soon as it is taken. Fails, for example, if a program of the configuration is not
+/// trusted, or if the directory cannot be used.
 pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Report, SetupError> {
     let (handlers, _) = handlers(&options.config.handlers)?;
     let is_directory = options.path.is_dir();
@@ -183,7 +183,8 @@ impl Probe<'_> {
         }
     }
 
-    /// Takes turns until each socket has an outcome.
+    /// Takes turns until each socket has an outcome, or until `timeout` has passed since the
+    /// beginning of the probe.
     fn run(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let until = timeout.map(|timeout| self.began + timeout);
         loop {
@@ -211,8 +212,8 @@ impl Probe<'_> {
         }
     }
 
-    /// Records an event of a socket that has no outcome yet, or the event that a socket is not
-    /// trusted.
+    /// Records an event of a socket that has no outcome yet, and the outcome if the event decides
+    /// it. Later, only the event that the socket is not trusted is recorded.
     fn record_event(&mut self, event: &PluginEvent) {
         // The endpoint is examined after the event that the plugin would be registered.
         let is_late = matches!(event.kind, EventKind::Untrusted(_));
@@ -238,7 +239,8 @@ impl Probe<'_> {
         self.conclude(path, outcome);
     }
 
-    /// Connects to the endpoint of a plugin, unless it is the socket.
+    /// Connects to the endpoint of a plugin, unless that is the registration socket. Returns the
+    /// outcome for the plugin.
     fn check_endpoint(&mut self, plugin: Option<&Plugin>) -> Outcome {
         let Some(plugin) = plugin.filter(|it| it.endpoint.as_os_str() != it.socket.as_os_str())
         else {

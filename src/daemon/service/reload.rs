@@ -26,9 +26,9 @@ struct Difference {
 }
 
 impl Daemon {
-    /// Reads the configuration again with `load` on SIGHUP, and when a client of the API asks for
-    /// that. `level` is that of the log; `needs_restart` returns the keys of the settings that
-    /// differ and are read only at the start.
+    /// Makes [`Daemon::run`] read the configuration again with `load` on SIGHUP, and when a client
+    /// of the API requests that. `level` is that of the log; `needs_restart` returns the keys of
+    /// the settings that differ and are read only at the start.
     #[must_use]
     pub fn with_reload(
         mut self,
@@ -78,7 +78,8 @@ impl Daemon {
         self.service.notify_ready();
     }
 
-    /// Reads the configuration again and applies it. Returns what has changed.
+    /// Reads the configuration again and applies it. Returns what has changed, or the problems
+    /// because of which nothing has.
     fn read_again(&mut self) -> Result<Difference, Vec<String>> {
         let Some(load) = &self.load else {
             return Ok(Difference::default());

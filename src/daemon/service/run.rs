@@ -53,7 +53,8 @@ pub struct Daemon {
 pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
 
 impl Daemon {
-    /// Sets up the daemon. Whatever can prevent a start fails here, not later.
+    /// Sets up the daemon and enters the sandbox. A problem that prevents the start is returned
+    /// here, not by [`Daemon::run`].
     #[inline(never)]
     pub fn new(config: &DaemonConfig) -> Result<Self, SetupError> {
         log_start(config);
@@ -114,9 +115,10 @@ impl Daemon {
         }
     }
 
-    /// Runs until a signal asks for the end.
+    /// Runs until a signal requests termination, and then saves the state.
     ///
-    /// The first such signal lets running operations finish; a second one ends the daemon at once.
+    /// After the first such signal, running operations have a short time to finish; a second one
+    /// ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
         minimize_timer_slack();
         while self.stops < AT_ONCE && !self.plugins.is_stopped() {
@@ -137,7 +139,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Returns whether the daemon was asked to end.
+    /// Returns whether a signal has requested termination.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stops > 0
     }
@@ -200,8 +202,8 @@ fn log_start(config: &DaemonConfig) {
     log::info!("plugind {version} starting pid={} {config}", process::id());
 }
 
-/// Logs the sandbox, the API socket, the plugins directories, and the types of plugins that are
-/// handled by programs.
+/// Logs the sandbox, the sockets for the API and the metrics, the plugins directories, and the
+/// types of plugins that are handled by programs.
 fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     log::info!("the sandbox is {}", plugins.sandbox());
     let (api, metrics) = (plugins.api_socket(), plugins.metrics_socket());
@@ -223,8 +225,8 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     }
 }
 
-/// Returns a line for each program that a configuration names and that does not exist or cannot be
-/// trusted, and for a state file in a directory that does not exist.
+/// Returns a line for each program that a configuration names and that cannot be used or trusted,
+/// and for a state file whose directory does not exist and is not created at the start.
 pub fn missing(config: &DaemonConfig) -> Vec<String> {
     let mut problems = Vec::new();
     for exec in &config.handlers.exec {

@@ -110,8 +110,9 @@ impl Sandbox {
     }
 }
 
-/// Returns the existing directory this many levels above another one, or a nearer one in place of
-/// `/`: once for the path as given, and once for the path with symbolic links resolved.
+/// Returns the directory `levels` levels above `dir`, where only directories that exist count. If
+/// that is `/`, returns a lower one above `dir` instead, if there is one. The first result is for
+/// the path as given, the second for the path with symbolic links resolved.
 fn above(dir: &Path, levels: usize) -> [PathBuf; 2] {
     let real = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     [dir, &real].map(|dir| {
@@ -157,8 +158,9 @@ fn rules(
 }
 
 /// Restricts this thread to these rules and, if the kernel supports it, forbids TCP and signals to
-/// other processes. From now on the thread and its children cannot gain privileges. Returns the ABI
-/// version of Landlock that is in force; `None` if the kernel lacks Landlock.
+/// processes outside the sandbox. From now on the thread and its children cannot gain privileges.
+/// Returns the ABI version of Landlock that is in force; `None` if the kernel lacks or disables
+/// Landlock.
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, RulesetError> {
     let mut ruleset = Ruleset::default()
         .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
@@ -182,7 +184,7 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> Result<Option<i32>, Rule
     })
 }
 
-/// Drops the capabilities that are not needed, if there are any.
+/// Drops the capabilities that are not needed. Logs a warning if that fails.
 fn drop_capabilities(trust: &Trust) {
     let Ok(sets) = capabilities(None) else { return };
     let kept = sets.permitted & needed_capabilities(trust);

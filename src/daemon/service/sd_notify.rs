@@ -32,7 +32,7 @@ pub(crate) struct Service {
     /// Whether a failure was logged.
     has_failed: Cell<bool>,
     is_ready: bool,
-    /// The notifications that were not sent yet, in their order.
+    /// The notifications that must arrive and were not sent yet, in their order.
     unsent: VecDeque<String>,
     retry_at: Time,
     /// The numbers of registered and of failed plugins in the last status.
@@ -152,7 +152,8 @@ impl Service {
         }
     }
 
-    /// Sends a notification. Returns `false` if the service manager does not read at present.
+    /// Sends a notification. Returns `false` if it may be sent later, because the service manager
+    /// does not read at present; logs any other failure, and returns `true`.
     fn send(&self, text: &str) -> bool {
         let Some((from, to)) = &self.to else {
             return true;
@@ -195,7 +196,8 @@ fn open(name: &OsStr) -> Result<(OwnedFd, UnixAddr), Errno> {
 }
 
 /// Returns the pause between two watchdog notifications: half of the time that systemd waits for
-/// one (`usec`, microseconds), if it expects them from this process.
+/// one (`usec`, microseconds), but from [`WATCHDOG_MIN`] to [`WATCHDOG_MAX`]. Returns `None` if
+/// systemd does not expect any, or expects them from a process (`pid`) other than this one (`own`).
 fn watchdog_pause(usec: Option<u64>, pid: Option<u64>, own: u64) -> Option<Duration> {
     let usec = usec.filter(|usec| *usec > 0 && pid.is_none_or(|pid| pid == own))?;
     Some((Duration::from_micros(usec) / 2).clamp(WATCHDOG_MIN, WATCHDOG_MAX))

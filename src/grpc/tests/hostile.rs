@@ -32,7 +32,7 @@ fn a_stalled_call_ends_at_its_deadline() {
     }
 }
 
-/// The server sends an octet every 100 ms, and its response is still incomplete at the deadline.
+/// The server sends an octet every 100 ms, and what it sends is incomplete at the deadline.
 #[test]
 fn slow_octets_do_not_extend_any_deadline() {
     let large = block(&"x".repeat(10_000));

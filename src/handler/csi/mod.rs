@@ -94,7 +94,7 @@ impl CsiHandler {
         ))
     }
 
-    /// Applies a later reply of a registered driver, and schedules the next call.
+    /// Applies a later reply of a registered driver, if it is valid, and schedules the next call.
     fn update_node_info(
         &mut self,
         plugin: &Arc<Plugin>,

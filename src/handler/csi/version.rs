@@ -15,7 +15,8 @@ pub struct Version {
 
 impl Version {
     /// Parses a version: "an optional leading `v`, at least two numbers with dots in between, no
-    /// leading zero in the first, and any text after them" ([R22](crate::guide::kubelet)).
+    /// leading zero in the first, and any text after them" ([R22](crate::guide::kubelet)). White
+    /// space before the version is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_start();
         let text = text.strip_prefix('v').unwrap_or(text);

@@ -4,6 +4,7 @@
 //! A resource `VENDOR/CLASS` has one file, `plugind-VENDOR-CLASS.json`, with the healthy devices of
 //! its current plugin. `Allocate` is called for one device after another, and the file is replaced
 //! after the last call; a device that cannot be used any more is removed from the file at once.
+//! Each client that holds devices of a resource has another file ([`add_lease_file`]).
 //!
 //! ```text
 //!   list ------> asks about the next device <-------+
@@ -40,7 +41,7 @@ pub(super) struct Published {
     call: Option<(EffectId, Box<str>)>,
     /// The number of devices, from the start of the list, that were examined.
     examined: usize,
-    /// The time at which `Allocate` is called again for refused devices. A timer wakes the plugin
+    /// The time at which `Allocate` is called again for refused devices. A timer wakes the handler
     /// then.
     retry_at: Option<Time>,
     pause: Option<Duration>,
@@ -188,7 +189,8 @@ pub(super) fn lease_file(resource: &str, client: u64) -> String {
     file_name(&format!("{resource}/lease/{client}"))
 }
 
-/// Returns the file of a resource with these devices; `None` if there are none.
+/// Returns the contents of a file with these devices of a resource, each as JSON; `None` if there
+/// are none. A device whose text is empty needs no entry.
 fn document<'a>(kind: &str, devices: impl Iterator<Item = &'a str>) -> Option<String> {
     let devices = devices.filter(|device| !device.is_empty());
     let devices = devices.collect::<Vec<_>>().join(",\n");
@@ -227,7 +229,7 @@ pub(super) fn device_name(id: &str) -> String {
         }
     }
     if id.is_empty() {
-        name.push('x'); // `x.` is not a name, and no other ID is `x.x`.
+        name.push('x'); // `x.` is not a valid name, and no other ID is encoded as `x.x`.
     }
     name
 }

@@ -17,7 +17,8 @@ pub struct DevicePlugin {
     pub pre_start_required: bool,
     /// Whether the plugin can state which devices it prefers to allocate.
     pub preferred_allocation: bool,
-    /// Whether the plugin lists its devices at the moment. If not, all of them are unhealthy.
+    /// Whether a list of devices is in force: from the first list of a stream until the loss of
+    /// that stream. If not, all devices are unhealthy.
     pub is_connected: bool,
     /// The devices as last listed.
     pub devices: Devices,

@@ -10,8 +10,8 @@
 //!
 //! Clients are served in the order of their arrival: no client gets devices of a resource for which
 //! an earlier one waits. Chosen devices count as held before the first call, so that no two clients
-//! can have the same ones. They stay held until the client has gone, even if their plugin is
-//! deregistered earlier.
+//! can have the same ones. They stay held until the client is refused or has gone, even if their
+//! plugin is deregistered earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -47,7 +47,8 @@ pub struct Leases(Arc<Mutex<Table>>);
 pub struct Wish {
     /// The resources, and the number of devices of each.
     pub resources: Vec<(String, usize)>,
-    /// The IDs of devices that have to be among the granted ones, if there is one resource.
+    /// The IDs of devices that have to be among the granted ones; none if there are several
+    /// resources.
     pub devices: Vec<String>,
     /// The time for which the client waits; `None`: the client does not wait.
     pub wait: Option<Duration>,
@@ -65,7 +66,8 @@ pub struct Holder {
 /// The reason why a client gets no devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A resource does not exist.
+    /// A resource has no registered plugin, or its devices were removed because the plugin has not
+    /// listed any for a long time.
     Missing(String),
     /// Not enough devices are free, or the plugin is not available: a later request may succeed.
     Busy(String),
@@ -104,11 +106,11 @@ struct Lease {
 #[derive(Debug)]
 struct Part {
     plugin: Arc<Plugin>,
-    /// The ID of each device, and whether an event has reported that it cannot be used any more.
+    /// The ID of each device, and whether an event has reported that the device cannot be used now.
     devices: Vec<(Box<str>, bool)>,
     /// The IDs among which the plugin may choose; empty if it is not asked.
     choice: Vec<String>,
-    /// The methods that are called for the part and have not ended, the next one last.
+    /// The methods that have yet to be called for the part or to return, the next one last.
     calls: Vec<&'static str>,
     allocation: Allocation,
 }
@@ -186,7 +188,7 @@ impl Leases {
             }
             let names = lease.wish.resources.iter().map(|(name, _)| name);
             let is_over = lease.until <= now;
-            // An earlier client goes first, whatever is free.
+            // An earlier client is served first, even if this one wants fewer devices.
             let is_behind = names.clone().any(|name| awaited.contains(name));
             let chosen =
                 (is_over || !is_behind).then(|| lease.choose_devices(&awaited, leases, plugins));
@@ -310,7 +312,7 @@ impl Lease {
         });
     }
 
-    /// Applies the reply to the open call. A failure is also an event.
+    /// Applies the reply to the open call. Also emits an event if the call has failed.
     fn apply_reply(
         &mut self,
         result: Result<Vec<u8>, CallFailure>,
@@ -353,7 +355,8 @@ impl Lease {
         Err(Refusal::Failed(why))
     }
 
-    /// Returns the description of the devices for the client, and adds CDI files with it.
+    /// Returns the description of the devices for the client. Adds a CDI file for each resource to
+    /// `files`, if CDI can express the devices.
     fn document(&self, mut files: Option<&mut CdiFiles>) -> Value {
         let (mut resources, mut names) = (Vec::new(), Vec::new());
         for part in &self.parts {

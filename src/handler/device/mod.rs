@@ -14,18 +14,19 @@
 //!                                              +-- deregister: all is forgotten
 //! ```
 //!
-//! The stream is opened on the connection of the call for the options, as with kubelet.
+//! The stream is first opened on the connection of the call for the options, as with kubelet, if
+//! that connection is still usable.
 //!
-//! A list is applied at once, unless another one was applied less than [`LIST_INTERVAL`] ago: then
-//! the newest list is applied when the interval is over. A list that exceeds a limit is rejected,
-//! and the one before stays in force, because the next one may be shorter. A message that is too
-//! large to be read, or that the memory budget has no room for while it is received, also ends the
-//! stream. A list that cannot be decoded ends the stream and makes the devices unhealthy. A stream
-//! that has ended is opened again after a pause.
+//! A list is applied at once, unless another one was applied or rejected less than
+//! [`LIST_INTERVAL`] ago: then the newest list is applied when the interval is over. A list that
+//! exceeds a limit is rejected, and the one before stays in force, because the next one may be
+//! shorter. A message that is too large to be read, or that the memory budget has no room for while
+//! it is received, also ends the stream. A list that cannot be decoded ends the stream and makes
+//! the devices unhealthy. A stream that has ended is opened again after a pause.
 //!
 //! kubelet does not open the stream again: there, a plugin whose stream has ended has to register
 //! again. Here, that applies only to a plugin that answers UNIMPLEMENTED, and to one that has
-//! announced itself, unless its stream ended because of a limit: that plugin is down until it
+//! announced itself, unless its stream ended because of a limit. The latter is down until it
 //! announces itself again.
 
 mod allocation;
@@ -93,7 +94,8 @@ struct Listing {
     /// Whether the plugin has announced itself, and so has to do that again when the stream ends.
     is_announced: bool,
     options: DevicePluginOptions,
-    /// The stream of lists; `None` if the plugin does not implement `ListAndWatch`.
+    /// The stream of lists; `None` if it is not opened again: the plugin does not implement
+    /// `ListAndWatch`, or has announced itself and its stream has ended.
     stream: Option<Reconnect>,
     /// The timer after which unhealthy devices are forgotten, while it runs.
     grace: Option<EffectId>,
@@ -121,7 +123,8 @@ struct WaitingList {
 }
 
 impl DeviceHandler {
-    /// Creates a handler that grants the devices to these clients, and writes them to their files.
+    /// Creates a handler that grants devices to the clients in `leases`, and puts the CDI files of
+    /// the devices there.
     pub fn new(leases: Leases) -> Self {
         Self {
             leases,
@@ -330,7 +333,7 @@ impl Listing {
     }
 
     /// Handles a list of devices: applies it, or keeps it for later because another one was just
-    /// applied.
+    /// applied or rejected. Rejects a list that the memory budget has no room to keep.
     fn receive_list(&mut self, list: Vec<u8>, context: &mut Context<'_>) {
         let due = self.listed_at.map(|at| at + LIST_INTERVAL);
         let wait = due.map_or(Duration::ZERO, |due| due.saturating_since(context.now()));
@@ -352,7 +355,8 @@ impl Listing {
         });
     }
 
-    /// Replaces the devices by those of a list, unless that exceeds a limit.
+    /// Replaces the devices by those of a list; rejects the list if it cannot be decoded or exceeds
+    /// a limit.
     fn apply_list(&mut self, list: &[u8], context: &mut Context<'_>) {
         self.listed_at = Some(context.now());
         let devices = Devices::from_message(list).and_then(|devices| {
@@ -409,7 +413,8 @@ impl Listing {
     }
 
     /// Handles the loss of the stream: the health of the devices is unknown, so they become
-    /// unhealthy.
+    /// unhealthy. A plugin that has announced itself is down; otherwise, the stream is opened again
+    /// after a pause.
     fn handle_stream_loss(&mut self, why: &str, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         self.listed_at = None;
@@ -432,15 +437,16 @@ impl Listing {
             let message = format!("all devices are unhealthy: {why}");
             context.emit(plugin, EventType::Normal, "DevicesUnhealthy", message);
         } else {
-            log::debug!("{plugin}: ListAndWatch ended before it sent a list of devices: {why}");
+            log::debug!("{plugin}: ListAndWatch ended before a device list was accepted: {why}");
         }
         if is_kept.is_some() && self.grace.is_none() {
             self.grace = Some(context.set_timer(DEVICE_GRACE));
         }
     }
 
-    /// Handles the expiry of a timer: applies the waiting list, asks about refused devices again,
-    /// opens the stream again, or forgets the devices.
+    /// Handles the expiry of a timer: applies the waiting list, opens the stream again, or forgets
+    /// the devices. The timer of [`Published`] needs nothing here: [`DeviceHandler::advance`]
+    /// follows.
     fn handle_timer(&mut self, timer: EffectId, context: &mut Context<'_>) {
         if let Some(next) = self.next.take_if(|next| next.timer == timer) {
             self.apply_list(&next.list, context);

@@ -52,7 +52,8 @@ impl Driver {
     }
 
     /// Sets the health of the devices that a message reports. The other devices keep their health
-    /// until it expires (kubelet: the same). Returns whether anything changed.
+    /// until it expires (kubelet: the same). Returns whether a device is new or its health or its
+    /// explanation has changed. Fails, and changes nothing, if the message is rejected.
     pub(super) fn set_health(
         &mut self,
         message: &[u8],

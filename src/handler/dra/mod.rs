@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A device whose health was not reported for the timeout that the driver names (30 s if none) has
-//! unknown health, and is forgotten after twice that timeout.
+//! unknown health, and is forgotten after twice that timeout. When the health stream ends, the
+//! health of all devices becomes unknown at once.
 
 mod driver;
 mod service;
@@ -184,7 +185,7 @@ impl Client {
         }
     }
 
-    /// Emits an event if the health of a device has changed, and sets the timer of the next expiry.
+    /// Emits an event if a report has changed anything, and sets the timer of the next expiry.
     fn report_health(&mut self, is_changed: bool, context: &mut Context<'_>) {
         let plugin = &self.plugin;
         let facts = self.drivers.0.with(plugin, |driver| {

@@ -2,7 +2,8 @@
 //!
 //! The program may be missing for a moment because it is being replaced, or the system may lack
 //! memory or processes. The changes made by `add` still exist then, so the `del` is tried again,
-//! after a pause that doubles each time, and given up after [`MAX_DEL_TRIES`] tries.
+//! after a pause that doubles each time up to a cap. It is given up after [`MAX_DEL_TRIES`] tries,
+//! or at once if [`MAX_OWED`](crate::config::MAX_OWED) jobs wait already.
 
 use std::time::Duration;
 

@@ -56,8 +56,8 @@ pub enum Event {
         /// The rule that was broken.
         error: StreamError,
     },
-    /// The peer sent GOAWAY: our streams above `last_stream` have ended, and the peer has not
-    /// processed them.
+    /// The peer sent GOAWAY: the streams above `last_stream` that this end opened have ended, and
+    /// the peer has not processed them.
     GoAway {
         /// The last stream that the peer has processed or may still process.
         last_stream: u32,

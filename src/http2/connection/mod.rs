@@ -54,7 +54,7 @@ pub struct Connection {
     content: Range<usize>,
     outbox: Outbox,
     streams: Streams,
-    /// The connection's window for what we send.
+    /// The connection's window for what this end sends.
     send: SendWindow,
     /// The connection's window for what the peer sends.
     receive: ReceiveWindow,
@@ -108,7 +108,8 @@ impl Connection {
         Self::new(Role::Client, outbox, now, config::DIAL_TIMEOUT)
     }
 
-    /// Returns the server's end of a connection that was just accepted.
+    /// Returns the server's end of a connection that was just accepted. The client has
+    /// [`HANDSHAKE_TIMEOUT`](config::HANDSHAKE_TIMEOUT) for its preface and SETTINGS.
     pub fn server(now: Time) -> Self {
         let outbox = Outbox::new(b"", &SERVER_SETTINGS);
         Self::new(Role::Server, outbox, now, config::HANDSHAKE_TIMEOUT)
@@ -145,7 +146,8 @@ impl Connection {
         self.handshake_deadline = at;
     }
 
-    /// Returns the next event, or `None` until more is received or written.
+    /// Returns the next event, or `None` until more is received or written, or a deadline passes;
+    /// after [`Event::Closed`], always `None`.
     pub fn poll_event(&mut self, now: Time) -> Option<Event> {
         self.advance_to(now);
         loop {
@@ -186,7 +188,8 @@ impl Connection {
         &self.fields
     }
 
-    /// Returns the content of the last event, which must be an [`Event::Data`].
+    /// Returns the content of the last event, which must be an [`Event::Data`]. After another
+    /// event, the range of the content is out of date, and this may panic.
     pub fn content(&self) -> &[u8] {
         &self.input.payload()[self.content.clone()]
     }
@@ -196,12 +199,12 @@ impl Connection {
         matches!(self.phase, Phase::Ended { .. })
     }
 
-    /// Returns whether no more streams can be opened.
+    /// Returns whether the connection has ended, or will end with its last stream after a GOAWAY.
     pub fn is_closing(&self) -> bool {
         self.is_ended() || self.goaway_received.is_some() || self.goaway_sent
     }
 
-    /// Returns why no more streams can be opened, or `None` if they can.
+    /// Returns why the connection has ended or is closing, or `None` if neither.
     pub fn closing(&self) -> Option<ConnectionError> {
         match (&self.phase, &self.goaway_received) {
             (Phase::Ended { error, .. }, _) => Some(error.clone()),
@@ -215,7 +218,8 @@ impl Connection {
         self.peer.as_ref()
     }
 
-    /// Advances the time, which never decreases.
+    /// Advances the time, which never decreases. If nothing waits to be written, also restarts the
+    /// time that the peer has to read.
     fn advance_to(&mut self, now: Time) {
         self.now = self.now.max(now);
         if self.outbox.transmit().is_empty() {
@@ -223,7 +227,8 @@ impl Connection {
         }
     }
 
-    /// Takes the next frame of the input, if it is complete and there is room to answer it.
+    /// Takes the next frame of the input, if it is complete and there is room to answer it. The
+    /// error is the reason why the connection must end now.
     fn next_frame(&mut self) -> Result<Option<Head>, ConnectionError> {
         if self.streams.count() == 0 {
             if let Some(error) = self.closing() {
@@ -269,7 +274,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Ends the connection; after a violation or a timeout, replaces the queued frames by a GOAWAY.
+    /// Ends the connection. After a violation or a timeout, a GOAWAY replaces the queued frames
+    /// that are not begun; after EOF, or if the peer does not speak HTTP/2, all are dropped.
     fn end(&mut self, error: ConnectionError) {
         match &error {
             // RFC 9113 §3.4: "A GOAWAY frame [...] MAY be omitted in this case, since an invalid
@@ -290,8 +296,8 @@ impl Connection {
         };
     }
 
-    /// Queues a GOAWAY without debug data: the code is enough for the peer, and our log has the
-    /// details.
+    /// Queues a GOAWAY without debug data: the code is enough for the peer, and the details are in
+    /// the log of this end.
     fn push_goaway(&mut self, code: ErrorCode) {
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&self.last_peer_stream.to_be_bytes());

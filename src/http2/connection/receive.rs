@@ -5,8 +5,8 @@
 //! without an event.
 //!
 //! A request costs the server work, but the client only one frame. So a request counts as a frame
-//! without progress until a response is sent, the number of concurrent requests is limited, and so
-//! is the number of requests that a client cancels.
+//! without progress, the number of concurrent requests is limited, and so is the number of requests
+//! that a client cancels.
 
 use super::super::StreamId;
 use super::super::block::Block;
@@ -105,7 +105,7 @@ impl Connection {
         let fragment = unpadded.get(priority..);
         let fragment = fragment.ok_or(Violation::FrameLength(head.kind))?;
         let end_stream = head.has(flag::END_STREAM);
-        // Checked first, so that no fragments are kept for a stream that cannot have headers.
+        // Checked first, so that no fragments are kept if HEADERS on this stream are an error.
         self.streams.find(head.kind, id)?;
         if head.has(flag::END_HEADERS) {
             return self.receive_block(id, end_stream, fragment);
@@ -324,8 +324,8 @@ impl Connection {
     /// Processes GOAWAY, which the peer may send more than once.
     ///
     /// RFC 9113 §6.8: "Endpoints MUST NOT increase the value they send in the last stream
-    /// identifier". A server's GOAWAY refers to our streams, so an even identifier is an error. A
-    /// client's refers to pushes, which we never send, so an even identifier is valid.
+    /// identifier". A server's GOAWAY refers to the client's streams, so an even identifier is an
+    /// error. A client's refers to pushes, which are never sent here, so an even one is valid.
     fn receive_goaway(&mut self, head: Head, payload: &[u8]) -> Received {
         head.check_connection()?;
         let [s1, s2, s3, s4, c1, c2, c3, c4, debug @ ..] = payload else {
@@ -375,9 +375,9 @@ impl Connection {
         Ok(Some(Event::Failed { stream, error }))
     }
 
-    /// Counts a request that ended before it was answered.
+    /// Counts a request whose stream was reset, unless it `is_answered`; does nothing on a client.
     ///
-    /// A response of which a part still waits to be sent does not count as an answer: the client
+    /// A response of which a part still waits to be queued does not count as an answer: the client
     /// decides how long that part waits, and makes the work useless by resetting the stream.
     fn count_cancelled(&mut self, is_answered: bool) -> Result<(), Violation> {
         if self.role == Role::Client || is_answered {

@@ -16,13 +16,13 @@ use crate::time::Time;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Not now: the peer does not allow more streams, or does not read. Try again after the next
-    /// event or write.
+    /// write, or when events were polled.
     #[error("cannot open a stream now: too many streams are open, or too much data is unsent")]
     Later,
     /// Never on this connection, which is closing or closed.
     #[error("cannot open a stream on a connection that is closing: {0}")]
     Closing(ConnectionError),
-    /// Never with these fields: they exceed what the peer accepts or what we send.
+    /// Never with these fields: they exceed the peer's limit, or that of this end.
     #[error("the headers are too large")]
     TooLarge,
     /// Never on this connection: its stream numbers are exhausted.
@@ -36,7 +36,7 @@ pub enum HeadersError {
     /// Not now: the peer does not read. Try again after the next write.
     #[error("the peer reads too slowly: too much data is unsent")]
     Later,
-    /// Never: the headers exceed what the peer accepts or what we send.
+    /// Never: the headers exceed the peer's limit, or that of this end.
     #[error("the headers are too large")]
     TooLarge,
 }
@@ -47,7 +47,7 @@ pub enum Taken {
     /// All, and the end of the stream if requested.
     All,
     /// This many octets: a window is exhausted, or the buffer is full. Try again with the rest
-    /// after the next event or write.
+    /// after the next write, or when events were polled.
     Some(usize),
 }
 
@@ -146,8 +146,8 @@ impl Connection {
     }
 
     /// Queues a HEADERS frame with the whole block; returns `false`, and queues nothing, if the
-    /// block exceeds the peer's limit or ours. CONTINUATION is never sent: C-core and java reject
-    /// blocks that do not fit in one frame anyway.
+    /// block exceeds the peer's limit or [`config::MAX_SENT_HEADER_BLOCK`]. CONTINUATION is never
+    /// sent: C-core and java reject blocks that do not fit in one frame anyway.
     fn push_headers(
         &mut self,
         stream: StreamId,
@@ -197,7 +197,7 @@ impl Connection {
         let is_all = loop {
             // RFC 9113 §6.9.1: "The sender MUST NOT send a flow-controlled frame with a length that
             // exceeds the space available in either of the flow-control windows". A peer cannot ask
-            // for frames smaller than INITIAL_MAX_FRAME_SIZE, and ours are never larger.
+            // for frames smaller than INITIAL_MAX_FRAME_SIZE, and larger ones are never sent.
             let window = open.send.available().min(self.send.available());
             let length = rest.len().min(window).min(INITIAL_MAX_FRAME_SIZE as usize);
             let is_last = length == rest.len();
@@ -282,8 +282,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether some of the stream's headers were written, so that the peer may have seen
-    /// them.
+    /// Returns whether a part of the headers with which this client opened the stream was written,
+    /// so that the server may have received them. The result means nothing on a server.
     pub fn was_written(&self, stream: StreamId) -> bool {
         self.outbox.has_begun(stream)
     }
@@ -296,8 +296,8 @@ fn add_fields(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
     }
 }
 
-/// Returns the flags of a DATA or HEADERS frame that may end its stream. PADDED is never set,
-/// because C-core does not accept padding.
+/// Returns the flag END_STREAM if the frame ends its stream, else 0. PADDED is never set, because
+/// C-core does not accept padding.
 fn end_flag(end_stream: bool) -> u8 {
     if end_stream { flag::END_STREAM } else { 0 }
 }

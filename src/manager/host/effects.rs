@@ -115,7 +115,7 @@ impl HandlerHost {
         Some(effect.recipient)
     }
 
-    /// Cancels an effect, and drops those of its events that were not delivered yet.
+    /// Cancels an effect or a debt, and drops the events that were not delivered yet.
     fn cancel_effect(&mut self, id: EffectId, context: &mut Context) {
         drop_events_of(context, &|effect| effect == id);
         if let Some(at) = self.owed.iter().position(|debt| debt.id == id) {
@@ -178,7 +178,8 @@ impl HandlerHost {
     }
 
     /// Opens a stream on the connection of the call that has just succeeded, if that is of the same
-    /// plugin and endpoint. Returns false if the endpoint has to be dialed.
+    /// plugin and endpoint. Otherwise hands that connection over ([`Idle::hand_over`]), and returns
+    /// false: the endpoint has to be dialed.
     fn reuse_idle(&mut self, id: EffectId, call: &mut EndpointCall, context: &mut Context) -> bool {
         let Some(mut idle) = self.idle.take() else {
             return false;
@@ -238,8 +239,9 @@ impl HandlerHost {
         self.apply_progress(id, progress, context);
     }
 
-    /// Queues the events of a call for the handler, `progress` first. After [`MAX_EVENTS_AT_ONCE`]
-    /// events, requests to continue later ([`Output::Resume`]).
+    /// Queues the events of a call for the handler, `progress` first, and sets the next deadline.
+    /// If there are more than [`MAX_EVENTS_AT_ONCE`] events, requests to continue later
+    /// ([`Output::Resume`]).
     pub(super) fn apply_progress(
         &mut self,
         id: EffectId,

@@ -41,7 +41,7 @@ pub(super) struct HandlerHost {
     running: Vec<HandlerId>,
     /// The plugins that handlers have yet to deregister.
     pub(super) owed: Vec<Debt>,
-    /// The number of changes to `owed`.
+    /// The number of changes to `owed`, and to the debts of the previous process.
     pub(super) owed_revision: u64,
     /// The connection of the call that succeeded last, until its handler has processed the reply. A
     /// stream that the handler requests meanwhile is opened on this connection, as with kubelet.
@@ -80,7 +80,7 @@ struct Idle {
 
 impl Idle {
     /// Offers the connection to the plugin as its driver's source of liveness. If the plugin needs
-    /// none, the connection is closed.
+    /// none, or the call was made for no plugin, the connection is closed.
     fn hand_over(self, context: &mut Context) {
         let Self {
             owner,
@@ -247,7 +247,8 @@ impl HandlerHost {
         self.hand_over_idle(context);
     }
 
-    /// Asks a handler to resume a deregistration that the previous process owed.
+    /// Asks a handler to resume a deregistration that the previous process owed. Reports it as
+    /// dropped if the handler does not resume it, or if `handler` is `None`.
     pub(super) fn resume_debt(
         &mut self,
         handler: Option<HandlerId>,

@@ -30,7 +30,7 @@ pub(in crate::manager) enum Event {
     Answered(Result<(), Refusal>),
     /// A deadline may have passed.
     Timeout,
-    /// The socket was removed or replaced, or the manager stops.
+    /// The socket was removed or replaced, its plugin must be deregistered, or the manager stops.
     Cancelled,
 }
 
@@ -41,16 +41,18 @@ pub(in crate::manager) trait Actions {
     fn now(&self) -> Time;
     /// Returns the path of the registration socket.
     fn socket(&self) -> Arc<Path>;
-    /// Connects to the socket. [`Event::Connected`] or [`Event::DialFailed`] follows.
+    /// Starts to connect to the socket. After `Ok`, [`Event::Connected`] or [`Event::DialFailed`]
+    /// follows; an error is returned at once, and no event follows.
     fn dial(&mut self) -> Result<(), DialError>;
-    /// Connects to the plugin's endpoint. The same events follow as for `dial`.
+    /// Starts to connect to the plugin's endpoint. The result and the events are those of `dial`.
     fn dial_endpoint(&mut self, plugin: &Plugin) -> Result<(), DialError>;
     /// Calls GetInfo on the connection. Returns the reply if it has arrived already; otherwise
     /// [`Event::Replied`] follows.
     fn get_info(&mut self) -> Option<Reply>;
     /// Calls NotifyRegistrationStatus on the connection, with that deadline. Returns the reply if
-    /// it has arrived already; otherwise [`Event::Replied`] follows. A plugin that was notified of
-    /// this refusal before is not notified again: an empty reply is returned.
+    /// it has arrived already; otherwise [`Event::Replied`] follows. Returns an empty reply without
+    /// a call if the plugin was notified of this refusal before, or has announced itself: then its
+    /// own call is answered instead.
     fn notify(&mut self, result: Result<(), &Refusal>, deadline: Time) -> Option<Reply>;
     /// Closes the connection, or stops dialing.
     fn hang_up(&mut self);
@@ -104,11 +106,11 @@ pub(in crate::manager) enum Outcome {
     /// before a restart.
     Changed(Arc<Plugin>),
     /// The plugin could not be registered, or a registered plugin does not answer. The operation is
-    /// retried after the backoff.
+    /// retried after the backoff, except for the registration of a plugin that announced itself.
     Failed(Failure),
     /// The plugin was refused, and was notified of that.
     Refused(Refusal),
-    /// The operation was cancelled before a handler registered the plugin.
+    /// The operation was cancelled, and had not registered a plugin: there was nothing to undo.
     Cancelled,
 }
 

@@ -303,8 +303,8 @@ impl Operation {
         }
     }
 
-    /// Returns the plugin for whose name the operation holds the lock. Unless this operation is
-    /// stalled, no other one asks a handler about that name.
+    /// Returns the plugin for whose name the operation holds the lock. Of the operations that are
+    /// not stalled, at most one holds the lock of a name.
     pub(super) fn locked_plugin(&self) -> Option<&Arc<Plugin>> {
         let awaits_lock = matches!(self, Self::AwaitingLock(..));
         self.plugin().filter(|_| !awaits_lock)

@@ -39,7 +39,8 @@ impl Steps<'_> {
     }
 
     /// Dials again after a pause if time is left and the failure may be temporary: nothing listens
-    /// yet (ECONNREFUSED), the backlog is full (EAGAIN), or descriptors have run out.
+    /// yet (ECONNREFUSED), the endpoint of an announced plugin does not exist yet, the backlog is
+    /// full (EAGAIN), or descriptors have run out. Otherwise ends the operation.
     pub(super) fn handle_dial_failed(
         mut self,
         retry: DialRetry,
@@ -164,9 +165,9 @@ impl Steps<'_> {
         Step::Ends(Outcome::Observed(answer.map(|()| plugin)))
     }
 
-    /// Registers a plugin whose validation succeeded. "A plugin enters the actual state before its
-    /// handler registers it, so that a removal in between becomes a deregistration"
-    /// ([R15](crate::guide::kubelet)).
+    /// Registers the plugin, or refuses it if its validation failed. "A plugin enters the actual
+    /// state before its handler registers it, so that a removal in between becomes a
+    /// deregistration" ([R15](crate::guide::kubelet)).
     pub(super) fn handle_validation(self, plugin: Arc<Plugin>, answer: Answer) -> Step {
         if let Err(refusal) = answer {
             return self.refuse(refusal);
@@ -232,8 +233,8 @@ impl Steps<'_> {
         }
     }
 
-    /// Processes the reply to a notification. A call that never reached the plugin is retried on a
-    /// new connection, because the old one may have ended while the handler was at work.
+    /// Processes the reply to a notification. A call that never reached the plugin is retried once,
+    /// on a new connection, because the old one may have ended while the handler was at work.
     pub(super) fn handle_notification_reply(
         self,
         notification: Notification,

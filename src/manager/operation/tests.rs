@@ -283,8 +283,8 @@ fn every_state_meets_every_event() {
     assert_eq!(table, TABLE, "the table is now:\n{table}");
 }
 
-/// The transitions. An event that is not listed is ignored, because it is about something that the
-/// operation has given up.
+/// The transitions. An event that is not listed is ignored: it is early, or about something for
+/// which the operation does not wait.
 const TABLE: &str = "\
 Dialing
     Connected -> AskingInfo [GetInfo]

@@ -58,8 +58,8 @@ fn create(dir: &Path) -> io::Result<()> {
 }
 
 impl Directory {
-    /// Watches the directory if possible, and listens on `kubelet.sock` in it, replacing a stale
-    /// socket. Adds both to the loop of `registry`.
+    /// Creates the directory if it is missing, watches it if possible, and listens on
+    /// `kubelet.sock` in it, replacing a stale socket. Adds both to the loop of `registry`.
     pub(super) fn open(dir: &Path, registry: &Registry) -> Result<Self, SocketProblem> {
         create(dir)?;
         let socket = dir.join(SOCKET);

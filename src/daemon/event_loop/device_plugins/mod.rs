@@ -124,8 +124,8 @@ impl DevicePlugins {
         self.directory.as_ref()?.acceptor.poll_timeout()
     }
 
-    /// Accepts clients, reads their calls and writes the answers, a piece of each. Returns the
-    /// plugins that announce themselves, and the calls that are over.
+    /// Accepts clients, reads their calls and writes the answers, a piece of each. Listens again if
+    /// that is due. Returns the plugins that announce themselves, and the calls that are over.
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time) -> Vec<Input> {
         self.registrar.handle_timeout(now);
         self.examine_directory(registry, now);
@@ -249,7 +249,8 @@ impl DevicePlugins {
         match registry.register(&mut stream, token, interest) {
             Ok(()) => self.clients.push((id, Connection::new(stream))),
             Err(error) => {
-                log::debug!("cannot serve a device plugin: {error}");
+                let dir = escape::path(&self.dir);
+                log::debug!("{dir}: cannot serve a device plugin: {error}");
                 self.registrar.remove(id);
             }
         }

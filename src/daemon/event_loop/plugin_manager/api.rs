@@ -86,7 +86,7 @@ impl PluginManager {
         for _ in 0..self.api.read(self.poll.registry(), now) {
             self.counters.limit_hit(CLIENTS);
         }
-        // One change per turn, because each examines all sockets.
+        // One change per turn, because a change may examine all sockets.
         if let Some((client, change)) = self.api.poll_change() {
             self.apply_change(client, change, now);
         }

@@ -18,8 +18,9 @@ use crate::watch::Identity;
 impl PluginManager {
     /// Dials a socket, as the manager has asked for, and adds the connection to the loop.
     /// `identity` is `None` for an endpoint. Returns the peer process, and the reasons why the
-    /// socket is not trusted. In strict mode, an endpoint that is not trusted is not dialed; a
-    /// registration socket is, so that its plugin can be notified.
+    /// socket is not trusted. In strict mode, an endpoint that is not trusted is refused: for its
+    /// file before it is dialed, for its peer process afterwards. A registration socket is dialed
+    /// nevertheless, so that its plugin can be notified.
     pub(super) fn dial(
         &mut self,
         conn: ConnectionId,
@@ -85,7 +86,7 @@ impl PluginManager {
         Ok(found.is_socket())
     }
 
-    /// Connects to an endpoint as the manager does, and closes the connection.
+    /// Connects to an endpoint, whether or not it is trusted, and closes the connection.
     pub(crate) fn try_endpoint(&self, path: &Path) -> Result<(), DialError> {
         dial_foreign(path, None, &self.mounts, &mut |_| Ok(())).map(drop)
     }

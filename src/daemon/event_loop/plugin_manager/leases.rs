@@ -6,7 +6,8 @@ use crate::handler::device::{self, Holder, Refusal, Wish};
 use crate::time::Time;
 
 impl PluginManager {
-    /// Passes a client's request for devices on to the handler of device plugins.
+    /// Passes a client's request for devices on to the built-in handler of device plugins, or
+    /// refuses the request if that handler is not in use.
     pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {

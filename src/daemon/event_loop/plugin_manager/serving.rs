@@ -101,8 +101,9 @@ const SERVE_TIME: Duration = Duration::from_millis(2);
 /// The least time for serving connections in one turn, however much time the watch has used.
 const LEAST_SERVE_TIME: Duration = Duration::from_millis(1);
 
-/// The number of bytes that are read from a connection before the others are served. A list of one
-/// device takes 20 bytes, and several microseconds if it differs from the list before.
+/// The number of bytes that are read from a connection before the others are served: at most a
+/// hundred lists of one device, each of which takes several microseconds if it differs from the
+/// list before.
 const READ_PIECE: usize = 2 * 1024;
 
 /// Returns why a connection has ended.

@@ -17,7 +17,7 @@ impl PluginManager {
     ///
     /// # Errors
     ///
-    /// If a directory cannot be added, none is removed.
+    /// If a directory cannot be added, the watched directories stay those from before the call.
     pub fn set_directories(&mut self, dirs: &[PathBuf]) -> Result<bool, SetupError> {
         let is_in = |dir: &PathBuf, dirs: &[PathBuf]| {
             let dir = roots::absolute(dir);

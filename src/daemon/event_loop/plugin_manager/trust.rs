@@ -51,8 +51,8 @@ impl PluginManager {
     }
 
     /// Finds the directories that other users can change, and passes them on to the manager.
-    /// Plugins in such a directory are not trusted. All plugins depend on the run directory and on
-    /// the directory of the state file.
+    /// Plugins in such a directory are not trusted. If it is the run directory or the directory of
+    /// the state file, no plugin is trusted.
     pub(super) fn check_directories(&mut self) {
         let (now, is_strict) = (self.clock.now(), self.trust.is_strict());
         self.directories_checked = now;
@@ -116,7 +116,8 @@ impl PluginManager {
     }
 }
 
-/// Returns the run directory and the directory of the state file; none in a dry run.
+/// Returns the run directory, which is created if it is missing, and the directory of the state
+/// file, as far as they are configured; none in a dry run.
 pub(super) fn own_dirs(config: &Config) -> Vec<PathBuf> {
     if config.mode == Mode::Observe {
         return Vec::new();

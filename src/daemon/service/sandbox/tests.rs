@@ -18,8 +18,8 @@ use crate::skip::skip;
 
 type Attack<'a> = dyn Fn(&Path) -> io::Result<()> + Sync + 'a;
 
-/// Starts a daemon on a thread of its own, and has that thread carry out the attack. Returns the
-/// version of Landlock in force, and the outcome.
+/// Starts a daemon on a new thread, which then carries out the attack. Returns the ABI version of
+/// Landlock in force (0: none), and the outcome.
 fn carry_out(has_sandbox: bool, attack: &Attack<'_>) -> (i32, io::Result<()>) {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();

@@ -226,7 +226,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Connects to `kubelet.sock`.
+    /// Connects to `kubelet.sock`, and informs the plugin of the outcome.
     fn dial(&mut self) -> io::Result<()> {
         let Some(kubelet) = &self.kubelet else {
             return Ok(());

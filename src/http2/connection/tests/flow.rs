@@ -217,7 +217,7 @@ fn no_frame_exceeds_the_connections_window() {
 
 #[test]
 fn discarded_data_is_returned_to_the_connections_window() {
-    // Data on a stream that we reset, and on one above the last of a GOAWAY, received or sent.
+    // Data on a stream that was reset, and on one above the last of a GOAWAY, received or sent.
     let mut reset = Peer::server_with_requests(1);
     reset
         .machine

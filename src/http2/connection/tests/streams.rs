@@ -99,7 +99,7 @@ fn frames_after_the_end_of_a_message_are_errors() {
         let events = peer.send(&late);
         assert!(events[0].starts_with("closed STREAM_CLOSED"), "{events:?}");
     }
-    // Half-closed: we may still send.
+    // Half-closed: the client may still send.
     for late in [data(ONE, b"x", false), headers(ONE, &[("a", "b")], true)] {
         let mut peer = Peer::server_with_settings(&[]);
         peer.open(false);
