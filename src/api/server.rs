@@ -157,15 +157,17 @@ impl Server {
         self.clients.retain(|client| client.id != id);
     }
 
-    /// Returns the next requested change. The client waits for [`Server::answer`] or
-    /// [`Server::hold`].
+    /// Returns the next requested change, that of the client that has connected first. The client
+    /// waits for [`Server::answer`] or [`Server::hold`].
     pub fn poll_change(&mut self) -> Option<(ClientId, Change)> {
-        self.clients.iter_mut().find_map(|client| {
+        let changes = self.clients.iter_mut().filter_map(|client| {
             let Some(Task::Change(change)) = &mut client.task else {
                 return None;
             };
-            Some((client.id, change.take()?))
-        })
+            change.is_some().then_some((client.id, change))
+        });
+        let (id, change) = changes.min_by_key(|(id, _)| *id)?;
+        Some((id, change.take()?))
     }
 
     /// Responds to the change that the client has requested. Does nothing if the client has left.

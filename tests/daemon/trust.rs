@@ -377,11 +377,14 @@ fn a_reload_reports_what_the_sandbox_does_not_allow() {
     let line = outcomes(&mut daemon, &format!("{registry}exec Y=/bin/true\n"));
     assert!(line.ends_with("needs-restart=exec"), "{line}");
     let allowing = "trust strict\nallow-uid 7\n";
+    let pinning = "trust strict\nallow-name 7=CSIPlugin/a\n";
     for (lines, expected) in [
         (allowing, "trust,allow-uid"),
         ("trust strict\n", "allow-uid"),
         (allowing, "allow-uid needs-restart=allow-uid"),
         ("trust warn\n", "trust,allow-uid needs-restart=trust"),
+        ("trust strict\n", "trust"),
+        (pinning, "allow-name needs-restart=allow-name"),
     ] {
         let line = outcomes(&mut daemon, &(registry.clone() + lines));
         assert!(line.ends_with(&format!(": changed={expected}")), "{line}");

@@ -32,6 +32,8 @@ pub(crate) struct CdiDir {
     changed: CdiFiles,
     /// The time of the next attempt, if the last one has failed.
     retry_at: Option<Time>,
+    /// Whether a failure was logged, and no file was written since.
+    is_failing: bool,
 }
 
 impl CdiDir {
@@ -66,21 +68,25 @@ impl CdiDir {
         }
         self.changed.extend(new);
         let dir = escape::path(&self.dir);
-        let mut failed = None;
+        let (mut failed, mut has_written) = (None, false);
         self.changed.retain(|name, content| {
             let error = replace_or_remove(&self.dir, name, content.as_deref()).err();
             let is_left = error.is_some();
+            has_written |= !is_left && content.is_some();
             failed = error.or_else(|| failed.take());
             is_left
         });
-        let was_failing = self.retry_at.take().is_some();
-        if let Some(error) = failed {
-            self.retry_at = Some(now + CDI_RETRY);
-            if !was_failing {
+        self.retry_at = failed.is_some().then(|| now + CDI_RETRY);
+        match failed {
+            Some(error) if !self.is_failing => {
+                self.is_failing = true;
                 log::warn!("{dir}: cannot update the CDI files, retrying: {error}");
             }
-        } else if was_failing {
-            log::info!("{dir}: the CDI files can be updated again");
+            None if self.is_failing && has_written => {
+                self.is_failing = false;
+                log::info!("{dir}: the CDI files can be updated again");
+            }
+            _ => {}
         }
     }
 }
@@ -89,8 +95,9 @@ impl CdiDir {
 fn replace_or_remove(dir: &Path, name: &str, content: Option<&str>) -> io::Result<()> {
     let path = dir.join(name);
     let Some(content) = content else {
-        return match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        return match fs::remove_file(&path) {
+            // On a read-only file system, the removal of a missing file fails, too.
+            Err(error) if path.symlink_metadata().is_ok() => Err(error),
             _ => Ok(()),
         };
     };
@@ -121,7 +128,7 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
     for entry in fs::read_dir(&dir).map_err(unusable)?.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if name.starts_with(OURS) && name.ends_with(".json") {
+        if name.starts_with(FILE_PREFIX) && name.ends_with(".json") {
             fs::remove_file(entry.path()).map_err(unusable)?;
         }
     }
@@ -131,11 +138,12 @@ fn prepare(dir: &Path) -> Result<CdiDir, String> {
         leases: Leases::default(),
         changed: CdiFiles::new(),
         retry_at: None,
+        is_failing: false,
     })
 }
 
 /// The beginning of the names of the files that this program writes.
-const OURS: &str = "plugind-";
+const FILE_PREFIX: &str = "plugind-";
 
 /// The name of the lock file, which runtimes do not read.
 const LOCK: &str = ".plugind.lock";

@@ -101,10 +101,10 @@ impl Sandbox {
         drop_capabilities(trust);
         let left = capabilities(None).map_or(self.had, |it| it.permitted);
         let is_missing = !left.contains(self.had & needed_capabilities(trust));
-        let key = if trust.is_strict() {
-            "allow-uid"
-        } else {
-            "trust"
+        let key = match (trust.is_strict(), trust.uids.is_empty()) {
+            (false, _) => "trust",
+            (true, false) => "allow-uid",
+            (true, true) => "allow-name",
         };
         is_missing.then_some(key)
     }

@@ -147,10 +147,11 @@ fn an_answer_without_a_status_is_never_ok() {
 
 #[test]
 fn a_status_is_read_from_its_digits() {
-    let table: [(&[&str], Code); 9] = [
+    let table: [(&[&str], Code); 10] = [
         (&["5"], Code::NotFound),
         (&["16"], Code::Unauthenticated),
         (&["17"], Code::Unknown),
+        (&["0005"], Code::NotFound),
         (&["-1"], Code::Unknown),
         (&["5x"], Code::Unknown),
         (&[""], Code::Unknown),

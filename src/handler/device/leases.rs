@@ -85,6 +85,8 @@ pub(super) struct Table {
     outcomes: Vec<(u64, Outcome)>,
     /// The timer for the waiting client whose time is up first.
     timer: Option<EffectId>,
+    /// The open calls of clients that have gone, which are to be cancelled.
+    abandoned: Vec<EffectId>,
     /// The files to replace or remove; `None`: no directory is configured for them.
     pub(super) files: Option<CdiFiles>,
 }
@@ -130,13 +132,20 @@ impl Leases {
     }
 
     /// Removes a client that has gone, which frees its devices. Returns whether the client was
-    /// known.
+    /// known: then wake the handler, which cancels the client's call and grants the devices.
     pub(crate) fn end(&self, id: u64) -> bool {
-        let Table { leases, files, .. } = &mut *self.lock();
+        let Table {
+            leases,
+            abandoned,
+            files,
+            ..
+        } = &mut *self.lock();
         let Some(at) = leases.iter().position(|lease| lease.id == id) else {
             return false;
         };
-        let parts = leases.remove(at).parts.into_iter();
+        let lease = leases.remove(at);
+        abandoned.extend(lease.call);
+        let parts = lease.parts.into_iter();
         let ended = parts.map(|part| (cdi::lease_file(&part.plugin.name, id), None));
         if let Some(files) = files {
             files.extend(ended);
@@ -177,8 +186,12 @@ impl Leases {
             leases,
             outcomes,
             timer,
+            abandoned,
             ..
         } = &mut *self.lock();
+        for call in abandoned.drain(..) {
+            context.cancel(call);
+        }
         let (mut awaited, now) = (Vec::new(), context.now());
         for at in 0..leases.len() {
             leases[at].report_lost(plugins, context);

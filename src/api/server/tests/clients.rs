@@ -1,5 +1,7 @@
 //! Clients that make changes, exceed the limits, leave or stop reading, and the stop of the server.
 
+use std::iter;
+
 use serde_json::json;
 
 use super::*;
@@ -42,6 +44,19 @@ fn a_change_is_taken_once_and_answered_by_the_caller() {
         assert_eq!(parse(&read), (status, body.to_owned()));
         assert!(world.server.is_finished(id));
     }
+}
+
+#[test]
+fn changes_are_taken_in_the_order_in_which_clients_connected() {
+    let mut world = World::new();
+    let mut clients: Vec<_> = (0..3).map(|_| world.request("POST", "/v1/retry")).collect();
+    let mut taken = vec![world.server.poll_change().expect("a change").0];
+    // A turn begins with the clients that the last one did not reach.
+    world.advance();
+    clients.push(world.request("POST", "/v1/rescan"));
+    world.advance();
+    taken.extend(iter::from_fn(|| world.server.poll_change().map(|it| it.0)));
+    assert_eq!(taken, clients);
 }
 
 /// Returns the response to a request of a client with this access.

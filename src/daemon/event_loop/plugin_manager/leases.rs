@@ -11,11 +11,12 @@ impl PluginManager {
     pub(super) fn allocate(&mut self, client: ClientId, wish: Wish, now: Time) {
         let (pid, uid) = self.api.peer(client).unwrap_or_default();
         if let Some(inventory) = &self.api.inventory {
-            let leases = &inventory.leases;
+            let leases = inventory.leases.clone();
             leases.add_request(client.0, Holder { pid, uid }, wish, now);
             if self.wake_device_handler(now) {
                 return;
             }
+            leases.end(client.0);
         }
         let why = "the plugin manager has no devices to grant";
         let refused = Response::error(Status::NOT_FOUND, why);

@@ -192,6 +192,20 @@ fn devices_of_one_numa_node_are_allocated_together() {
 }
 
 #[test]
+fn the_call_of_a_client_that_has_gone_is_cancelled() {
+    let mut node = Node::default();
+    node.list_devices(A, PLAIN, &[("a", 0)]);
+    node.request(1, &[(A, 1)], &[], false);
+    let (call, ..) = node.next_call();
+    assert!(node.leases.end(1));
+    node.advance();
+    let is_cancel = |it: &Effect| matches!(it, Effect::Cancel { id } if *id == call);
+    assert!(node.effects.iter().any(is_cancel));
+    node.request(2, &[(A, 1)], &[], false);
+    assert_eq!(node.answer_allocate(), ["a"]);
+}
+
+#[test]
 fn a_plugin_may_prefer_devices_that_are_free() {
     let prefers = DevicePluginOptions {
         get_preferred_allocation_available: true,
