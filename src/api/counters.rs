@@ -109,7 +109,7 @@ impl Counters {
     }
 
     /// Counts a turn of the loop.
-    pub fn turned(&mut self) {
+    pub fn count_turn(&mut self) {
         self.turns += 1;
     }
 

@@ -191,7 +191,7 @@ fn plugin_len(plugin: &Plugin) -> usize {
 /// for any other event, whose message takes memory only while it is read.
 fn texts_len(event: &Event) -> usize {
     match event {
-        Event::Plugin(event) if event.has_words() => event.message().to_string().len(),
+        Event::Plugin(event) if event.has_stored_text() => event.message().to_string().len(),
         Event::Plugin(_) | Event::Directory(_) => 0,
     }
 }

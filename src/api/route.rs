@@ -348,7 +348,7 @@ fn decode(encoded: &str) -> Option<Vec<u8>> {
     let mut octets = encoded.bytes();
     while let Some(octet) = octets.next() {
         decoded.push(match octet {
-            b'%' => (digit(octets.next()?)? << 4) | digit(octets.next()?)?,
+            b'%' => (hex_value(octets.next()?)? << 4) | hex_value(octets.next()?)?,
             _ => octet,
         });
     }
@@ -356,7 +356,7 @@ fn decode(encoded: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns the value of a hexadecimal digit.
-fn digit(octet: u8) -> Option<u8> {
+fn hex_value(octet: u8) -> Option<u8> {
     char::from(octet).to_digit(16)?.try_into().ok()
 }
 

@@ -571,7 +571,7 @@ pub const MAX_REMOVED_RECORDS_LEN: usize = 16 * 1024;
 
 /// The maximum number of connections to a simulated plugin: several times what a node agent needs.
 /// Further ones wait to be accepted, and the kernel limits their number.
-pub const MAX_CLIENTS: usize = 32;
+pub const MAX_SIMULATED_CLIENTS: usize = 32;
 
 /// The maximum size of a request that a simulated plugin accepts (octets): four times the longest
 /// reason for a refusal, which contains a path.

@@ -38,7 +38,7 @@ pub const ANSWER_TIMEOUT: Duration = WRITE_STALL_TIMEOUT;
 
 /// The number of unsent octets of a stream at which its server cannot queue another message. One
 /// message may exceed this number: its size is not known in advance.
-pub const UNSENT_MESSAGES: usize = 64 * 1024;
+pub const MAX_UNSENT_MESSAGE_OCTETS: usize = 64 * 1024;
 
 /// The time that a client has to send its preface and SETTINGS after its connection is accepted:
 /// usually it sends them with its first request. A server has what is left of

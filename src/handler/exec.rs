@@ -208,7 +208,7 @@ impl ExecHandler {
         let Err(reason) = self.answer_for(outcome) else {
             return;
         };
-        let has_room = self.count_owed() < MAX_OWED;
+        let has_room = self.count_pausing_jobs() < MAX_OWED;
         let Queue { phase, jobs } = &mut self.queues[queue];
         let job = &mut jobs[0];
         let owed = job.owed.as_mut().filter(|_| has_room);
@@ -237,7 +237,7 @@ impl ExecHandler {
     }
 
     /// Returns the number of jobs that could not be started or that wait behind such a job.
-    fn count_owed(&self) -> usize {
+    fn count_pausing_jobs(&self) -> usize {
         let pausing = |queue: &&Queue| matches!(queue.phase, Phase::Pausing(_));
         let queues = self.queues.iter().filter(pausing);
         queues.map(|queue| queue.jobs.len()).sum()

@@ -78,14 +78,14 @@ impl Reconnect {
     }
 
     /// Handles the end of the stream or connection, which is cancelled if it has not ended: opens
-    /// it again, at once if [`Reconnect::take_cut`] allows that, else after a pause. Has no effect
+    /// it again, at once if [`Reconnect::take_immediate_redial`] allows that, else after a pause. Has no effect
     /// during a pause.
     pub(super) fn handle_interruption(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             return;
         }
         context.cancel(self.effect());
-        if self.take_cut(context.now()) {
+        if self.take_immediate_redial(context.now()) {
             return self.open_again(context);
         }
         if context.now().saturating_since(self.since) >= self.pause {
@@ -109,7 +109,7 @@ impl Reconnect {
 
     /// Returns whether a connection that was up has broken and may be dialed again at once. Records
     /// that the connection is down.
-    fn take_cut(&mut self, now: Time) -> bool {
+    fn take_immediate_redial(&mut self, now: Time) -> bool {
         let Some(since) = self.up_since.take() else {
             return false;
         };

@@ -41,7 +41,7 @@ impl FloodGuard {
 
     /// Counts a frame that did not advance a call; fails if there are too many.
     pub(super) fn count_without_progress(&mut self, now: Time) -> Result<(), Violation> {
-        self.reset_window(now);
+        self.reset_if_expired(now);
         self.without_progress += 1;
         if self.without_progress > config::MAX_FRAMES_WITHOUT_PROGRESS {
             return Err(Violation::Excess(Excess::WithoutProgress));
@@ -51,7 +51,7 @@ impl FloodGuard {
 
     /// Counts a DATA frame with neither data nor END_STREAM; fails if there are too many.
     pub(super) fn count_empty_data(&mut self, now: Time) -> Result<(), Violation> {
-        self.reset_window(now);
+        self.reset_if_expired(now);
         self.empty_data += 1;
         if self.empty_data > config::MAX_EMPTY_DATA {
             return Err(Violation::Excess(Excess::EmptyData));
@@ -67,7 +67,7 @@ impl FloodGuard {
     /// Counts a request that was cancelled, or broke a rule, before it was answered; fails if there
     /// are too many.
     pub(super) fn count_cancelled(&mut self, now: Time) -> Result<(), Violation> {
-        self.reset_window(now);
+        self.reset_if_expired(now);
         self.cancelled += 1;
         if self.cancelled > config::MAX_CANCELLED {
             return Err(Violation::Excess(Excess::Cancelled));
@@ -76,7 +76,7 @@ impl FloodGuard {
     }
 
     /// Resets all counters if the last such reset was at least [`config::FLOOD_WINDOW`] ago.
-    fn reset_window(&mut self, now: Time) {
+    fn reset_if_expired(&mut self, now: Time) {
         if now.saturating_since(self.since) >= config::FLOOD_WINDOW {
             *self = Self {
                 since: now,

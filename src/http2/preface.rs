@@ -17,7 +17,7 @@ pub(super) type Detected = Result<Option<usize>, OtherProtocol>;
 /// Detects the protocol from the first octets of a server; `ended` means that the input has ended.
 pub(super) fn detect_server(octets: &[u8], ended: bool) -> Detected {
     if octets.starts_with(HTTP1) {
-        return detect_http1(octets, ended);
+        return detect_http1_response(octets, ended);
     }
     detect_settings(octets, 0, ended)
 }
@@ -55,7 +55,7 @@ fn detect_settings(octets: &[u8], at: usize, ended: bool) -> Detected {
 }
 
 /// Detects the status of an HTTP/1 response, whose status line may be incomplete.
-fn detect_http1(octets: &[u8], ended: bool) -> Detected {
+fn detect_http1_response(octets: &[u8], ended: bool) -> Detected {
     let mut answer = httparse::Response::new(&mut []);
     // Only the status line matters: the error for headers that do not fit is ignored.
     let _ = answer.parse(&octets[..octets.len().min(STATUS_LINE)]);

@@ -127,7 +127,7 @@ impl Desired {
         let is_refused = *failure == Failure::Dial(DialError::Refused);
         if std::mem::take(&mut self.is_retried) {
             self.backoff.succeed();
-        } else if failure.is_terminal() && self.found + FIRST_MINUTE <= now {
+        } else if failure.is_persistent() && self.found + FIRST_MINUTE <= now {
             self.backoff.pause(now, BACKOFF.cap); // Waiting does not change the plugin's answer.
         } else if is_refused && now < self.found + REDIAL_PERIOD {
             self.backoff.fail_by(REDIAL, now);

@@ -9,7 +9,7 @@
 //!
 //! A new kind needs a variant of [`EventKind`], its arms in `class` and `Message`, which the
 //! compiler requires, and an entry in `guide/log.rs`. If the kind stores words of a peer or a
-//! handler, add it to `has_words`; if it changes which plugin is current, add it to
+//! handler, add it to `has_stored_text`; if it changes which plugin is current, add it to
 //! `ByName::handle_event`.
 
 use std::fmt;
@@ -225,7 +225,7 @@ impl PluginEvent {
     pub fn is_warning(&self) -> bool {
         match &self.kind {
             EventKind::AttemptFailed { failure, .. } => {
-                !failure.is_wanted() && !failure.is_overtaken()
+                !failure.is_wanted() && !failure.is_socket_changed()
             }
             _ => self.level() == Level::Warn,
         }
@@ -233,7 +233,7 @@ impl PluginEvent {
 
     /// Returns whether the message contains text that the event itself stores, such as the words of
     /// a peer or a handler.
-    pub fn has_words(&self) -> bool {
+    pub fn has_stored_text(&self) -> bool {
         matches!(
             self.kind,
             EventKind::NotUndone(_)
@@ -301,7 +301,7 @@ impl EventKind {
             } => match failure.reason() {
                 reason if *is_repeated => (reason, Debug),
                 reason if failure.is_wanted() => (reason, Info),
-                reason if failure.is_overtaken() => (reason, Debug),
+                reason if failure.is_socket_changed() => (reason, Debug),
                 reason => (reason, Warn),
             },
             Self::HandlerStalled => ("HandlerStalled", Info),

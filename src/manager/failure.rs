@@ -82,7 +82,7 @@ impl Failure {
 
     /// Returns whether the socket at the path is missing or was replaced. The watch usually reports
     /// that in a moment, so an attempt that fails for this reason is not a warning.
-    pub fn is_overtaken(&self) -> bool {
+    pub fn is_socket_changed(&self) -> bool {
         matches!(
             self,
             Self::Dial(DialError::Gone | DialError::Replaced | DialError::NotASocket)
@@ -111,7 +111,7 @@ impl Failure {
     /// Returns whether retrying soon is pointless once the plugin has had [`FIRST_MINUTE`]: the
     /// plugin answers, but its answer is not acceptable. Usually only another socket, other
     /// handlers, another configuration or the end of another plugin can change that.
-    pub fn is_terminal(&self) -> bool {
+    pub fn is_persistent(&self) -> bool {
         match self {
             Self::GetInfo(error) => error.code() == Code::Unimplemented,
             Self::Refused(refusal) => refusal.is_notified_once(),

@@ -255,7 +255,7 @@ impl Visit<'_> {
             health.check_at = Some(slow_check); // The plugin may well be up.
             return;
         }
-        if !health.record_no_answer(failure.is_overtaken(), context.now) {
+        if !health.record_no_answer(failure.is_socket_changed(), context.now) {
             return;
         }
         self.report_down(failure);

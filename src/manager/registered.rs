@@ -246,9 +246,9 @@ impl Health {
 
     /// Records that the plugin did not answer, and sets the time of the next check, unless its
     /// handler has given it up. Returns whether it was up and is down from now on: a first failure
-    /// that the watch may be about to explain (`is_overtaken`) counts only if the next check fails,
+    /// that the watch may be about to explain (`is_socket_changed`) counts only if the next check fails,
     /// too.
-    pub(super) fn record_no_answer(&mut self, is_overtaken: bool, now: Time) -> bool {
+    pub(super) fn record_no_answer(&mut self, is_socket_changed: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
             self.checks.succeed();
         }
@@ -259,7 +259,7 @@ impl Health {
             self.check_at = None;
         }
         let is_first = self.checks.delay() == Some(BACKOFF.first);
-        if self.down.is_some() || (is_first && is_overtaken) {
+        if self.down.is_some() || (is_first && is_socket_changed) {
             return false;
         }
         self.down = Some(Box::new(Down {

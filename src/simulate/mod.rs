@@ -115,7 +115,7 @@ impl Plugin {
 
     /// Returns whether another connection may be accepted.
     pub fn has_room(&self) -> bool {
-        self.connections.len() < config::MAX_CLIENTS
+        self.connections.len() < config::MAX_SIMULATED_CLIENTS
     }
 
     /// Adds a connection that was just accepted on that socket.

@@ -432,7 +432,7 @@ fn connections_are_limited_until_one_has_ended() {
     while plugin.has_room() {
         connections.push(plugin.accept(Socket::Common, Time::ZERO));
     }
-    assert_eq!(connections.len(), config::MAX_CLIENTS);
+    assert_eq!(connections.len(), config::MAX_SIMULATED_CLIENTS);
     plugin.forget(connections[0]);
     assert!(plugin.has_room());
     let next = plugin.accept(Socket::Common, Time::ZERO);

@@ -297,7 +297,7 @@ fn directories_and_limits_are_counted_as_the_watch_reports_them() {
         scraped.counters.record(&event, &world.manager);
     }
     scraped.counters.limit_hit(plugind::api::CLIENTS);
-    scraped.counters.turned();
+    scraped.counters.count_turn();
     let scraped = scraped.scrape(&mut world);
     let event = |reason| scraped.get("plugind_events_total", &[("reason", reason)]);
     assert_eq!(event("DirectoryLost"), Some(2));

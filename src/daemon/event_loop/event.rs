@@ -24,7 +24,7 @@ impl UnreadEvents {
     /// Sets the number of events to keep, and drops the oldest events beyond that number.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
-        self.shrink_to(limit);
+        self.drop_oldest_beyond(limit);
         self.queue.shrink_to(limit);
     }
 
@@ -34,7 +34,7 @@ impl UnreadEvents {
         if self.limit == 0 {
             return;
         }
-        self.shrink_to(self.limit - 1);
+        self.drop_oldest_beyond(self.limit - 1);
         self.queue.push_back(event);
     }
 
@@ -48,7 +48,7 @@ impl UnreadEvents {
         self.dropped
     }
 
-    fn shrink_to(&mut self, limit: usize) {
+    fn drop_oldest_beyond(&mut self, limit: usize) {
         let excess = self.queue.len().saturating_sub(limit);
         self.dropped += excess as u64;
         self.queue.drain(..excess);

@@ -262,7 +262,7 @@ impl PluginManager {
     /// is left to the next turn.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.wait(timeout)?;
-        self.counters.turned();
+        self.counters.count_turn();
         let now = self.clock.now();
         self.watch.handle_timeout(now);
         if self.mounts.advance(now) {

@@ -69,12 +69,12 @@ impl Inotify {
             return self.add_watch(dir, INTERESTS | WatchMask::DONT_FOLLOW);
         }
         let watch = self.add_watch(dir, INTERESTS)?;
-        self.watch_name_of(dir, watch);
+        self.watch_parent_of(dir, watch);
         Ok(watch)
     }
 
     /// Stops watching the parent directory of a root for the root's name.
-    pub(crate) fn unwatch_name_of(&mut self, root: &Path) {
+    pub(crate) fn unwatch_parent_of(&mut self, root: &Path) {
         if let Some(above) = self.remove_root(root) {
             self.unwatch(above);
         }
@@ -82,7 +82,7 @@ impl Inotify {
 
     /// Watches the parent directory of a root for the root's name. `watch` is the watch of the
     /// root.
-    fn watch_name_of(&mut self, root: &Path, watch: WatchId) {
+    fn watch_parent_of(&mut self, root: &Path, watch: WatchId) {
         let before = self.remove_root(root);
         let Some(dir) = root.parent() else {
             return; // `/` has no parent directory.

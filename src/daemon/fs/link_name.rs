@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Returns the path of the link to the plugins of a type and name, relative to the directory of all
 /// links: `TYPE/NAME.sock`. Returns `None` if the type or the name is empty, or is too long for a
-/// file name ([`LONGEST`]).
+/// file name ([`MAX_NAME`]).
 pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
     let mut path = String::with_capacity(kind.len() + 1 + name.len() + SUFFIX.len());
     push_encoded(&mut path, kind);
@@ -20,7 +20,7 @@ pub(super) fn link_path(kind: &str, name: &str) -> Option<String> {
     path.push_str(SUFFIX);
     let name_len = path.len() - kind_len - 1;
     let is_empty = kind.is_empty() || name.is_empty();
-    let fits = kind_len <= LONGEST && name_len <= LONGEST;
+    let fits = kind_len <= MAX_NAME && name_len <= MAX_NAME;
     (fits && !is_empty).then_some(path)
 }
 
@@ -46,7 +46,7 @@ fn is_plain(byte: u8) -> bool {
 const SUFFIX: &str = ".sock";
 
 /// The length in bytes of the longest file name on most file systems (`NAME_MAX`).
-pub(super) const LONGEST: usize = 255;
+pub(super) const MAX_NAME: usize = 255;
 
 #[cfg(test)]
 mod tests {

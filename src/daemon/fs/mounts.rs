@@ -56,7 +56,7 @@ pub(crate) struct Mounts {
 pub(crate) struct Table {
     mounts: Vec<Mount>,
     /// Whether no system call on any of the mounts may hang.
-    pub(crate) all_answer: bool,
+    pub(crate) none_may_hang: bool,
     /// The id of the mount of the root directory, which counts as answering if it is not listed: in
     /// a chroot that is not a mount point, the kernel does not list it.
     root: u32,
@@ -272,10 +272,10 @@ impl Table {
                 None => mounts.push(mount),
             }
         }
-        let all_answer = !mounts.iter().any(|mount| mount.may_hang);
+        let none_may_hang = !mounts.iter().any(|mount| mount.may_hang);
         Ok(Self {
             mounts,
-            all_answer,
+            none_may_hang,
             root: mount_id(&open_named(Path::new("/"))?)?,
             file,
         })
@@ -466,7 +466,7 @@ mod tests {
         ] {
             assert_eq!(table.hanging_above(Path::new(path)), expected, "{path}");
         }
-        assert!(!table.all_answer);
+        assert!(!table.none_may_hang);
     }
 
     #[test]
@@ -477,7 +477,7 @@ mod tests {
         let uncovered = table(&[], &[automount]);
         let above = uncovered.hanging_above(Path::new("/data/a.sock"));
         assert_eq!(above, Some("autofs"));
-        assert!(table(&[], &[automount, covering, binfmt]).all_answer);
+        assert!(table(&[], &[automount, covering, binfmt]).none_may_hang);
     }
 
     #[test]

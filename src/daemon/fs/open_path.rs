@@ -61,7 +61,7 @@ pub(crate) fn open_path(path: &Path, flags: OFlag, mounts: &Mounts) -> Result<Fi
     }
     let start = &*mounts.open_start(start)?;
     let table = mounts.table()?;
-    let Some(table) = table.as_ref().filter(|table| !table.all_answer) else {
+    let Some(table) = table.as_ref().filter(|table| !table.none_may_hang) else {
         return match resolve(start, rest, flags, ResolveFlag::empty()) {
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 Ok(openat(start, rest, PATH | flags, Mode::empty())?.into())

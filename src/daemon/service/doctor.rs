@@ -133,7 +133,7 @@ impl Doctor {
         let found = self.file_id(dir);
         let is_missing = found == Err(Problem::Missing);
         let problem = if is_missing {
-            self.obstacle(dir)
+            self.creation_problem(dir)
         } else {
             found.err()
         };
@@ -150,7 +150,7 @@ impl Doctor {
         let options = probe::Options {
             path: dir.to_owned(),
             config: DaemonConfig::default(),
-            timeout: Some(PATIENCE),
+            timeout: Some(PROBE_TIMEOUT),
         };
         let report = match probe(&options, &mut |_, _| {}) {
             Err(SetupError::Directory { dir, problem }) => {
@@ -308,7 +308,7 @@ impl Doctor {
     }
 
     /// Returns why this user cannot create a missing directory; `None` if the user can.
-    fn obstacle(&self, dir: &Path) -> Option<Problem> {
+    fn creation_problem(&self, dir: &Path) -> Option<Problem> {
         if dir.is_symlink() {
             return Some(Problem::NotADirectory); // The target does not exist.
         }
@@ -375,7 +375,7 @@ const WRITE: u32 = 0o002;
 const SEARCH: u32 = 0o001;
 
 /// The time in which all plugins of a directory have to answer: much more than they need.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The maximum number of paths in a finding, and the maximum number of kubelets that are reported.
 const MAX_SHOWN: usize = 8;

@@ -121,7 +121,7 @@ impl Daemon {
     /// ends the daemon at once.
     pub fn run(mut self) -> io::Result<()> {
         minimize_timer_slack();
-        while self.stops < AT_ONCE && !self.plugins.is_stopped() {
+        while self.stops < STOPS_TO_END_AT_ONCE && !self.plugins.is_stopped() {
             self.service.advance(&mut self.plugins);
             let service = self.service.poll_timeout(&self.plugins);
             let log = self.log.and_then(Logger::poll_timeout);
@@ -254,4 +254,4 @@ pub fn missing(config: &DaemonConfig) -> Vec<String> {
 const LEAST_SLACK: c_ulong = 1;
 
 /// The number of signals after which the daemon ends without waiting for operations.
-const AT_ONCE: usize = 2;
+const STOPS_TO_END_AT_ONCE: usize = 2;

@@ -168,7 +168,7 @@ impl Connection {
             let length = out.len() - begin - HEAD;
             fits = is_accepted && length <= config::MAX_SENT_HEADER_BLOCK;
             if fits {
-                let flags = flag::END_HEADERS | end_flag(end_stream);
+                let flags = flag::END_HEADERS | end_stream_flag(end_stream);
                 let head = Head::new(FrameType::HEADERS, flags, stream.get(), length);
                 out[begin..begin + HEAD].copy_from_slice(&head.encode());
             } else {
@@ -212,7 +212,7 @@ impl Connection {
             }
             open.send.take(length);
             self.send.take(length);
-            let flags = end_flag(is_last && end_stream);
+            let flags = end_stream_flag(is_last && end_stream);
             let head = Head::new(FrameType::DATA, flags, stream.get(), length);
             let (now_sent, later) = rest.split_at(length);
             self.outbox.push(|out| {
@@ -298,7 +298,7 @@ fn add_fields(fields: &[(&str, &[u8])], block: &mut Encoder<'_>) {
 
 /// Returns the flag END_STREAM if the frame ends its stream, else 0. PADDED is never set, because
 /// C-core does not accept padding.
-fn end_flag(end_stream: bool) -> u8 {
+fn end_stream_flag(end_stream: bool) -> u8 {
     if end_stream { flag::END_STREAM } else { 0 }
 }
 

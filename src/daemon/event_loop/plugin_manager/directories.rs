@@ -96,7 +96,7 @@ impl PluginManager {
 
     /// Releases the resources of a removed directory, its lock as soon as possible.
     fn release_directory(&mut self, dir: PathBuf) {
-        self.inotify.unwatch_name_of(&dir);
+        self.inotify.unwatch_parent_of(&dir);
         self.mounts.set_roots(&self.dirs);
         self.leaving.push(dir);
         self.release_locks();
