@@ -11,7 +11,8 @@ pub(super) fn since(then: &str, now: u64) -> String {
     format_difference(parse_time(then), Some(now))
 }
 
-/// Returns the time from `now` until `then`, in the format of [`since`].
+/// Returns the time from `now` until `then`, in the formats of [`since`]; `0s` if `then` is in the
+/// past.
 pub(super) fn until(then: &str, now: u64) -> String {
     format_difference(Some(now), parse_time(then))
 }
@@ -23,9 +24,9 @@ fn format_difference(from: Option<u64>, to: Option<u64>) -> String {
     }
 }
 
-/// Formats a number of seconds in the largest unit of which it has at least two, and adds the next
-/// smaller unit if it has fewer than eight: similar to kubectl (`HumanDuration` of
-/// k8s.io/apimachinery).
+/// Formats a number of seconds in the largest unit that it contains at least twice, or in seconds
+/// below two. A count below eight is followed by the count of the next smaller unit, unless that is
+/// 0: similar to kubectl (`HumanDuration` of k8s.io/apimachinery).
 pub(super) fn format_duration(seconds: u64) -> String {
     let at = UNITS.iter().position(|(unit, _)| seconds / 2 >= *unit);
     let at = at.unwrap_or(UNITS.len() - 1);
@@ -52,7 +53,7 @@ const UNITS: [(u64, char); 5] = [
 const DAY: u64 = 24 * 3600;
 
 /// Parses a time such as `2026-01-31T12:00:00.250Z`, and returns the milliseconds since the Unix
-/// epoch.
+/// epoch, or `None` if the time has another format or is before 1970.
 fn parse_time(time: &str) -> Option<u64> {
     let number = |digits: Range<usize>| time.get(digits)?.parse::<u64>().ok();
     let [year, month, day] = [number(0..4)?, number(5..7)?, number(8..10)?];

@@ -1,8 +1,9 @@
 //! The arguments of a command, and the errors about them.
 //!
-//! The help text of a command is the list of its options: an option that is not listed is unknown,
-//! and the error suggests a similar one that is listed. An error names the option, the value and
-//! the accepted values, if there are any, and the help to read.
+//! The help text of a command is the list of its options. An option that is not listed is unknown,
+//! unless every command accepts it or [`Arguments::others`] lists it; the error suggests a similar
+//! option if there is one. An error names the option, the value and the accepted values, if there
+//! are any, and the help to read.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -38,11 +39,12 @@ pub(super) struct Arguments {
     parser: Parser,
     command: &'static str,
     help: Help,
-    /// The help text of another command whose options are accepted, too.
+    /// The help text of another command whose options are accepted, too; empty if there is none.
     pub(super) others: &'static str,
     /// The last option, as typed.
     option: String,
-    /// The value of a `--socket` before the command: returned as the first option of the command.
+    /// The value of a `--socket` before the command, which is treated as the first option of the
+    /// command; `None` once the command has read the value.
     socket: Option<OsString>,
 }
 
@@ -74,7 +76,8 @@ impl Arguments {
         (self.command, self.help, self.socket) = (command, help, socket);
     }
 
-    /// Returns the next argument, or `None` after the last one.
+    /// Returns the next argument, or `None` after the last one. Returns an error if the argument is
+    /// an unknown option, or a value of the previous option, which takes none.
     pub(super) fn next(&mut self) -> Result<Option<Argument>, UsageError> {
         let next = match self.socket {
             Some(_) => Ok(Some(Arg::Long("socket"))),
@@ -101,7 +104,7 @@ impl Arguments {
         }
     }
 
-    /// Returns all arguments after `--`, if `--` is the next one.
+    /// Removes and returns all arguments after `--`, or `None` if `--` is not the next one.
     pub(super) fn take_after_dashes(&mut self) -> Option<Vec<OsString>> {
         let mut rest = self.parser.try_raw_args()?;
         rest.next_if(|argument| argument == "--")?;

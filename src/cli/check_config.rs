@@ -5,7 +5,7 @@ use super::command_line::{Given, Options, Origin, parse_as};
 use super::config_file;
 use super::settings::{Setting, file_settings};
 use super::{Command, CommandLine};
-use crate::config::{ApiSocket, DEFAULT_TYPES, DaemonConfig, Mode};
+use crate::config::{ApiSocket, DEFAULT_TYPES, DaemonConfig, HandlerConfig, Mode, UnknownTypes};
 use crate::daemon::client;
 use crate::escape;
 
@@ -16,12 +16,12 @@ pub(super) fn parse(arguments: &mut Arguments) -> Result<Command, UsageError> {
 }
 
 /// Returns each option in force as a line of a configuration file, with the source of its value. An
-/// option that was not given and has no fixed default is a comment.
+/// option that was not given and has no fixed default is a comment. The error lists the problems.
 pub fn run(line: &CommandLine) -> Result<String, Vec<String>> {
     line.load().map(|options| show(&options))
 }
 
-/// Returns the lines of a configuration file with these options.
+/// Returns the lines of a configuration file with these options, and the defaults of all others.
 pub fn show(options: &Options) -> String {
     let mut text = String::new();
     for given in &options.given {
@@ -39,7 +39,7 @@ pub fn show(options: &Options) -> String {
             _ => "environment".to_owned(),
         };
         let note = match key {
-            "type" => note_missing_types(&options.config.handlers.types),
+            "type" => note_missing_types(&options.config.handlers),
             _ => String::new(),
         };
         text += &config_file::format_line(key, value, &(origin + &note));
@@ -60,7 +60,8 @@ pub fn show(options: &Options) -> String {
     text
 }
 
-/// Returns the value in force, or a description of it, for an option that was not given.
+/// Returns the value in force, or a description of it, for an option that was not given and has no
+/// fixed default.
 fn default_value(setting: &Setting, config: &DaemonConfig) -> String {
     let socket = client::default_socket();
     let run_dir = config
@@ -81,11 +82,14 @@ fn default_value(setting: &Setting, config: &DaemonConfig) -> String {
     }
 }
 
-/// Returns a note that names the built-in types that are not accepted, or an empty text.
-fn note_missing_types(types: &[String]) -> String {
-    let missing = DEFAULT_TYPES
-        .into_iter()
-        .filter(|built_in| types.iter().all(|it| it != built_in));
+/// Returns a note that names the built-in types that are not accepted, or an empty text if all are.
+fn note_missing_types(config: &HandlerConfig) -> String {
+    let is_missing = |kind: &&str| {
+        config.unknown_types != UnknownTypes::Accept
+            && config.types.iter().all(|it| it != kind)
+            && config.exec.iter().all(|it| *it.kind != **kind)
+    };
+    let missing = DEFAULT_TYPES.into_iter().filter(is_missing);
     match missing.collect::<Vec<_>>()[..] {
         [] => String::new(),
         ref missing => format!("; not accepted: {}", missing.join(", ")),
@@ -166,6 +170,10 @@ memory-budget 16Mi  # default
             "{shown}"
         );
         assert!(shown.contains("\n#observe no  # default\n"), "{shown}");
+        let shown = show_file("type DRAPlugin\nexec CSIPlugin=/lib/hook", &[]);
+        assert!(shown.contains("a.conf:1; not accepted: DevicePlugin\n"));
+        let shown = show_file("type X\nunknown-types accept", &[]);
+        assert!(!shown.contains("not accepted"), "{shown}");
     }
 
     #[test]

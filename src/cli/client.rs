@@ -36,7 +36,8 @@ pub(super) struct Request<'a> {
     pub(super) changes: bool,
     /// The path and the query.
     pub(super) target: &'a str,
-    /// Whether the response continues with each change, until the daemon stops.
+    /// Whether the response continues with each change, until the daemon stops or, for a watch,
+    /// sends EXPIRED.
     pub(super) follows: bool,
     /// The deadline for the whole response, besides the time limits of the client.
     pub(super) until: Deadline,
@@ -151,7 +152,8 @@ impl Client {
 }
 
 impl Response {
-    /// Returns the next line, or `None` after the last one.
+    /// Waits for the next line, and returns it without its line end, or `None` after the last one.
+    /// Returns an error if the response ends in the middle of a line.
     pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut searched = 0;
         loop {
@@ -177,7 +179,7 @@ impl Response {
         }
     }
 
-    /// Returns the JSON in the next line, or `None` after the last one.
+    /// Waits for the next line, and returns its JSON object, or `None` after the last line.
     pub(super) fn next_json(&mut self) -> Result<Option<Value>> {
         let line = self.next_line()?;
         line.map(|line| parse_object(&line)).transpose()
@@ -188,7 +190,7 @@ impl Response {
         self.received.contains(&b'\n')
     }
 
-    /// Receives the rest of the body, up to a limit, and returns it.
+    /// Receives the rest of the body and returns it. Returns an error if it exceeds `limit` octets.
     fn read_rest(mut self, limit: usize) -> Result<Vec<u8>> {
         while !self.is_complete {
             self.receive_more()?;
@@ -199,7 +201,8 @@ impl Response {
         Ok(self.received)
     }
 
-    /// Receives the next part of the response.
+    /// Receives the next octets of the response, or marks the response as complete at its end.
+    /// Returns an error if the connection ends or a deadline passes before that.
     fn receive_more(&mut self) -> Result<()> {
         let mut buf = [0; 16 * 1024];
         let until = match self.timeout {
@@ -230,7 +233,7 @@ impl Response {
         }
     }
 
-    /// Parses and removes the head, if it is complete.
+    /// Parses and removes the head, and sets the status. Does nothing while the head is incomplete.
     fn parse_head(&mut self) -> std::result::Result<(), &'static str> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut head = httparse::Response::new(&mut fields);
@@ -260,8 +263,8 @@ impl Response {
         Ok(())
     }
 
-    /// Returns the failure for a response whose status is not 200. `names`: the request names a
-    /// plugin, a socket or a resource, so 404 means that it does not exist.
+    /// Returns the failure for a response whose status is not 200. `names`: the status 404 means
+    /// that the plugin, socket or resource in the request does not exist.
     fn into_failure(self, names: bool) -> Failure {
         let status = self.status;
         let body = self.read_rest(MAX_LINE).unwrap_or_default();
@@ -343,7 +346,8 @@ pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The minimum time limit for a complete response that does not follow changes.
 const RESPONSE_TIME: Duration = Duration::from_secs(30);
 
-/// The maximum length of a line in bytes. A record is shorter than 100 KiB.
+/// The maximum length of a line, and of the body of an error, in bytes. A record usually has about
+/// 500 bytes, and some 200 KiB if its plugin reports the longest versions that are accepted.
 const MAX_LINE: usize = 1024 * 1024;
 
 /// The maximum length of a document in bytes: the daemon's own limit.

@@ -1,8 +1,8 @@
 //! The options of `run` from all their sources: the command line, the environment and the
 //! configuration file.
 //!
-//! An option from a higher source replaces the same option from a lower one; if it can be given
-//! several times, it replaces the whole list.
+//! An option from a higher source replaces all options from lower sources that set the same value:
+//! the whole list, if it can be given several times.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -64,7 +64,8 @@ impl Given {
         }
     }
 
-    /// Returns whether the option replaces `other`, because it comes from a higher source.
+    /// Returns whether the option replaces `other`: it sets the same value, and comes from a higher
+    /// source. Lines of one file do not replace each other.
     fn replaces(&self, other: &Self) -> bool {
         let is_higher = self.origin > other.origin && !matches!(self.origin, Origin::Line(_));
         is_higher && self.setting.purpose() == other.setting.purpose()
@@ -74,7 +75,7 @@ impl Given {
 /// The path of a configuration file, and its content.
 pub(super) type File<'a> = (&'a Path, &'a [u8]);
 
-/// The variables of the environment.
+/// The variables of the environment whose names are UTF-8.
 pub(super) type Environment = Vec<(String, OsString)>;
 
 /// Parses the arguments after `run`.
@@ -117,8 +118,8 @@ pub(super) fn parse_as(
 
 impl CommandLine {
     /// Reads the configuration file, and combines its options with those of the environment and the
-    /// command line. The programs and the directory of the state file have to exist. The error
-    /// lists the problems.
+    /// command line. The programs have to be usable, and the directory of the state file has to
+    /// exist or to be the run directory. The error lists the problems.
     pub fn load(&self) -> Result<Options, Vec<String>> {
         let options = self.read()?;
         match daemon::missing(&options.config) {
@@ -203,7 +204,8 @@ impl CommandLine {
     }
 }
 
-/// Drops the options that options of higher sources replace, and applies the rest.
+/// Drops the options that options of higher sources replace, and applies the rest. Returns the
+/// configuration and the verbosity, or the first problem.
 fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     // `--device-plugins` needs the last `root-dir`, even if `plugins-dir` from a higher source
     // replaces that option.
@@ -223,8 +225,8 @@ fn apply(given: &mut Vec<Given>) -> Result<(DaemonConfig, u8), String> {
     Ok((chosen.into_config(root), verbosity))
 }
 
-/// Adds the option in a line of the configuration file to `given`, or returns the problem with the
-/// line.
+/// Adds the option in a line of the configuration file to `given`, and applies it to `chosen`.
+/// Returns the problem with the line, if any.
 fn read_line(
     (key, value): Line<'_>,
     number: usize,

@@ -1,9 +1,10 @@
 //! The syntax of the configuration file: parses lines, and formats the line of a setting.
 //!
 //! A line is a key, which is a long option of `run` without the dashes, and the value of that
-//! option after blanks, `=` or both; a flag needs no value. Blanks around the key and the value are
-//! ignored. `#` begins a comment at the beginning of a line and after a blank, so a value cannot
-//! contain a blank followed by `#`. There are neither quotes nor continuation lines.
+//! option after blanks, `=` or both; a flag needs no value. `--config` is not a key.
+//! Blanks around the key and the value are ignored. `#` begins a comment at the beginning of a line
+//! and after a blank, so a value cannot contain a blank followed by `#`. There are neither quotes
+//! nor continuation lines.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,7 +12,8 @@ use std::str;
 
 use crate::escape;
 
-/// The key and the value of a line that is neither blank nor a comment.
+/// The key and the value of a line that is neither blank nor a comment; the value is `None` if only
+/// the key is given.
 pub(super) type Line<'a> = (&'a str, Option<&'a str>);
 
 /// Returns the lines of a file that are neither blank nor a comment, each with its number or with

@@ -29,7 +29,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 }
 
 /// Replaces the records of a plugin by those with its process, which the API returns only for a
-/// single name. If the plugin was removed meanwhile, the records stay unchanged.
+/// single name. The records stay unchanged if that request fails, for example because the plugin
+/// was removed meanwhile, or because the name is not known yet.
 fn add_processes(records: &mut [Value], context: &Context<'_>) {
     let [kind, name, _] = records.first().map(record_keys).unwrap_or_default();
     let [kind, name] = [kind, name].map(|text| percent_encode(text.as_bytes()));

@@ -6,7 +6,8 @@ use super::json::format_value;
 use super::options::{Context, Target};
 use super::table::{Column, add_colour, print_list};
 
-/// Shows the devices in the order in which the daemon returns them: by resource and ID.
+/// Shows the devices in the order in which the daemon returns them: those of device plugins by
+/// resource and ID, then those of DRA drivers.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let path = path(&context.options.target);
     let list = context.client.json(&Request::get(&path))?;

@@ -1,7 +1,7 @@
 //! `plugind doctor`: what keeps a daemon, or its plugins, from working on this node.
 //!
 //! Parses the arguments, examines the node, and shows the findings: as text for the terminal, or as
-//! JSON. The JSON is plain ASCII; its paths are escaped only as JSON requires.
+//! JSON. The JSON is plain ASCII; a parser of JSON returns its paths without any escapes.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -56,7 +56,7 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
         Format::Json => findings_to_json(&findings),
         _ => format_findings(&findings, has_colours(&io::stdout())),
     };
-    // A closed output is not a failure of the examination.
+    // The output may be closed: an error here is not a failure of the examination.
     let _ = io::stdout().write_all(shown.as_bytes());
     let is_well = findings.iter().all(|it| it.level < Level::Warning);
     Ok(if is_well {
@@ -66,7 +66,8 @@ pub fn run(examined: &doctor::Options, format: Format) -> Result<ExitCode, Box<d
     })
 }
 
-/// Returns the findings as text: a line for each, with its remedy below it.
+/// Returns the findings as text: for each, a line, its paths if there are several and it is not ok,
+/// and its remedy if there is one.
 fn format_findings(findings: &[Finding], is_coloured: bool) -> String {
     let mut table = Table::new(is_coloured);
     table.widths = WIDTHS.to_vec();

@@ -9,7 +9,8 @@ use super::json::{escaped_or_none, event_keys, format_object, or_unknown, text_f
 use super::options::{Context, Target, now};
 use super::table::{Column, Rows, add_colour, print_list};
 
-/// Shows the events.
+/// Shows the events. With `--watch`, shows those that the daemon keeps and then each new one, and
+/// returns an error when the daemon stops.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let options = context.options;
     let is_plugin = matches!(options.target, Target::Plugin { .. });
@@ -44,7 +45,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
 /// The filter that selects the requested events.
 struct EventFilter<'a> {
     target: &'a Target,
-    /// The sockets of the requested plugin. The first events of a socket do not name a plugin yet.
+    /// The sockets in past events of the requested plugin: also selects the first events of these
+    /// sockets, which do not name a plugin yet.
     sockets: Vec<String>,
 }
 
@@ -69,7 +71,7 @@ impl<'a> EventFilter<'a> {
     }
 }
 
-/// Fetches all events from the daemon, oldest first.
+/// Fetches all events that the daemon keeps, oldest first.
 pub(super) fn fetch_events(context: &Context<'_>) -> Result<Vec<Value>> {
     let mut response = context.client.open(&Request::get(PATH))?;
     let mut events = Vec::new();
@@ -103,8 +105,8 @@ pub(super) fn last_seen(event: &Value, now: u64) -> String {
     }
 }
 
-/// The minimum widths of the columns while events are followed: the longest texts, and room for
-/// most plugins and sockets.
+/// The minimum widths of the columns while events are followed: enough for most texts. The last
+/// column needs none.
 const WIDTHS: &[usize] = &[16, 7, 20, 40];
 
 pub(super) const HELP: &str = "\

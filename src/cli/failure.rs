@@ -29,17 +29,18 @@ pub(super) enum FailureKind {
     OtherState = 5,
     /// The requested devices cannot be allocated now: `EX_TEMPFAIL` of sysexits(3).
     Busy = 75,
-    /// The configuration of the daemon is not valid.
+    /// The configuration that the daemon has read again is not valid.
     BadConfig = BAD_CONFIG as isize,
-    /// The condition was not met in time.
+    /// The condition was not met in time: the status of timeout(1).
     TimedOut = 124,
-    /// The command cannot be executed, as in a shell.
+    /// The command after `with` exists, but cannot be executed: the status of shells.
     NotExecutable = 126,
-    /// The command does not exist, as in a shell.
+    /// The command after `with` does not exist: the status of shells.
     CommandNotFound = 127,
     /// The request conflicts with the state of a plugin or of its devices.
     Conflict,
-    /// The daemon was too busy or not ready, or its response broke off; a retry may succeed.
+    /// The daemon was too busy, not ready or stopping, or its response was late or incomplete; a
+    /// retry may succeed.
     Interrupted,
 }
 

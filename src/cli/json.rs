@@ -36,7 +36,7 @@ pub(super) fn event_keys(event: &Value) -> Keys<'_> {
     ]
 }
 
-/// Returns the items of a list.
+/// Returns the items of a list, or an error if the response is not a list.
 pub(super) fn items(list: &mut Value) -> Result<&mut Vec<Value>> {
     list["items"].as_array_mut().ok_or_else(unexpected_response)
 }
@@ -124,7 +124,8 @@ pub(super) fn to_json_document(value: &impl Serialize) -> String {
     escape_non_ascii(&format!("{:#}\n", json!(value)))
 }
 
-/// Escapes all characters but printable ASCII and line ends. In JSON, only strings contain others.
+/// Escapes all characters but printable ASCII and line ends as in a JSON string. `json` was written
+/// by `serde_json`, so that only its strings contain such characters.
 pub(super) fn escape_non_ascii(json: &str) -> String {
     let mut plain = String::with_capacity(json.len());
     for c in json.chars() {

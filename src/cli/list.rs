@@ -33,7 +33,7 @@ fn suggest_type(target: &Target) -> String {
 }
 
 /// Fetches the requested records, and sorts them. Returns an error if a plugin or socket was named
-/// and no record was found.
+/// that does not exist or is not in the requested state.
 pub(super) fn fetch_list(context: &Context<'_>) -> Result<Value> {
     let options = context.options;
     let mut list = context.client.json(&Request::get(&path(options)))?;
@@ -121,8 +121,8 @@ const WIDE_COLUMNS: &[Column] = &[
     ("LAST-ERROR", |it, _| escaped_or_none(&it["lastError"])),
 ];
 
-/// The minimum widths of the columns while changes are followed, beginning with EVENT: the longest
-/// texts, and room for most names and paths.
+/// The minimum widths of the columns while changes are followed, beginning with EVENT: enough for
+/// most texts.
 pub(super) const WIDTHS: &[usize] = &[8, 12, 24, 13, 18, 5, 40, 8, 40, 7, 8];
 
 pub(super) const HELP: &str = "\

@@ -8,7 +8,7 @@ use crate::config::LogFormat;
 use crate::daemon::Logger;
 
 /// Starts logging at this verbosity, which the environment variable `RUST_LOG` overrides. Without a
-/// format, uses the one that fits standard error.
+/// format, uses that of the journal if standard error is connected to the journal, else text.
 ///
 /// Returns `None` if another logger is already installed.
 pub fn start(verbosity: u8, format: Option<LogFormat>) -> Option<&'static Logger> {

@@ -1,4 +1,4 @@
-//! The command line: one file per command.
+//! The command line: one file for each command, or for several similar ones.
 //!
 //! A command line is parsed into a [`Command`]. Wrong usage has its own exit status,
 //! [`WRONG_USAGE`], which distinguishes it from a command that fails. Nothing in this folder opens
@@ -147,7 +147,7 @@ const fn remote(
     }
 }
 
-/// The commands, in the order of the help text.
+/// The commands: first those with their own parser of arguments.
 static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
     [
         local("run", run::help(), command_line::parse),
@@ -185,7 +185,7 @@ static VERBS: LazyLock<[Verb; 22]> = LazyLock::new(|| {
 /// The command that changes the log filter. `log`, its name in 0.1, is accepted, too.
 const LOG_LEVEL: &str = "log-level";
 
-/// The argument that names the device plugins of a resource.
+/// The argument that names a resource or a DRA driver.
 const RESOURCE: &str = "RESOURCE";
 
 /// The argument that names a plugin.
@@ -206,7 +206,7 @@ fn find_run(name: &str) -> Run {
     asked.expect("options have the name of their command")
 }
 
-/// Returns the command of that name.
+/// Returns the command of that name, or an error that suggests a similar name if there is one.
 fn find_verb(name: &OsStr, arguments: &Arguments) -> Result<&'static Verb, UsageError> {
     let name = name.to_string_lossy();
     let full = if name == "log" { LOG_LEVEL } else { &name };

@@ -1,8 +1,9 @@
 //! The commands that ask a running daemon: their common options, and the choice of the daemon.
 //!
 //! All of them find the daemon by `--socket`, else by the environment variable
-//! `PLUGIND_API_SOCKET`, else in the default run directory. `PLUGIND_SOCKET` is not used for that:
-//! in the environment of programs of `--exec`, it names the socket of a plugin.
+//! `PLUGIND_API_SOCKET`, else by the default path for the user's own daemon or, if no socket
+//! exists there, for that of root. `PLUGIND_SOCKET` is not used for that: in the environment of
+//! programs of `--exec`, it names the socket of a plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -75,7 +76,8 @@ pub(super) const HELP: &str = "\
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 no daemon, or it has stopped.
 ";
 
-/// The argument for the log filter of the configuration. In the API, that filter is empty.
+/// The argument of `log-level` that restores the log filter of the configuration. In the API, an
+/// empty filter does so.
 pub(super) const DEFAULT: &str = "default";
 
 /// The condition that the daemon itself is ready.
@@ -264,7 +266,8 @@ pub fn run(options: &Options) -> failure::Result<()> {
     }
 }
 
-/// Prints a text on standard error without a prefix, as kubectl does if there is nothing to show.
+/// Prints a text on standard error and adds no prefix to it, as kubectl does if there is nothing to
+/// show.
 pub(super) fn print_remark(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

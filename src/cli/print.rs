@@ -34,7 +34,7 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", include_str!("../dist/completions/plugind.fish")),
 ];
 
-/// The first lines of the configuration file.
+/// The first lines of the configuration file that `plugind config` prints.
 const CONFIG: &str = "\
 # The configuration of plugind: see plugind.conf(5). A line without # is an
 # option that is given. `plugind check-config` shows what is in force, and

@@ -63,7 +63,8 @@ pub fn run(options: &Options, format: Format) -> Result<ExitCode, Box<dyn Error>
         } else {
             sockets.next().unwrap_or_default()
         };
-        let _ = print(to_json_document(&json)); // A closed output is not a failure of the probe.
+        // The output may be closed: an error here is not a failure of the probe.
+        let _ = print(to_json_document(&json));
         report
     } else {
         let version = env!("CARGO_PKG_VERSION");
@@ -135,8 +136,9 @@ fn summary(dir: &Path, report: &Report) -> String {
     format!("\n{count} {sockets} in {dir}\n") + &groups.collect::<String>()
 }
 
-/// Returns the findings about a socket as JSON. The texts of a plugin are escaped only as JSON
-/// requires, so that a program reads exactly those texts.
+/// Returns the findings about a socket as JSON. The fields of the plugin and the notification are
+/// escaped only as JSON, so that a program reads exactly those texts. The messages of the steps
+/// contain texts of the plugin that are already escaped.
 fn to_json(socket: &Path, probed: &Probed) -> Value {
     let (status, outcome, ..) = probed.outcome.describe();
     let steps = probed.steps.iter().map(|step| {

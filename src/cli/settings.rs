@@ -290,7 +290,8 @@ pub(super) struct Chosen {
     types: Vec<String>,
     /// The number of `--verbose` options.
     pub(super) verbosity: u8,
-    /// The configuration file: its absolute path, or `none`.
+    /// The absolute path of the configuration file, or the text `none` to use no file; `None` if no
+    /// option names either.
     pub(super) file: Option<PathBuf>,
 }
 
@@ -355,7 +356,8 @@ impl Setting {
         self.help.contains("several times") || self.long_name() == "verbose"
     }
 
-    /// Applies a setting, or returns the problem with its value. A flag may have no value.
+    /// Applies a setting, or returns the problem with its value. A flag without a value is set; the
+    /// values `0`, `false` and `no` of a flag change nothing.
     pub(super) fn apply(&self, chosen: &mut Chosen, value: Option<&OsStr>) -> Result<(), String> {
         let (option, is_flag) = (self.long_name(), self.is_flag());
         let Some(value) = value.or_else(|| is_flag.then_some("yes".as_ref())) else {
@@ -407,7 +409,7 @@ impl Setting {
         )
     }
 
-    /// Returns the lines of a configuration file that explain the option.
+    /// Returns the comments of a configuration file that explain the option and show its default.
     fn comment(&self) -> String {
         let mut text = wrap_words("\n#".to_owned(), 1, "#", self.help);
         let values = [self.placeholder()];

@@ -70,7 +70,7 @@ fn split_names(names: &str) -> Vec<String> {
     names.split_terminator(',').map(str::to_owned).collect()
 }
 
-/// Rejects options that contradict each other, and a `--toggle-health` of 0.
+/// Rejects options that contradict each other or the type, and a `--toggle-health` of 0.
 fn validate_options(profile: &Profile, usual: PluginKind) -> Result<(), &'static str> {
     let faults = &profile.faults;
     if profile.toggle_health == Some(Duration::ZERO) {

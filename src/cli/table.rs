@@ -74,8 +74,8 @@ impl Table {
         }
     }
 
-    /// Adds a row for each entry of an object. The label of an entry in an inner object is both
-    /// keys: `OUTER.INNER:`.
+    /// Adds a row for each entry of an object. `above` begins each label. The label of an entry in
+    /// an inner object contains both keys: `OUTER.INNER:`.
     pub(super) fn add_entries(&mut self, above: &str, object: &Value) {
         for (key, value) in object.as_object().into_iter().flatten() {
             let key = format!("{above}{}", escape::text(key));
@@ -146,8 +146,8 @@ impl Rows {
     }
 }
 
-/// Prints a list from the daemon: unchanged if the format is JSON, else with a row for each item.
-/// In place of an empty list, prints `absent` on standard error.
+/// Prints a list from the daemon: the whole object if the format is JSON, else a row for each item,
+/// or `absent` on standard error if the list is empty.
 pub(super) fn print_list(
     context: &Context<'_>,
     mut list: Value,
@@ -212,7 +212,7 @@ fn strip_colour(cell: &str) -> &str {
         .map_or(cell, |cell| &cell[COLOUR..])
 }
 
-/// Returns the number of columns that a cell takes on a terminal.
+/// Returns the number of characters of a cell, without its colour.
 fn width(cell: &str) -> usize {
     strip_colour(cell).chars().count()
 }

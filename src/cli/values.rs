@@ -72,8 +72,8 @@ pub(super) fn any_of(names: &[&str]) -> String {
     }
 }
 
-/// Returns the absolute form of a path, which is valid in logs and for handlers in any directory,
-/// or `None` for the empty path.
+/// Returns the absolute form of a path, which means the same file in every working directory, or
+/// `None` if the path is empty or the working directory is not known.
 pub(super) fn absolute(path: &OsStr) -> Option<PathBuf> {
     path::absolute(path).ok()
 }

@@ -15,7 +15,7 @@ use super::watch::{PATH, take_record};
 use crate::daemon::client::Deadline;
 use crate::escape;
 
-/// Waits until the condition is met.
+/// Waits until the condition is met, and prints it. Returns an error if it is not met in time.
 pub(super) fn run(context: &Context<'_>) -> Result<()> {
     let options = context.options;
     let until = Deadline::after(options.timeout);
@@ -42,13 +42,13 @@ pub(super) fn run(context: &Context<'_>) -> Result<()> {
     }
 }
 
-/// The plugin or socket to wait for, and its records.
+/// The plugin or socket to wait for, and its records; or the daemon, which has none.
 struct Plugin<'a> {
     target: &'a Target,
     name: String,
     condition: &'static str,
     records: Vec<Value>,
-    /// Whether all records were listed since the last failure.
+    /// Whether the daemon has sent all records since the last request.
     is_listed: bool,
 }
 
@@ -66,7 +66,8 @@ impl<'a> Plugin<'a> {
         }
     }
 
-    /// Waits until the condition is met. Returns `false` if the watch has expired.
+    /// Sends one request, and waits until the condition is met. Returns `false` if the watch has
+    /// expired. For the condition `ready`, returns an error if the daemon is not ready.
     fn wait(&mut self, context: &Context<'_>, until: Deadline) -> Result<bool> {
         self.is_listed = false;
         self.records.clear();
@@ -76,7 +77,7 @@ impl<'a> Plugin<'a> {
         } else {
             Request::follow(PATH)
         };
-        request.until = until.at_least(ONCE);
+        request.until = until.at_least(MIN_RESPONSE_TIME);
         if is_ready {
             return context.client.body(&request).map(|_| true);
         }
@@ -115,7 +116,7 @@ impl<'a> Plugin<'a> {
         let states: &[&str] = if is_registered {
             &["Registered"]
         } else {
-            &HELD
+            &NOT_DEREGISTERED
         };
         let mut records = self.records.iter();
         let found = records.any(|record| states.contains(&text_field(record, "state")));
@@ -137,11 +138,11 @@ impl<'a> Plugin<'a> {
     }
 }
 
-/// The states of a plugin that is not deregistered: its handler has registered it.
-const HELD: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
+/// The states of a plugin that is registered or still being deregistered.
+const NOT_DEREGISTERED: [&str; 4] = ["Registered", "Standby", "Down", "Deregistering"];
 
 /// The minimum time for a response, so that `--timeout 0s` can receive one.
-const ONCE: Duration = Duration::from_secs(1);
+const MIN_RESPONSE_TIME: Duration = Duration::from_secs(1);
 
 /// The pause before the daemon is asked again.
 const PAUSE: Duration = Duration::from_millis(100);

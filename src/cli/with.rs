@@ -89,13 +89,13 @@ pub fn run(options: &Options) -> Result<u8> {
     })
 }
 
-/// Requests the devices. Until the time limit, retries if the daemon has too many clients or its
-/// response breaks off.
+/// Requests the devices, and returns the response once they are allocated. Until the time limit of
+/// `options.wait`, retries if the daemon is too busy or not ready, or if its response fails.
 fn allocate(options: &Options) -> Result<Response> {
     let until = Deadline::after(options.wait.unwrap_or_default());
     let client = Client {
         socket: socket_of(options.socket.as_ref()),
-        timeout: options.wait.unwrap_or_default() + CALLS,
+        timeout: options.wait.unwrap_or_default() + CALLS_TIMEOUT,
     };
     let target = target(options);
     let mut request = Request::get(&target);
@@ -137,9 +137,9 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The time that the calls to the plugins may take: three calls of 10 s for each of 8 resources,
 /// and a minute in reserve.
-const CALLS: Duration = Duration::from_secs(300);
+const CALLS_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The pause before a daemon with too many clients is asked again.
+/// The pause before a request that failed is retried.
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) const HELP: &str = "\

@@ -20,8 +20,9 @@
 //!   registered by this program.
 //! - `the sandbox is {sandbox}` (info): Whether the daemon has given up what it does not need, and
 //!   the version of Landlock in force. It is off with `--sandbox off`, and with programs.
-//! - `cannot drop capabilities, keeping them: {error}` (warn): The daemon keeps the capabilities of root. A
-//!   filter of system calls denies capset(2): let it, or start the daemon without capabilities.
+//! - `cannot drop capabilities, keeping them: {error}` (warn): The daemon keeps the
+//!   capabilities of root. A filter of system calls denies capset(2): let it, or start the daemon
+//!   without capabilities.
 //! - `dry run: device plugins cannot register in {dir}` (info): With `--observe`, `kubelet.sock` is
 //!   not created. Leave out one of the two options.
 //! - `{change} requested through the API{target} pid={pid} uid={uid}` (info): A process has asked

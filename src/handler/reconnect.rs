@@ -78,8 +78,8 @@ impl Reconnect {
     }
 
     /// Handles the end of the stream or connection, which is cancelled if it has not ended: opens
-    /// it again, at once if [`Reconnect::take_immediate_redial`] allows that, else after a pause. Has no effect
-    /// during a pause.
+    /// it again, at once if [`Reconnect::take_immediate_redial`] allows that, else after a pause.
+    /// Has no effect during a pause.
     pub(super) fn handle_interruption(&mut self, context: &mut Context<'_>) {
         if matches!(self.state, State::Pausing(_)) {
             return;

@@ -246,8 +246,8 @@ impl Health {
 
     /// Records that the plugin did not answer, and sets the time of the next check, unless its
     /// handler has given it up. Returns whether it was up and is down from now on: a first failure
-    /// that the watch may be about to explain (`is_socket_changed`) counts only if the next check fails,
-    /// too.
+    /// that the watch may be about to explain (`is_socket_changed`) counts only if the next check
+    /// fails, too.
     pub(super) fn record_no_answer(&mut self, is_socket_changed: bool, now: Time) -> bool {
         if std::mem::take(&mut self.idle_ends) >= IDLE_ENDS {
             self.checks.succeed();

@@ -54,8 +54,8 @@ impl Call {
         self.is_sent = false;
     }
 
-    /// Sends the answer, or the state of the devices if it has changed, if that is due by `now`.
-    /// Returns whether the call has ended.
+    /// Sends the answer if it is due by `now`; on a stream of device lists, sends the state of the
+    /// devices unless it was sent. Returns whether the call has ended.
     pub(super) fn send_due_answer(
         &mut self,
         server: &mut Server,
@@ -80,7 +80,7 @@ impl Call {
         true
     }
 
-    /// Returns the report for a call that its caller has ended.
+    /// Returns the report for a call that ended before its answer was complete.
     pub(super) fn end_report(&self) -> String {
         match self.due {
             Some(_) => format!("call cancelled by its caller: {}", short_path(self.method)),

@@ -77,7 +77,7 @@ impl Devices {
             }),
             health: health.into(),
             last_updated_time: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            health_check_timeout_seconds: SILENCE,
+            health_check_timeout_seconds: HEALTH_TIMEOUT_SECONDS,
             message: String::new(),
         }
     }
@@ -97,4 +97,4 @@ pub(super) const NAMES: [&str; 2] = ["device-0", "device-1"];
 
 /// The time without an update, in seconds, after which a node should treat the health as unknown: a
 /// day, because updates are sent only on changes.
-const SILENCE: i64 = 24 * 60 * 60;
+const HEALTH_TIMEOUT_SECONDS: i64 = 24 * 60 * 60;

@@ -45,7 +45,7 @@ use crate::http2::{Endpoint, StreamId};
 use crate::proto::v1beta1::device_plugin;
 use crate::time::Time;
 
-/// The number of a connection to the plugin; never reused.
+/// The number of a connection to the plugin, or from it to kubelet; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
@@ -70,7 +70,7 @@ pub enum Output {
     /// Connect to `kubelet.sock`. The outcome is [`Plugin::connected`],
     /// [`Plugin::kubelet_missing`] or [`Plugin::dial_failed`].
     Dial,
-    /// Listen again, because the plugin's socket was removed.
+    /// Listen again, because the plugin's socket was removed or replaced.
     Listen,
 }
 
@@ -128,7 +128,8 @@ impl Plugin {
     }
 
     /// Returns the plugin's end of a connection: a server, or the client of the connection to
-    /// kubelet. Call [`advance`](Self::advance) after octets were moved to or from it.
+    /// kubelet; `None` if the connection was removed. Call [`advance`](Self::advance) after octets
+    /// were moved to or from it.
     pub fn endpoint(&mut self, conn: ConnectionId) -> Option<&mut dyn Endpoint> {
         let registration = self.registration.as_mut();
         let client = registration.and_then(|it| it.client(conn));
@@ -138,8 +139,8 @@ impl Plugin {
         }
     }
 
-    /// Returns whether a connection has ended. Its [`endpoint`](Self::endpoint) may still have
-    /// final bytes to write.
+    /// Returns whether a connection has ended or was removed. Its [`endpoint`](Self::endpoint), if
+    /// any, may still have final bytes to write.
     pub fn is_closed(&self, conn: ConnectionId) -> bool {
         let mut connections = self.connections.iter();
         let is_served = connections.any(|(name, server)| *name == conn && !server.is_closed());
@@ -174,14 +175,15 @@ impl Plugin {
         }
     }
 
-    /// Starts the registration again, because `kubelet.sock` was created. Unless `has_socket`, the
-    /// plugin's own socket was removed: then also requests to listen again.
-    pub fn kubelet_created(&mut self, has_socket: bool, now: Time) {
+    /// Starts the registration again, because `kubelet.sock` was created. Unless
+    /// `is_socket_in_place`, the plugin's own socket was removed or replaced: then also requests to
+    /// listen again.
+    pub fn kubelet_created(&mut self, is_socket_in_place: bool, now: Time) {
         if let Some(registration) = &mut self.registration {
             let report = registration.kubelet_created(now);
             self.report(report);
         }
-        if !has_socket {
+        if !is_socket_in_place {
             self.report("its socket was removed, listening again");
             self.outputs.push_back(Output::Listen);
         }
@@ -196,7 +198,8 @@ impl Plugin {
         self.calls.retain(|call| call.conn != conn);
     }
 
-    /// Makes the second device unhealthy, or healthy again.
+    /// Makes the second device unhealthy, or healthy again, and sends the new state to the callers
+    /// that watch it. If the plugin has no devices, only reports that.
     pub fn toggle_health(&mut self, now: Time) {
         if !self.kind.has_devices() {
             return self.report("ignored SIGUSR1: plugins of this type have no devices");
@@ -307,7 +310,7 @@ impl Plugin {
         });
     }
 
-    /// Removes and reports a call that its caller has ended.
+    /// Removes and reports a call that ended before its answer was complete.
     fn handle_ended(&mut self, conn: ConnectionId, stream: StreamId) {
         let has_ended = |call: &Call| call.conn == conn && call.stream == stream;
         if let Some(at) = self.calls.iter().position(has_ended) {

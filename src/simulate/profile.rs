@@ -35,7 +35,7 @@ pub struct Profile {
 /// The faults of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The number of GetInfo calls that fail.
+    /// The number of GetInfo calls, from the first one on, that fail.
     pub fail_get_info: u32,
     /// The delay of every answer.
     pub delay: Duration,

@@ -38,7 +38,7 @@ pub(super) struct Registration {
     /// The encoded RegisterRequest.
     request: Vec<u8>,
     state: State,
-    /// The latest connection, until the event loop has closed it.
+    /// The latest connection, until the event loop has closed it or `kubelet.sock` is created.
     connection: Option<(ConnectionId, Client)>,
     /// The pause after the next failure.
     pause: Duration,
@@ -134,8 +134,8 @@ impl Registration {
         }
     }
 
-    /// Processes the octets that the connection has received. If they end the call, returns the
-    /// report for the user.
+    /// Handles the result of the call, if the call has ended: closes the connection, schedules a
+    /// retry after a failure, and returns the report for the user.
     pub(super) fn advance(&mut self, now: Time) -> Option<String> {
         let (_, client) = self.connection.as_mut()?;
         let grpc::Event::Finished { result, .. } = client.poll_event(now)? else {

@@ -106,21 +106,24 @@ impl Service {
         Answer::Reply(reply)
     }
 
-    /// Returns a response for each container.
+    /// Answers Allocate with a response for each container.
     fn allocate(&self, request: &[u8]) -> Answer {
         let Ok(request) = AllocateRequest::decode(request) else {
             return undecodable_request();
         };
         let containers = request.container_requests.iter();
         let response = AllocateResponse {
-            container_responses: containers.map(|it| self.respond(&it.devices_ids)).collect(),
+            container_responses: containers
+                .map(|it| self.container_response(&it.devices_ids))
+                .collect(),
         };
         Answer::Reply(response.encode_to_vec())
     }
 
-    /// Returns the response for a container: the names of CDI devices, or a node for each requested
-    /// device, which is `/dev/null`, a mount of the directory and an environment variable.
-    fn respond(&self, ids: &[String]) -> ContainerAllocateResponse {
+    /// Returns the response for a container: the names of CDI devices if the profile has any, else
+    /// a node for each requested device, which is `/dev/null`, a mount of the socket's directory
+    /// and an environment variable.
+    fn container_response(&self, ids: &[String]) -> ContainerAllocateResponse {
         let names = self.profile.cdi_devices.iter().cloned();
         let cdi_devices: Vec<_> = names.map(|name| CdiDevice { name }).collect();
         if !cdi_devices.is_empty() {
@@ -194,5 +197,5 @@ pub(super) const OPTIONS: DevicePluginOptions = DevicePluginOptions {
     get_preferred_allocation_available: false,
 };
 
-/// The maximum number of volumes of the driver on the node.
+/// The maximum number of volumes per node that the reply to NodeGetInfo contains.
 const MAX_VOLUMES: i64 = 16;

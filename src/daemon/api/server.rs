@@ -283,7 +283,7 @@ impl Api {
                 match self.add(stream, serves_api, registry, now) {
                     Ok(is_added) => refused += usize::from(!is_added),
                     Err(error) => {
-                        log::debug!("cannot serve a client of the API or of the metrics: {error}")
+                        log::debug!("cannot serve a client of the API or of the metrics: {error}");
                     }
                 }
             }

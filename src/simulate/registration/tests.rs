@@ -58,8 +58,8 @@ impl Session {
     }
 
     /// Creates a new `kubelet.sock`.
-    fn create_kubelet_socket(&mut self, has_socket: bool) {
-        self.plugin.kubelet_created(has_socket, self.now);
+    fn create_kubelet_socket(&mut self, is_socket_in_place: bool) {
+        self.plugin.kubelet_created(is_socket_in_place, self.now);
         self.advance_time(0);
     }
 
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// Receives the plugin's request, answers it, and returns it.
+    /// Receives and answers the plugin's request, and returns the request.
     fn answer(&mut self, session: &mut Session, result: Result<(), Status>) -> RegisterRequest {
         let (call, request) = self.exchange(session).expect("a call");
         match result {

@@ -121,7 +121,7 @@ fn metrics_clients_leave_half_of_the_room_to_others() {
 #[test]
 fn readers_leave_room_to_clients_that_may_make_changes() {
     let mut world = World::new();
-    let readers = std::iter::repeat_with(|| world.server.accept(Access::Read, world.now));
+    let readers = iter::repeat_with(|| world.server.accept(Access::Read, world.now));
     assert_eq!(readers.take_while(Option::is_some).count(), 12);
     assert_eq!(world.server.accept(Access::Metrics, world.now), None);
     for _ in 0..4 {

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_stopped_twice_and_started_again() {
+    fn rs2_the_service_is_stopped_twice_and_started_again() {
         let root = tempfile::tempdir().unwrap();
         let device_plugins_dir = root.path().join("device-plugins");
         let socket = device_plugins_dir.join("kubelet.sock");
