@@ -29,7 +29,7 @@ impl Display for Seconds {
 
 impl Samples {
     /// Appends the HELP and TYPE lines of a metric, whose samples follow.
-    pub(super) fn begin(&mut self, name: &'static str, kind: &str, help: &str) {
+    pub(super) fn begin_metric(&mut self, name: &'static str, kind: &str, help: &str) {
         self.name = name;
         self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_sample_has_its_labels_and_its_value() {
         let mut samples = Samples::default();
-        samples.begin("a_seconds", "gauge", "A.");
+        samples.begin_metric("a_seconds", "gauge", "A.");
         samples.add(&[], u64::MAX);
         let value = Seconds(Duration::from_micros(1_000_100));
         samples.add(&[("b", b"1"), ("c", b"")], value);

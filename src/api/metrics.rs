@@ -33,7 +33,7 @@ pub struct Sources<'a> {
 pub fn render(sources: &Sources<'_>) -> Vec<u8> {
     let mut samples = Samples::default();
     for (name, kind, help, value) in METRICS {
-        samples.begin(name, kind, help);
+        samples.begin_metric(name, kind, help);
         value(sources, &mut samples);
     }
     samples.text

@@ -16,7 +16,7 @@
 //!   with `--socket none`.
 //! - `{mode} the plugins directory path={dir}` (info): The directory is watched: its plugins are
 //!   registered or, in a dry run, only examined.
-//! - `using a program as handler type={type} program={path}` (info): Plugins of the type are
+//! - `using a program as the handler type={type} program={path}` (info): Plugins of the type are
 //!   registered by this program.
 //! - `the sandbox is {sandbox}` (info): Whether the daemon has given up what it does not need, and
 //!   the version of Landlock in force. It is off with `--sandbox off`, and with programs.
@@ -333,8 +333,9 @@
 //!   it can be written, changes are lost if the daemon ends.
 //! - `{file}: the state file can be written again` (info): The problem that was logged before is
 //!   solved.
-//! - `{path}: stopping without the last changes, so the next start neither knows nor deregisters
-//!   some plugins: {error}` (warn): The state file could not be written when the daemon stopped.
+//! - `{path}: the last changes were not saved, so some plugins may be neither restored nor
+//!   deregistered after the next start: {error}` (warn): The state file could not be
+//!   written when the daemon stopped.
 //! - `{file}: left plugins out of the state file: they do not fit, or a path is not UTF-8; they are
 //!   not deregistered if they disappear while plugind is not running count={count}` (warn): Rename
 //!   their sockets, or remove plugins.

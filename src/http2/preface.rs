@@ -1,5 +1,5 @@
-//! Recognises the first octets that a peer sends: the HTTP/2 connection preface or another
-//! protocol.
+//! Detects the peer's protocol from its first octets: HTTP/2, by the connection preface, or another
+//! one.
 //!
 //! RFC 9113 §3.4: "The server connection preface consists of a potentially empty SETTINGS frame
 //! [...] that MUST be the first frame the server sends in the HTTP/2 connection." The preface of a

@@ -130,7 +130,7 @@ impl Actions for Execution<'_> {
     fn acquire_lock(&mut self, plugin: &Arc<Plugin>) -> bool {
         if self.active.target != Target::Gone {
             log::debug!(
-                "{}: the plugin is {plugin}; endpoint={} versions={}",
+                "{}: identified the plugin as {plugin} endpoint={} versions={}",
                 self.label(),
                 escape::path(&plugin.endpoint),
                 escape::text(&plugin.versions.join(","))

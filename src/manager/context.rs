@@ -54,7 +54,7 @@ pub(super) struct Policy {
     pub(super) path_map: PathMap,
     pub(super) trust: Trust,
     /// The directories below which no socket is trusted, each with the reason: other users can
-    /// change it, or a directory that all plugins depend on.
+    /// change this directory, or another one on which all plugins depend.
     pub(super) distrusted: Vec<(PathBuf, Distrust)>,
     /// Whether the daemon is stopping: then no operation is started.
     pub(super) is_stopping: bool,

@@ -253,7 +253,7 @@ impl AnnouncementError {
     }
 }
 
-/// A fact for the metrics.
+/// An observation that the metrics count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measurement {
     /// A unary call to a plugin has ended.

@@ -73,7 +73,7 @@ impl Manager {
                 visit.handle_endpoint_connected(&endpoint, connection);
             }),
             Work::CheckEndpoint(id) => self.visit(id, |visit| {
-                visit.handle_endpoint_lost();
+                visit.handle_endpoint_loss();
             }),
             Work::GivenUp(id, conn) => self.visit(id, |visit| {
                 visit

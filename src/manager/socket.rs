@@ -314,7 +314,7 @@ impl Socket {
         }
     }
 
-    // --- What belongs to the socket ---
+    // --- Connections and the registered plugin ---
 
     /// Returns the number of connections that the socket owns.
     pub(super) fn connections(&self) -> usize {

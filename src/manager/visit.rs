@@ -165,7 +165,7 @@ impl Visit<'_> {
 
     /// Checks the plugin, including its endpoint, because a connection to the endpoint has ended,
     /// unless the driver has a source of liveness or is known to be lost.
-    pub(super) fn handle_endpoint_lost(&mut self) {
+    pub(super) fn handle_endpoint_loss(&mut self) {
         let has_driver = self.has_driver();
         let Some(Registered { health, .. }) = &mut self.socket.registered else {
             return;

@@ -138,7 +138,7 @@ fn the_log_of_every_step_names_calls_and_sockets() {
         "reg.sock: found a socket",
         "reg.sock: attempt 1: connecting",
         "reg.sock: attempt 1: calling GetInfo",
-        "reg.sock: attempt 1: the plugin is CSIPlugin first; endpoint=",
+        "reg.sock: attempt 1: identified the plugin as CSIPlugin first endpoint=",
         "reg.sock: attempt 1: asking the handler to validate CSIPlugin first",
         "reg.sock: attempt 1: asking the handler to register CSIPlugin first",
         "reg.sock: attempt 1: calling NotifyRegistrationStatus; plugin_registered=true",

@@ -137,7 +137,7 @@ fn a_stop_without_the_last_state_is_a_warning() {
     let plugin = Plugin::serve(&registry.join("a.sock"), "a");
     assert!(plugin.until_notified().plugin_registered);
     daemon.signal(Signal::SIGTERM);
-    let warning = daemon.until_logged("stopping without the last changes");
-    let why = "neither knows nor deregisters some plugins: cannot write the state file: ";
+    let warning = daemon.until_logged("the last changes were not saved");
+    let why = "nor deregistered after the next start: cannot write the state file: ";
     assert!(warning.contains(why), "{warning}");
 }

@@ -112,13 +112,13 @@ impl PluginManager {
     /// [`LOCK_TIMEOUT`](crate::config::LOCK_TIMEOUT) for that plugin manager to end, and longer if
     /// no running process is known to hold the lock.
     pub fn new(config: &Config, handlers: HandlerTable) -> Result<Self, SetupError> {
-        Self::with_passed(config, handlers, Passed::default(), &mut |_| ())
+        Self::with_passed_sockets(config, handlers, Passed::default(), &mut |_| ())
     }
 
     /// Does the same as [`PluginManager::new`], with sockets that were passed to the process.
     /// `confine` is called before the first socket is dialed, and may restrict the process to the
     /// files that the configuration needs.
-    pub(crate) fn with_passed(
+    pub(crate) fn with_passed_sockets(
         config: &Config,
         handlers: HandlerTable,
         passed: Passed,

@@ -163,8 +163,8 @@ impl StateFile {
         if let Err(error) = self.save(manager, now) {
             let path = escape::path(&self.path);
             log::warn!(
-                "{path}: stopping without the last changes, so the next start neither knows nor \
-                 deregisters some plugins: {error}"
+                "{path}: the last changes were not saved, so some plugins may be neither restored \
+                 nor deregistered after the next start: {error}"
             );
         }
     }

@@ -141,7 +141,8 @@ pub fn probe(options: &Options, show: &mut dyn FnMut(&Path, &Step)) -> Result<Re
     };
     // The first scan of a directory may emit more events than are kept by default.
     let keep_events = &mut |plugins: &mut PluginManager| plugins.keep_events(usize::MAX);
-    let plugins = PluginManager::with_passed(&config, handlers, Passed::default(), keep_events)?;
+    let plugins =
+        PluginManager::with_passed_sockets(&config, handlers, Passed::default(), keep_events)?;
     let mut probe = Probe {
         began: plugins.now(),
         plugins,

@@ -48,8 +48,8 @@ pub struct Daemon {
     stops: usize,
 }
 
-/// A function that reads the configuration. Returns it with the level of the log, or a line for
-/// each problem.
+/// A function that reads the configuration. Returns the configuration and the log level, or a line
+/// for each problem.
 pub type Load = Box<dyn Fn() -> Result<(DaemonConfig, LevelFilter), Vec<String>>>;
 
 impl Daemon {
@@ -79,7 +79,7 @@ impl Daemon {
             plugins.set_sandbox(text);
             sandbox = entered;
         };
-        let plugins = PluginManager::with_passed(&manager, handlers, passed, confine)?;
+        let plugins = PluginManager::with_passed_sockets(&manager, handlers, passed, confine)?;
         let mut plugins = Box::new(plugins);
         plugins.keep_events(0); // The log shows them.
         plugins.set_inventory(inventory.clone());
@@ -221,7 +221,7 @@ fn log_ready(config: &DaemonConfig, plugins: &PluginManager) {
     }
     for Exec { kind, program } in &config.handlers.exec {
         let (kind, program) = (escape::text(kind), escape::path(program));
-        log::info!("using a program as handler type={kind} program={program}");
+        log::info!("using a program as the handler type={kind} program={program}");
     }
 }
 

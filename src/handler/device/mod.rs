@@ -355,8 +355,8 @@ impl Listing {
         });
     }
 
-    /// Replaces the devices by those of a list; rejects the list if it cannot be decoded or exceeds
-    /// a limit.
+    /// Replaces the devices with those of a list; rejects the list if it cannot be decoded or
+    /// exceeds a limit.
     fn apply_list(&mut self, list: &[u8], context: &mut Context<'_>) {
         self.listed_at = Some(context.now());
         let devices = Devices::from_message(list).and_then(|devices| {
