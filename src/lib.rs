@@ -89,19 +89,20 @@
 //!
 //! # Where to look
 //!
-//! | subject | files in `src/` |
+//! | subject | files in `src/`, or in `tests/` where it is named |
 //! |---|---|
 //! | a socket replaced during an operation | `manager/operation/mod.rs`, `manager/sockets.rs` |
 //! | several plugins of one name | `manager/names.rs`, `manager/outcomes.rs` |
 //! | backoff, and when a plugin is dialed again | `manager/desired.rs`, `backoff.rs` |
-//! | a handler's open calls | `handler/mod.rs` |
+//! | a handler's open calls | `handler/mod.rs`, `manager/host/effects.rs` |
 //! | programs (`--exec`), also after a restart | `guide/operator.rs`, `handler/exec.rs` |
 //! | plugins from before a restart | `manager/saved_state.rs`, `watch/mod.rs` (`expect`) |
 //! | what is on disk before a program runs | `daemon/event_loop/plugin_manager/programs.rs` |
 //! | how many plugins are asked at once | `manager/limiter.rs`, `config/limits.rs` |
-//! | the process of a plugin ends | `manager/visit.rs`, `manager/outcomes.rs` |
+//! | a plugin dies: checks | `manager/visit.rs`, `manager/registered.rs`, `manager/outcomes.rs` |
+//! | a plugin is deregistered | `manager/socket.rs` (`must_deregister`), `manager/router.rs` |
 //! | the words that a refused plugin gets | `manager/failure.rs` (`Refusal::status_error`) |
-//! | lost inotify events, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
+//! | inotify overflow, and other reasons to scan | `watch/rounds.rs`, `watch/mod.rs` |
 //! | limits and timeouts, each with its reason | `config/limits.rs`, `config/protocol.rs` |
 //! | a peer that floods its connection | `http2/flood.rs` |
 //! | what operators see of a plugin, and its changes | `manager/records.rs`, `manager/changes.rs` |
@@ -174,6 +175,7 @@ pub mod simulate;
 #[cfg_attr(not(plugind_internals), doc(hidden))]
 #[cfg(feature = "cli")]
 pub mod cli;
+
 pub mod daemon;
 
 pub mod guide;

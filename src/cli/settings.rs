@@ -3,6 +3,11 @@
 //! From its rows come the command line, the help text and with it the manual and the completions,
 //! the keys of the configuration file, the variables of the environment, what `check-config`
 //! prints, and what needs a restart after a reload.
+//!
+//! Another option needs a row here, a parser for its value in `run_values.rs`, a field of
+//! [`Config`](crate::config::Config) or [`DaemonConfig`], and either
+//! [`Setting::restart`] or a comparison in `daemon/service/reload.rs`, which applies what a reload
+//! changes. Then `make generate`.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The limits and timeouts of everything but gRPC and HTTP/2, one section for each part of the
-//! daemon.
+//! The limits and timeouts of everything but gRPC and HTTP/2, which `protocol.rs` has; one section
+//! for each part of the daemon.
 
 use std::time::Duration;
 

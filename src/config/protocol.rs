@@ -53,9 +53,9 @@ pub const HEADER_BLOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum size of a header list that is accepted, advertised as SETTINGS_MAX_HEADER_LIST_SIZE;
-/// no more is kept of a larger one. Three times the metadata that servers were seen to send
-/// (octets, plus 32 for each field, as RFC 9113 counts them; kubelet: 16 MiB, the default of its
-/// gRPC library).
+/// no more is kept of a larger one, so that the memory that a peer can take up is limited. Three
+/// times the metadata that servers were seen to send (octets, plus 32 for each field, as RFC 9113
+/// counts them; kubelet: 16 MiB, the default of its gRPC library).
 ///
 /// The advertised value is the limit that is enforced: servers such as grpc-go fail a call whose
 /// metadata exceeds the advertised value, so a lower value would refuse replies that are accepted

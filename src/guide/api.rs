@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Every process that can open the socket may read. Its mode is 0660; `--socket-group` sets its
-//! group. Changes are for root and the daemon's own user, others get 403. The process opens
-//! no network socket; one that systemd passes in serves metrics and nothing else.
+//! group. Changes are for root and the daemon's own user, others get 403; members of
+//! `--allocate-group` may only request devices. The process opens no network socket; one that
+//! systemd passes in serves metrics and nothing else.
 //!
 //! # Requests
 //!

@@ -227,7 +227,8 @@
 //!   these devices, which is removed when the command has ended.
 //! - Devices are held by the connection to the daemon, so they are free when the command has ended,
 //!   however it ended. Nothing is left behind: a command is killed with its `plugind with`, but its
-//!   own children are not.
+//!   own children are not. In a shell, start a container runtime with `exec`, so that signals reach
+//!   it; a container in the background (`podman run -d`) goes on without the devices.
 //! - Without `--wait` or `--timeout`, a command that finds too few free devices ends with 75 and
 //!   names the holders, as `plugind devices` does. Commands that wait are served in the order of
 //!   their arrival: none gets devices of a resource for which an earlier one waits.

@@ -138,6 +138,11 @@
 //! cargo fuzz cmin -s none TARGET fuzz/target/found/TARGET -- -use_counters=0
 //! ```
 //!
+//! At length, with short inputs and without counters, each target had at least this many
+//! executions: 90,000,000 of `hpack_encode` and `huffman`; 40,000,000 of `frames`, `grpc_message`,
+//! `grpc_status` and `hpack_decode`; 4,000,000 of `grpc_serves_h2` and `h2_serves_us`; 10,000,000
+//! of all others. They found two faults of the targets themselves, and none of the daemon.
+//!
 //! # Mutation testing
 //!
 //! `make full ONLY=mutants SHARD=0/400` tries 1 of 400 parts of what cargo-mutants can change, with

@@ -2,8 +2,10 @@
 //! of their plugins.
 //!
 //! Another type needs a folder beside `csi` with a [`PluginHandler`](super::PluginHandler), a
-//! variant of `Target`, a field of [`Inventory`], and a name in
-//! [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES).
+//! variant of `Target` and its arm in `target`, a field of [`Inventory`], and a name in
+//! [`DEFAULT_TYPES`](crate::config::DEFAULT_TYPES) and in the help text of `--type`. What the API
+//! and the metrics show of it is in `api/json.rs` and `api/metrics.rs`. A type without a handler of
+//! its own needs `--type` only.
 
 use std::path::Path;
 use std::time::Duration;
