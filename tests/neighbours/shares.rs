@@ -385,7 +385,7 @@ fn a_response_without_end_is_given_up() {
     for (play, words, limit) in [
         (flood(record, zeros), "too long", 10),
         (flood(HEAD, blank), "too long", 10),
-        (drip, "takes longer than 30s", 35),
+        (drip, "is not complete after 30s", 35),
     ] {
         let daemon = Canned::start([play]);
         let mut command = Process::command();
