@@ -72,7 +72,7 @@ impl Connections {
     /// Requests that the loop report room to write from now on.
     ///
     /// The request is made only once per connection. Each request makes epoll report unread data
-    /// again, and data stay unread while there is no room for the replies: repeated requests would
+    /// again, and data stay unread while the replies do not fit: repeated requests would
     /// keep the loop busy.
     pub(crate) fn await_room(&mut self, conn: ConnectionId, registry: &Registry) -> io::Result<()> {
         let Some(held) = self.held(conn) else {

@@ -40,7 +40,7 @@ impl<F: AsFd> Sink<F> {
     }
 
     /// Writes as many of `bytes` as one system call accepts. Returns their number, or EAGAIN if
-    /// there is no room.
+    /// it accepts none now.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
         loop {
             let written = match &self.method {

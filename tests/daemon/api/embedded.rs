@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plugind::config::{API_CLIENTS, ApiSocket, Config};
 
@@ -26,6 +26,17 @@ fn until_read(node: &mut Node, client: &mut UnixStream, last: &str) -> String {
     seen
 }
 
+/// Returns a node that serves the API, and the API socket.
+fn start_with_api() -> (Node, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().canonicalize().unwrap().join(".api.sock");
+    let config = Config {
+        api_socket: ApiSocket::At(socket.clone()),
+        ..watching(dir.path())
+    };
+    (Node::start_with(dir, &config), socket)
+}
+
 #[test]
 fn an_embedder_has_an_api_only_if_it_asks_for_one() {
     let node = Node::start();
@@ -35,13 +46,7 @@ fn an_embedder_has_an_api_only_if_it_asks_for_one() {
 
 #[test]
 fn a_client_too_many_reads_its_refusal_to_the_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().canonicalize().unwrap().join(".api.sock");
-    let config = Config {
-        api_socket: ApiSocket::At(socket.clone()),
-        ..watching(dir.path())
-    };
-    let mut node = Node::start_with(dir, &config);
+    let (mut node, socket) = start_with_api();
     let served: Vec<_> = (0..API_CLIENTS).map(|_| connect(&socket)).collect();
     let mut refused = connect(&socket);
     let request = b"GET /v1/plugins HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -58,13 +63,7 @@ fn a_client_too_many_reads_its_refusal_to_the_end() {
 
 #[test]
 fn an_embedder_serves_the_api_in_its_turns() {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().canonicalize().unwrap().join(".api.sock");
-    let config = Config {
-        api_socket: ApiSocket::At(socket.clone()),
-        ..watching(dir.path())
-    };
-    let mut node = Node::start_with(dir, &config);
+    let (mut node, socket) = start_with_api();
     assert_eq!(node.plugins.api_socket(), Some(&*socket));
     let _plugin = node.register("a.sock", "a");
     let mut watch = connect(&socket);
@@ -75,7 +74,7 @@ fn an_embedder_serves_the_api_in_its_turns() {
     assert!(seen.contains("\"name\":\"a\""), "{seen}");
 
     // A change between two turns is seen, too.
-    node.plugins.remove_directory(&config.plugins_dirs[0]);
+    node.plugins.remove_directory(node.dir.path());
     for target in ["/v1/log?filter=debug", "/v1/reload"] {
         let mut client = connect(&socket);
         let request = format!("POST {target} HTTP/1.1\r\nHost: x\r\n\r\n");
